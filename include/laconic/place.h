@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+
+#include "laconic/view.h"
+
+namespace laconic {
+
+class Workspace;
+class ThreadPool;
+
+/// Which implementation of the kernels runs. All give the same bits.
+enum class SimdLevel : std::uint8_t { reference, portable, neon, avx2, avx512 };
+
+const char* simd_name(SimdLevel level);
+
+/// The level of that name, or InvalidConfig that lists the levels of this machine.
+SimdLevel simd_from_name(std::string_view name);
+
+/// Whether this build and this processor can run the level.
+bool simd_available(SimdLevel level);
+
+/// The best available level, or the one that the environment's LACONIC_SIMD names.
+SimdLevel default_simd();
+
+struct CpuOptions {
+  int threads = 0;  ///< 0: one a core
+  SimdLevel simd = default_simd();
+};
+
+/// Where kernels run: a thread pool on the CPU, or a stream on a device, with scratch memory that is allocated once and
+/// reused. Work given to a place runs in the order given. A place serves one caller at a time; ranks that are threads
+/// have a place each.
+class Place {
+ public:
+  explicit Place(CpuOptions options = {});
+  ~Place();
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+  Device device() const { return device_; }
+  SimdLevel simd() const { return simd_; }
+  int threads() const;
+  Workspace& workspace() { return *workspace_; }
+  ThreadPool& pool() { return *pool_; }
+
+ private:
+  Device device_;
+  SimdLevel simd_;
+  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<Workspace> workspace_;
+};
+
+}  // namespace laconic

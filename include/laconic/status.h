@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+
+#include "laconic/view.h"
+
+namespace laconic {
+
+class Place;
+
+/// Why a decoder refused a payload. Zero is "it did not"; `payload_reason` has the sentence.
+enum class PayloadFault : std::uint32_t {
+  none,
+  too_short,
+  wrong_magic,
+  wrong_version,
+  wrong_codec,
+  wrong_length,
+  wrong_elements,
+  wrong_checksum,
+  wrong_index,
+  wrong_count,
+  wrong_format,
+  wrong_norm,
+  wrong_blocks,
+};
+
+/// What kernels, codecs and exchanges report. It lies in the memory of the place that runs them, so that a device
+/// need not stop for the host; `read_status` brings it over, `require_sound` turns a fault into an error.
+/// Flags are sticky: a kernel sets them and never clears them. Assign a fresh Status to start anew; keep `threshold` to
+/// start the next top-k warm.
+struct Status {
+  std::uint64_t count = 0;          ///< entries selected or decoded by the last call
+  std::uint64_t payload_bytes = 0;  ///< length of the last payload that was encoded
+  float threshold = 0.0F;           ///< top-k: in, a guess (0: none, start cold); out, the smallest magnitude selected
+  float norm = 0.0F;                ///< the last norm that was taken
+  std::uint32_t nonfinite = 0;      ///< 1 once a NaN or an Inf was read
+  PayloadFault fault = PayloadFault::none;  ///< the first fault that a decoder met
+  std::uint64_t fault_offset = 0;           ///< and the byte in its payload
+  std::uint64_t fault_expected = 0;         ///< what should have stood there, where that is one number
+  std::uint64_t fault_found = 0;            ///< and what did
+  std::uint32_t rescans = 0;                ///< top-k: passes beyond the first, summed over calls
+  std::uint32_t nonfinite_rank = 0;         ///< exchanges: 1 + the lowest rank whose payload was flagged non-finite, or 0
+};
+static_assert(sizeof(Status) == 64);
+
+using StatusView = View<Status>;
+
+inline StatusView view_of(Status& status) { return {&status, 1}; }
+
+/// The status on the host; waits for the place's work on a device.
+Status read_status(Place& place, StatusView status);
+
+/// Throws CorruptPayload if a decoder met a fault, naming offset, what was found and what was expected.
+void require_sound(Place& place, StatusView status);
+
+const char* payload_reason(PayloadFault fault);
+
+}  // namespace laconic

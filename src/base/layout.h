@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace laconic {
+
+/// A stretch of one tensor inside a flat view.
+struct Piece {
+  std::uint32_t tensor = 0;
+  std::uint64_t first = 0;   ///< index in the tensor
+  std::uint64_t offset = 0;  ///< index in the flat view
+  std::uint64_t count = 0;
+};
+
+/// The tensors of a model as they lie one after another in a flat view, in registration order. The same on all ranks.
+class Layout {
+ public:
+  Layout() : Layout(0) {}
+  /// One tensor of n entries.
+  explicit Layout(std::uint64_t n);
+  explicit Layout(std::span<const std::uint64_t> sizes);
+
+  std::size_t tensors() const { return offsets_.size() - 1; }
+  std::uint64_t size() const { return offsets_.back(); }
+  std::uint64_t offset(std::size_t tensor) const { return offsets_[tensor]; }
+  std::uint64_t size(std::size_t tensor) const { return offsets_[tensor + 1] - offsets_[tensor]; }
+
+  /// The tensor that holds flat position `position` < size(); empty tensors hold none.
+  std::size_t tensor_at(std::uint64_t position) const;
+
+  /// `position` moved down to a multiple of `alignment` counted from the start of its tensor.
+  std::uint64_t cut(std::uint64_t position, std::uint64_t alignment) const;
+
+  /// Calls body(Piece) for each tensor's share of [begin, end), in order; empty shares are left out.
+  template <class Body>
+  void for_each_piece(std::uint64_t begin, std::uint64_t end, Body&& body) const {
+    if (begin >= end) return;
+    for (std::size_t tensor = tensor_at(begin); begin < end; ++tensor) {
+      const std::uint64_t stop = offsets_[tensor + 1] < end ? offsets_[tensor + 1] : end;
+      if (begin < stop) body(Piece{static_cast<std::uint32_t>(tensor), begin - offsets_[tensor], begin, stop - begin});
+      if (begin < stop) begin = stop;
+    }
+  }
+
+ private:
+  std::vector<std::uint64_t> offsets_;
+};
+
+}  // namespace laconic

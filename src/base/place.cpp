@@ -1,0 +1,40 @@
+#include "laconic/place.h"
+
+#include <string>
+#include <thread>
+
+#include "base/thread_pool.h"
+#include "base/workspace.h"
+#include "laconic/error.h"
+
+namespace laconic {
+namespace {
+
+constexpr int kMostThreads = 1024;
+
+int thread_count(int asked) {
+  if (asked < 0 || asked > kMostThreads) {
+    throw InvalidConfig("threads must be in 0.." + std::to_string(kMostThreads) + ", got " + std::to_string(asked) +
+                        ": 0 takes one a core");
+  }
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return asked > 0 ? asked : cores > 0 ? cores : 1;
+}
+
+SimdLevel usable(SimdLevel level) { return simd_available(level) ? level : simd_from_name(simd_name(level)); }
+
+}  // namespace
+
+const char* device_name(Device device) { return device == Device::cpu ? "cpu" : "cuda"; }
+
+Place::Place(CpuOptions options)
+    : device_(Device::cpu),
+      simd_(usable(options.simd)),
+      pool_(std::make_unique<ThreadPool>(thread_count(options.threads))),
+      workspace_(std::make_unique<Workspace>()) {}
+
+Place::~Place() = default;
+
+int Place::threads() const { return pool_->threads(); }
+
+}  // namespace laconic

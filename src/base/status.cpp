@@ -1,0 +1,41 @@
+#include "laconic/status.h"
+
+#include <array>
+#include <sstream>
+
+#include "laconic/error.h"
+
+namespace laconic {
+
+const char* payload_reason(PayloadFault fault) {
+  switch (fault) {
+    case PayloadFault::none: return "sound";
+    case PayloadFault::too_short: return "cut short";
+    case PayloadFault::wrong_magic: return "not a Laconic payload";
+    case PayloadFault::wrong_version: return "of another wire version";
+    case PayloadFault::wrong_codec: return "of another codec";
+    case PayloadFault::wrong_length: return "not as long as its fields say";
+    case PayloadFault::wrong_elements: return "for a view of another size";
+    case PayloadFault::wrong_checksum: return "damaged: its checksum does not match";
+    case PayloadFault::wrong_index: return "pointing outside its view, or out of order";
+    case PayloadFault::wrong_count: return "of an impossible count";
+    case PayloadFault::wrong_format: return "in an unknown format";
+    case PayloadFault::wrong_norm: return "carrying a norm that is negative or not finite";
+    case PayloadFault::wrong_blocks: return "for other blocks";
+  }
+  return "faulty in a way that this version does not know";
+}
+
+Status read_status(Place& /*place*/, StatusView status) { return status[0]; }
+
+void require_sound(Place& place, StatusView view) {
+  const Status status = read_status(place, view);
+  if (status.fault == PayloadFault::none) return;
+  std::ostringstream message;
+  message << "payload is " << payload_reason(status.fault) << ": at byte " << status.fault_offset << " found "
+          << status.fault_found << ", expected " << status.fault_expected
+          << ". All ranks must run the same version with the same settings; if they do, a link or a buffer damages data";
+  throw CorruptPayload(message.str());
+}
+
+}  // namespace laconic

@@ -1,0 +1,60 @@
+#include "base/workspace.h"
+
+#include <algorithm>
+#include <new>
+
+namespace laconic {
+namespace {
+
+constexpr std::size_t kSmallestBlock = std::size_t{1} << 16;
+
+std::size_t round_up(std::size_t bytes) {
+  return (bytes + Workspace::kAlignment - 1) / Workspace::kAlignment * Workspace::kAlignment;
+}
+
+}  // namespace
+
+void Workspace::Free::operator()(std::byte* memory) const {
+  ::operator delete(memory, std::align_val_t{kAlignment});
+}
+
+Workspace::Block Workspace::allocate(std::size_t bytes) {
+  auto* memory = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kAlignment}));
+  return {std::unique_ptr<std::byte, Free>(memory), bytes};
+}
+
+void* Workspace::take_bytes(std::size_t bytes) {
+  bytes = round_up(std::max<std::size_t>(bytes, 1));
+  while (block_ < blocks_.size()) {
+    if (blocks_[block_].bytes - used_ >= bytes) {
+      std::byte* memory = blocks_[block_].memory.get() + used_;
+      used_ += bytes;
+      return memory;
+    }
+    ++block_;
+    used_ = 0;
+  }
+  blocks_.push_back(allocate(std::max(bytes, kSmallestBlock)));
+  used_ = bytes;
+  return blocks_.back().memory.get();
+}
+
+void Workspace::restore(std::size_t block, std::size_t used) noexcept {
+  block_ = block;
+  used_ = used;
+  if (--depth_ > 0 || blocks_.size() < 2) return;
+  // The outermost scope ended and one block did not suffice: from now on one does.
+  std::size_t total = 0;
+  for (const auto& each : blocks_) total += each.bytes;
+  try {
+    Block merged = allocate(total);
+    blocks_.clear();
+    blocks_.push_back(std::move(merged));
+    block_ = 0;
+    used_ = 0;
+  } catch (const std::bad_alloc&) {
+    // The blocks that are there still serve.
+  }
+}
+
+}  // namespace laconic

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "laconic/view.h"
+
+namespace laconic {
+
+/// Scratch memory in stack order. It grows during the first step and is then reused: no allocation after that.
+class Workspace {
+ public:
+  static constexpr std::size_t kAlignment = 64;
+
+  /// `count` entries, uninitialised, aligned to 64 bytes; they last until the Scope around them ends.
+  template <class T>
+  View<T> take(std::size_t count) {
+    return {static_cast<T*>(take_bytes(count * sizeof(T))), count};
+  }
+
+  /// Gives back at its end what was taken since its start.
+  class Scope {
+   public:
+    explicit Scope(Workspace& workspace) : workspace_(workspace), block_(workspace.block_), used_(workspace.used_) {
+      ++workspace_.depth_;
+    }
+    ~Scope() { workspace_.restore(block_, used_); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Workspace& workspace_;
+    std::size_t block_;
+    std::size_t used_;
+  };
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  struct Block {
+    std::unique_ptr<std::byte, Free> memory;
+    std::size_t bytes = 0;
+  };
+
+  static Block allocate(std::size_t bytes);
+  void* take_bytes(std::size_t bytes);
+  void restore(std::size_t block, std::size_t used) noexcept;
+
+  std::vector<Block> blocks_;
+  std::size_t block_ = 0;  ///< the block that is being filled
+  std::size_t used_ = 0;   ///< and how much of it is taken
+  std::size_t depth_ = 0;
+};
+
+}  // namespace laconic

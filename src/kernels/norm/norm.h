@@ -1,0 +1,22 @@
+#pragma once
+
+#include "laconic/place.h"
+#include "laconic/status.h"
+#include "laconic/view.h"
+
+namespace laconic {
+
+enum class Norm : std::uint8_t { l2, max };
+
+// Sums run in a fixed tree: blocks of 8,192 entries; in a block sixteen float64 sums, entry i in sum i mod 16, folded in
+// halves (8, 4, 2, 1); blocks added in order in float64. So the result does not depend on lanes or threads.
+inline constexpr std::size_t kNormBlock = 8'192;
+
+/// `result` is one float in the place's memory. l2: square root of the float64 sum of squares, rounded once.
+/// Sets status.nonfinite on NaN or Inf, and where the norm itself overflows float32. Empty views have norm 0.
+void norm(Place& place, View<const float> values, Norm kind, View<float> result, StatusView status);
+
+/// The float64 sum of squares in the same tree, for those who add norms of parts.
+void sum_of_squares(Place& place, View<const float> values, View<double> result, StatusView status);
+
+}  // namespace laconic

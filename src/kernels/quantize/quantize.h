@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/philox.h"
+#include "laconic/place.h"
+#include "laconic/status.h"
+#include "laconic/view.h"
+
+namespace laconic {
+
+/// Uniform stochastic quantization (DQ-SGD, QSGD): a field of `bits` is a sign (top bit) and a level 0..s,
+/// s = 2^(bits-1) - 1. r = |x|·s/norm in float32, rounded up with probability frac(r), exact to 2^-32:
+///   scale is a power of two (1, or 2^±64 where norm would make s/norm overflow or lose bits);
+///   r = min((|x|·scale)·(s / (norm·scale)), s), no fused operation;
+///   r·65536 is cut to an integer, draw16(rounding, i) is added, the level is what is above bit 16;
+///   where those 16 bits sum to 65535 the next 16 of r's fraction and draw16(tail, i) decide the carry.
+/// A norm of zero gives all zeros. Value of a level: sign · (level · (norm / s)).
+struct Quantizer {
+  int bits = 8;             ///< 2..16
+  Stream rounding;          ///< the tail's purpose follows it: rounding_tail or return_tail
+  std::uint64_t first = 0;  ///< index in the tensor of the first value: a multiple of kPackGroup
+};
+
+/// Bytes of n packed fields; layout as in kernels/bitpack.
+std::uint64_t quantized_bytes(std::uint64_t n, int bits);
+
+/// `norm` is one float in the place's memory, >= 0 and finite. packed.size() must be quantized_bytes(n, bits).
+void quantize(Place& place, View<const float> values, View<const float> norm, const Quantizer& quantizer,
+              View<std::byte> packed);
+
+/// values[i] += value of field i. `norm` as above.
+void dequantize_add(Place& place, View<const std::byte> packed, View<const float> norm, int bits, View<float> values);
+
+}  // namespace laconic
