@@ -98,13 +98,14 @@ class Communicator {
   virtual Handle reduce_scatter(View<const float> values, View<float> chunk) = 0;
   /// `all` holds size() parts as long as `mine`, by rank.
   virtual Handle all_gather(View<const std::byte> mine, View<std::byte> all) = 0;
-  /// Rank r's message lands at parts[r] of `all`; mine.size() == parts[rank()].bytes, and all ranks agree on `parts`' sizes.
+  /// Rank r's message lands at parts[r] of `all`; mine.size() == parts[rank()].bytes, and all ranks agree on `parts`'
+  /// sizes.
   virtual Handle all_gather_varying(View<const std::byte> mine, View<std::byte> all, std::span<const Part> parts) = 0;
   /// Both buffers hold size() equal parts: part r of `send` goes to rank r, whose part lands in part r of `receive`.
   virtual Handle all_to_all(View<const std::byte> send, View<std::byte> receive) = 0;
   /// The same with a size for each pair, known to both sides.
-  virtual Handle all_to_all_varying(View<const std::byte> send, std::span<const Part> send_parts, View<std::byte> receive,
-                                    std::span<const Part> receive_parts) = 0;
+  virtual Handle all_to_all_varying(View<const std::byte> send, std::span<const Part> send_parts,
+                                    View<std::byte> receive, std::span<const Part> receive_parts) = 0;
   virtual Handle broadcast(View<std::byte> bytes, int root) = 0;
   virtual Handle barrier() = 0;
 

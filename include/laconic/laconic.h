@@ -1,6 +1,7 @@
 #pragma once
 
-// Everything a program needs that runs Laconic in one process. Other engines have headers of their own: <laconic/mpi.h>.
+// Everything a program needs that runs Laconic in one process. Other engines have headers of their own:
+// <laconic/mpi.h>.
 
 #include "laconic/communicator.h"
 #include "laconic/error.h"

@@ -40,7 +40,7 @@ struct Status {
   std::uint64_t fault_expected = 0;         ///< what should have stood there, where that is one number
   std::uint64_t fault_found = 0;            ///< and what did
   std::uint32_t rescans = 0;                ///< top-k: passes beyond the first, summed over calls
-  std::uint32_t nonfinite_rank = 0;         ///< exchanges: 1 + the lowest rank whose payload was flagged non-finite, or 0
+  std::uint32_t nonfinite_rank = 0;  ///< exchanges: 1 + the lowest rank whose payload was flagged non-finite, or 0
 };
 static_assert(sizeof(Status) == 64);
 

@@ -22,16 +22,15 @@ class View {
 
   /// A view of T is also a view of const T.
   template <class U>
-    requires(std::is_same_v<const U, T>)
-  constexpr View(View<U> other) : View(other.data(), other.size(), other.device()) {}
+  requires(std::is_same_v<const U, T>) constexpr View(View<U> other)
+      : View(other.data(), other.size(), other.device()) {}
 
   template <class U, class A>
-    requires(std::is_same_v<std::remove_const_t<T>, U>)
-  View(std::vector<U, A>& values) : View(values.data(), values.size()) {}
+  requires(std::is_same_v<std::remove_const_t<T>, U>) View(std::vector<U, A>& values)
+      : View(values.data(), values.size()) {}
 
   template <class U, class A>
-    requires(std::is_same_v<const U, T>)
-  View(const std::vector<U, A>& values) : View(values.data(), values.size()) {}
+  requires(std::is_same_v<const U, T>) View(const std::vector<U, A>& values) : View(values.data(), values.size()) {}
 
   constexpr T* data() const { return data_; }
   constexpr std::size_t size() const { return size_; }
@@ -60,8 +59,7 @@ View<const std::byte> as_bytes(View<T> view) {
 }
 
 template <class T>
-  requires(!std::is_const_v<T>)
-View<std::byte> as_writable_bytes(View<T> view) {
+requires(!std::is_const_v<T>) View<std::byte> as_writable_bytes(View<T> view) {
   return {reinterpret_cast<std::byte*>(view.data()), view.size_bytes(), view.device()};
 }
 

@@ -25,10 +25,10 @@ struct Comparison {
   const char* file;
   int line;
 
-#define LACONIC_COMPARE(op)                                            \
-  template <class Right>                                               \
-  void operator op(const Right& right) const {                         \
-    if (!(left op right)) broken(text, file, line, left, right);       \
+#define LACONIC_COMPARE(op)                                      \
+  template <class Right>                                         \
+  void operator op(const Right& right) const {                   \
+    if (!(left op right)) broken(text, file, line, left, right); \
   }
   LACONIC_COMPARE(==)
   LACONIC_COMPARE(!=)

@@ -63,8 +63,8 @@ struct Stream {
   constexpr PhiloxBlock block(std::uint64_t index) const { return philox(counter(index), key0(), key1()); }
 };
 
-// Which block holds draw i. Sixteen neighbouring draws come from sixteen neighbouring blocks, so that a vector of blocks
-// is a vector of draws for every vector of up to sixteen lanes, and no implementation has to transpose.
+// Which block holds draw i. Sixteen neighbouring draws come from sixteen neighbouring blocks, so that a vector of
+// blocks is a vector of draws for every vector of up to sixteen lanes, and no implementation has to transpose.
 
 /// 32 random bits: block 16·(i div 64) + i mod 16, word (i mod 64) div 16.
 constexpr std::uint32_t draw32(const Stream& stream, std::uint64_t i) {

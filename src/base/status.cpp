@@ -32,9 +32,10 @@ void require_sound(Place& place, StatusView view) {
   const Status status = read_status(place, view);
   if (status.fault == PayloadFault::none) return;
   std::ostringstream message;
-  message << "payload is " << payload_reason(status.fault) << ": at byte " << status.fault_offset << " found "
-          << status.fault_found << ", expected " << status.fault_expected
-          << ". All ranks must run the same version with the same settings; if they do, a link or a buffer damages data";
+  message
+      << "payload is " << payload_reason(status.fault) << ": at byte " << status.fault_offset << " found "
+      << status.fault_found << ", expected " << status.fault_expected
+      << ". All ranks must run the same version with the same settings; if they do, a link or a buffer damages data";
   throw CorruptPayload(message.str());
 }
 

@@ -54,7 +54,8 @@ struct Range {
 Range part_of(std::size_t size, std::size_t part, std::size_t parts, std::size_t alignment);
 
 /// Splits [0, size) into one contiguous range a thread, cut at multiples of `alignment`, and calls body(range) for each
-/// range that is not empty. For loops whose result does not depend on where they are cut. Short loops stay on the caller.
+/// range that is not empty. For loops whose result does not depend on where they are cut. Short loops stay on the
+/// caller.
 void parallel_ranges(ThreadPool& pool, std::size_t size, std::size_t alignment, FunctionRef<void(Range)> body);
 
 }  // namespace laconic

@@ -14,12 +14,10 @@ std::size_t round_up(std::size_t bytes) {
 
 }  // namespace
 
-void Workspace::Free::operator()(std::byte* memory) const {
-  ::operator delete(memory, std::align_val_t{kAlignment});
-}
+void Workspace::Free::operator()(std::byte* memory) const { ::operator delete (memory, std::align_val_t{kAlignment}); }
 
 Workspace::Block Workspace::allocate(std::size_t bytes) {
-  auto* memory = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kAlignment}));
+  auto* memory = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}));
   return {std::unique_ptr<std::byte, Free>(memory), bytes};
 }
 

@@ -97,7 +97,8 @@ TEST(Simd, UnknownLevelListsWhatThereIs) {
 }
 
 TEST(Place, RefusesAnImpossibleThreadCount) {
-  EXPECT_TRUE(contains(message_of<InvalidConfig>([] { Place({.threads = -1}); }), "threads must be in 0..1024, got -1"));
+  EXPECT_TRUE(
+      contains(message_of<InvalidConfig>([] { Place({.threads = -1}); }), "threads must be in 0..1024, got -1"));
 }
 
 TEST(Layout, CutsIntoPieces) {
@@ -139,7 +140,11 @@ TEST(ThreadPool, RunsEachPartOnce) {
 
 TEST(ThreadPool, PassesOnAnException) {
   ThreadPool pool(3);
-  EXPECT_THROW(pool.run(8, [](std::size_t part) { if (part == 5) throw InvalidConfig("part 5"); }), InvalidConfig);
+  EXPECT_THROW(pool.run(8,
+                        [](std::size_t part) {
+                          if (part == 5) throw InvalidConfig("part 5");
+                        }),
+               InvalidConfig);
   std::atomic<int> ran{0};
   pool.run(8, [&](std::size_t) { ++ran; });
   EXPECT_EQ(ran.load(), 8);

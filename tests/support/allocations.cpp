@@ -4,8 +4,8 @@
 
 #include "support/support.h"
 
-// Counts every allocation of the test program that links this file. Sanitizers replace operator new themselves, and their
-// own replacement must stay: there the count stays zero and the tests that compare it hold trivially.
+// Counts every allocation of the test program that links this file. Sanitizers replace operator new themselves, and
+// their own replacement must stay: there the count stays zero and the tests that compare it hold trivially.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define LACONIC_COUNT_ALLOCATIONS 1
 #endif
@@ -23,7 +23,8 @@ namespace {
 
 void* counted(std::size_t bytes, std::size_t alignment) {
   ++allocations;
-  void* memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment + (bytes == 0 ? alignment : 0));
+  void* memory =
+      std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment + (bytes == 0 ? alignment : 0));
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -32,8 +33,12 @@ void* counted(std::size_t bytes, std::size_t alignment) {
 
 void* operator new(std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
 void* operator new[](std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) { return counted(bytes, static_cast<std::size_t>(alignment)); }
-void* operator new[](std::size_t bytes, std::align_val_t alignment) { return counted(bytes, static_cast<std::size_t>(alignment)); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return counted(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+  return counted(bytes, static_cast<std::size_t>(alignment));
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }

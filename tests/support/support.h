@@ -34,8 +34,8 @@ std::string message_of(Body&& body) {
 
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// `n` entries between two guard zones; `intact()` tells whether anything wrote into those. `shift` entries (0..15) move
-/// the start off the vector alignment.
+/// `n` entries between two guard zones; `intact()` tells whether anything wrote into those. `shift` entries (0..15)
+/// move the start off the vector alignment.
 template <class T>
 class Guarded {
  public:

@@ -1,0 +1,209 @@
+#include "exchange/dense_sum.h"
+
+#include <string>
+
+#include "base/check.h"
+#include "base/workspace.h"
+#include "codecs/block.h"
+#include "codecs/dense.h"
+#include "kernels/elementwise/elementwise.h"
+#include "laconic/error.h"
+
+namespace laconic {
+
+DenseSum::DenseSum(Communicator& communicator, Place& place, DenseSumOptions options)
+    : Exchange(communicator, place, options.weights),
+      options_(std::move(options)),
+      borders_(static_cast<std::size_t>(size()) + 1),
+      send_(size()),
+      receive_(size()),
+      returned_(size()) {
+  if (options_.order == SumOrder::engine && options_.format != ValueFormat::f32) {
+    throw InvalidConfig(std::string("order = engine takes values in f32 only, got ") + format_name(options_.format) +
+                        ": use order = rank_order, or f32");
+  }
+}
+
+DenseSum::DenseSum(Communicator& communicator, Place& place, std::uint64_t n, DenseSumOptions options)
+    : DenseSum(communicator, place, std::move(options)) {
+  resize(n);
+}
+
+void DenseSum::resize(std::uint64_t n) {
+  const auto ranks = static_cast<std::uint64_t>(size());
+  for (std::uint64_t i = 0; i <= ranks; ++i) borders_[i] = n / ranks * i + n % ranks * i / ranks;
+  if (options_.order == SumOrder::engine) return;
+  send_.lay_out([&](int owner) { return chunk_bytes(chunk_size(owner)); });
+  receive_.lay_out([&](int) { return chunk_bytes(chunk_size(rank())); });
+  returned_.lay_out([&](int owner) { return chunk_bytes(chunk_size(owner)); });
+}
+
+void DenseSum::start(View<float> values, StatusView status) {
+  require_size("values", values.size(), borders_.back());
+  start_values(values, status);
+}
+
+void DenseSum::start_values(View<float> values, StatusView status) {
+  require_device("values", values.device(), place().device());
+  values_ = values;
+  begin(status);
+}
+
+Handle DenseSum::stage(int index) {
+  if (options_.order == SumOrder::engine) return engine_stage(index);
+  if (index == 0) return send_chunks();
+  if (index == 1) return sum_own_chunk();
+  read_chunks();
+  done();
+  return {};
+}
+
+Handle DenseSum::send_chunks() {
+  {
+    const Stopwatch watch(cost().encode_seconds);
+    for (int owner = 0; owner < size(); ++owner) {
+      const auto i = static_cast<std::size_t>(owner);
+      encode_mine(borders_[i], borders_[i + 1], send_.slot(owner));
+    }
+    flag_nonfinite(send_);
+  }
+  cost().payload_bytes = send_.payload_bytes();
+  count_sent(send_);
+  count_received(receive_);
+  return communicator().all_to_all_varying(send_.bytes(), send_.parts(), receive_.bytes(), receive_.parts());
+}
+
+Handle DenseSum::sum_own_chunk() {
+  {
+    const Stopwatch watch(cost().decode_seconds);
+    const View<float> sum = chunk(rank());
+    add_in_rank_order(sum);
+    require_payloads_sound();
+    if (!weighted()) divide(place(), static_cast<float>(size()), sum);
+    encode_sum(sum, borders_[static_cast<std::size_t>(rank())], returned_.slot(rank()));
+  }
+  count_gathered(returned_.length(rank()), returned_.payload_bytes());
+  return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.parts());
+}
+
+void DenseSum::add_in_rank_order(View<float> sum) {
+  const std::uint64_t begin = borders_[static_cast<std::size_t>(rank())];
+  Workspace::Scope scope(place().workspace());
+  const View<float> one = weighted() ? place().workspace().take<float>(sum.size()) : View<float>();
+  if (weighted()) fill(place(), -0.0F, sum);  // -0 + x is x, bit for bit
+  for (int from = 0; from < size(); ++from) {
+    const auto payload = receive_.payload(from);
+    bool sound = false;
+    if (weighted()) {
+      sound = decode(payload, begin, one);
+      if (sound) axpy(place(), weight(from), one, sum);
+    } else {
+      sound = from == 0 ? decode(payload, begin, sum) : decode_add(payload, begin, sum);
+    }
+    if (sound) note_nonfinite(payload, from);
+  }
+}
+
+void DenseSum::read_chunks() {
+  const Stopwatch watch(cost().decode_seconds);
+  const bool culprit_known = status()[0].nonfinite_rank != 0;
+  for (int owner = 0; owner < size(); ++owner) {
+    const bool sound = decode(returned_.payload(owner), borders_[static_cast<std::size_t>(owner)], chunk(owner));
+    if (sound && !culprit_known) note_nonfinite(returned_.payload(owner), owner);
+  }
+  require_payloads_sound();
+}
+
+Handle DenseSum::engine_stage(int index) {
+  if (index == 0) {
+    if (weighted()) {
+      Workspace::Scope scope(place().workspace());
+      const View<float> mine = place().workspace().take<float>(values_.size());
+      copy(place(), values_, mine);
+      fill(place(), -0.0F, values_);
+      axpy(place(), weight(rank()), mine, values_);
+    }
+    const std::uint64_t ring =
+        2 * values_.size_bytes() / static_cast<std::uint64_t>(size()) * static_cast<std::uint64_t>(size() - 1);
+    cost().payload_bytes = values_.size_bytes();
+    cost().sent_bytes = ring;
+    cost().received_bytes = ring;
+    return communicator().all_reduce(values_, Reduction::sum);
+  }
+  const Stopwatch watch(cost().decode_seconds);
+  if (!weighted()) divide(place(), static_cast<float>(size()), values_);
+  find_nonfinite(place(), values_, status());
+  done();
+  return {};
+}
+
+std::uint64_t DenseSum::chunk_size(int owner) const {
+  const auto i = static_cast<std::size_t>(owner);
+  return borders_[i + 1] - borders_[i];
+}
+
+View<float> DenseSum::chunk(int owner) const {
+  return values_.sub(borders_[static_cast<std::size_t>(owner)], chunk_size(owner));
+}
+
+std::uint64_t DenseSum::chunk_bytes(std::uint64_t count) const { return dense::max_payload_bytes(count, format()); }
+
+void DenseSum::encode_mine(std::uint64_t begin, std::uint64_t end, View<std::byte> payload) {
+  dense::encode(place(), values_.sub(begin, end - begin), format(), payload, status());
+}
+
+void DenseSum::encode_sum(View<const float> chunk, std::uint64_t /*begin*/, View<std::byte> payload) {
+  dense::encode(place(), chunk, format(), payload, status());
+}
+
+bool DenseSum::decode(View<const std::byte> payload, std::uint64_t /*begin*/, View<float> chunk) {
+  return dense::decode(place(), payload, format(), chunk, status());
+}
+
+bool DenseSum::decode_add(View<const std::byte> payload, std::uint64_t /*begin*/, View<float> chunk) {
+  return dense::decode_add(place(), payload, format(), chunk, status());
+}
+
+BlockSum::BlockSum(Communicator& communicator, Place& place, std::uint64_t most, DenseSumOptions options)
+    : DenseSum(communicator, place, std::move(options)) {
+  resize(most);
+}
+
+void BlockSum::start(View<const float> flat, std::span<const Block> blocks, View<float> mean, StatusView status) {
+  const std::uint64_t n = blocks_size(blocks);
+  require_size("mean", mean.size(), n);
+  for (const Block& block : blocks) {
+    require_at_least("flat", flat.size(), block.offset + block.size);
+    if (block.count > block.size || (block.size > 0 && block.start >= block.size)) {
+      throw InvalidConfig("a block of " + std::to_string(block.count) + " entries from " + std::to_string(block.start) +
+                          " does not fit a tensor of " + std::to_string(block.size) +
+                          ": draw the start below the size and at most the size in count");
+    }
+  }
+  flat_ = flat;
+  blocks_ = blocks;
+  resize(n);
+  if (order() == SumOrder::engine) gather_blocks(place(), flat, blocks, 0, mean);
+  start_values(mean, status);
+}
+
+std::uint64_t BlockSum::chunk_bytes(std::uint64_t count) const { return block::max_payload_bytes(count, format()); }
+
+void BlockSum::encode_mine(std::uint64_t begin, std::uint64_t end, View<std::byte> payload) {
+  block::encode(place(), flat_, blocks_, begin, end - begin, format(), payload, status());
+}
+
+void BlockSum::encode_sum(View<const float> chunk, std::uint64_t begin, View<std::byte> payload) {
+  block::encode_values(place(), chunk, blocks_, begin, format(), payload, status());
+}
+
+bool BlockSum::decode(View<const std::byte> payload, std::uint64_t begin, View<float> chunk) {
+  fill(place(), -0.0F, chunk);  // -0 + x is x, bit for bit
+  return decode_add(payload, begin, chunk);
+}
+
+bool BlockSum::decode_add(View<const std::byte> payload, std::uint64_t begin, View<float> chunk) {
+  return block::decode_add(place(), payload, blocks_, begin, format(), chunk, status());
+}
+
+}  // namespace laconic

@@ -1,0 +1,116 @@
+#include "exchange/exchange.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "base/check.h"
+#include "codecs/payload.h"
+#include "laconic/error.h"
+
+namespace laconic {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::vector<std::uint64_t> even_borders(std::uint64_t n, int ranks) {
+  const auto count = static_cast<std::uint64_t>(ranks);
+  std::vector<std::uint64_t> borders(count + 1);
+  for (std::uint64_t i = 0; i <= count; ++i) borders[i] = n / count * i + n % count * i / count;
+  return borders;
+}
+
+Exchange::Exchange(Communicator& communicator, Place& place, Weights weights)
+    : communicator_(communicator), place_(place), weights_(std::move(weights)) {
+  if (weights_.empty()) return;
+  if (weights_.size() != static_cast<std::size_t>(size())) {
+    throw InvalidConfig("weights has " + std::to_string(weights_.size()) + " entries, expected " +
+                        std::to_string(size()) + ", one a rank: leave it empty for 1/W each");
+  }
+  for (const float weight : weights_) {
+    if (!(weight > 0.0F && std::isfinite(weight))) {
+      throw InvalidConfig("weights must be positive and finite, got " + std::to_string(weight) +
+                          ": leave them empty for 1/W each");
+    }
+  }
+}
+
+void Exchange::begin(StatusView status) {
+  LACONIC_CHECK(done_ == true);
+  status_ = status;
+  status_[0].nonfinite_rank = 0;
+  traffic_ = {};
+  next_stage_ = 0;
+  done_ = false;
+  telling_others([&] { run_stage(); });
+}
+
+bool Exchange::advance() {
+  telling_others([&] {
+    while (!done_ && pending_.test()) run_stage();
+  });
+  return done_;
+}
+
+void Exchange::finish() {
+  telling_others([&] {
+    while (!done_) {
+      pending_.wait();
+      run_stage();
+    }
+  });
+}
+
+void Exchange::run_stage() {
+  if (next_stage_ > 0) traffic_.exchange_seconds += seconds_now() - sent_at_;
+  pending_ = stage(next_stage_++);
+  sent_at_ = seconds_now();
+}
+
+template <class Body>
+void Exchange::telling_others(Body&& body) {
+  try {
+    body();
+  } catch (const TransportError&) {
+    done_ = true;
+    throw;
+  } catch (const std::exception& error) {
+    done_ = true;
+    communicator_.fail(error.what());
+    throw;
+  }
+}
+
+void Exchange::count_sent(const Slots& slots) { traffic_.sent_bytes += slots.payload_bytes() - slots.length(rank()); }
+
+void Exchange::count_received(const Slots& slots) {
+  traffic_.received_bytes += slots.payload_bytes() - slots.length(rank());
+}
+
+void Exchange::count_gathered(std::uint64_t own_bytes, std::uint64_t all_bytes) {
+  traffic_.sent_bytes += own_bytes * static_cast<std::uint64_t>(size() - 1);
+  traffic_.received_bytes += all_bytes - own_bytes;
+}
+
+void Exchange::flag_nonfinite(Slots& slots) {
+  if (status_[0].nonfinite == 0) return;
+  for (int to = 0; to < slots.ranks(); ++to) {
+    PayloadHeader header;
+    std::memcpy(&header, slots.slot(to).data(), sizeof header);
+    seal_payload(place_, header, slots.slot(to), status_);
+  }
+}
+
+void Exchange::note_nonfinite(View<const std::byte> payload, int from) {
+  PayloadHeader header;
+  std::memcpy(&header, payload.data(), sizeof header);
+  if ((header.flags & kNonfiniteFlag) == 0) return;
+  Status& noted = status_[0];
+  const auto candidate = static_cast<std::uint32_t>(from) + 1;
+  noted.nonfinite = 1;
+  if (noted.nonfinite_rank == 0 || candidate < noted.nonfinite_rank) noted.nonfinite_rank = candidate;
+}
+
+}  // namespace laconic

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "exchange/slots.h"
+#include "laconic/communicator.h"
+#include "laconic/place.h"
+#include "laconic/status.h"
+
+namespace laconic {
+
+/// What one exchange cost this rank.
+struct Traffic {
+  std::uint64_t payload_bytes = 0;   ///< this rank's encoded message, whole
+  std::uint64_t sent_bytes = 0;      ///< handed to other ranks; an engine's own collective by the ring formula
+  std::uint64_t received_bytes = 0;  ///< and taken from them
+  double encode_seconds = 0.0;
+  double exchange_seconds = 0.0;  ///< from the start of a message to the moment its arrival was noticed
+  double decode_seconds = 0.0;    ///< decode, combine, write out
+};
+
+/// How ranks' values become one: empty, the sum in rank order divided once by W; else Σ ω_n·a_n, one weight a rank.
+using Weights = std::vector<float>;
+
+/// An exchange moves payloads over a communicator so that all ranks end with the same bits. It runs in stages, each
+/// beginning when the messages of the one before have arrived, so that a step's exchanges can overlap and nothing
+/// blocks but `finish`. A subclass has `start(...)`; then call `advance` now and then, or just `finish`. One start at a
+/// time; the views given to it must live until then. A fault on one rank is told to the others, who end with a
+/// TransportError.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  /// Runs the stages whose messages have arrived. True when the result is there.
+  bool advance();
+
+  /// Waits for the result. CorruptPayload, TransportError.
+  void finish();
+
+  const Traffic& traffic() const { return traffic_; }
+
+ protected:
+  Exchange(Communicator& communicator, Place& place, Weights weights);
+
+  /// One stage: does its work and returns the message that the next one needs. Calls `done()` in the last.
+  virtual Handle stage(int index) = 0;
+
+  void begin(StatusView status);
+  void done() { done_ = true; }
+
+  Communicator& communicator() const { return communicator_; }
+  Place& place() const { return place_; }
+  StatusView status() const { return status_; }
+  int rank() const { return communicator_.rank(); }
+  int size() const { return communicator_.size(); }
+  bool weighted() const { return !weights_.empty(); }
+  float weight(int rank) const { return weights_[static_cast<std::size_t>(rank)]; }
+
+  /// Adds up what a message costs: everything in the slots but this rank's own part.
+  void count_sent(const Slots& slots);
+  void count_received(const Slots& slots);
+  /// An all-gather of parts sends this rank's own to each of the others.
+  void count_gathered(std::uint64_t own_bytes, std::uint64_t all_bytes);
+  Traffic& cost() { return traffic_; }
+
+  /// If this rank met a non-finite value while it encoded, every payload in the slots says so.
+  void flag_nonfinite(Slots& slots);
+  /// Notes who met one, from a payload that was decoded.
+  void note_nonfinite(View<const std::byte> payload, int from);
+  /// Throws on a fault: what follows must not be built on damaged data.
+  void require_payloads_sound() { require_sound(place_, status_); }
+
+ private:
+  void run_stage();
+  template <class Body>
+  void telling_others(Body&& body);
+
+  Communicator& communicator_;
+  Place& place_;
+  Weights weights_;
+  StatusView status_;
+  Handle pending_;
+  int next_stage_ = 0;
+  bool done_ = true;
+  double sent_at_ = 0.0;
+  Traffic traffic_;
+};
+
+/// W + 1 borders that give each rank nearly the same share of [0, n).
+std::vector<std::uint64_t> even_borders(std::uint64_t n, int ranks);
+
+/// Seconds on a clock that only goes forward.
+double seconds_now();
+
+/// Adds the time of its life to a sum.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& sum) : sum_(sum), start_(seconds_now()) {}
+  ~Stopwatch() { sum_ += seconds_now() - start_; }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& sum_;
+  double start_;
+};
+
+}  // namespace laconic

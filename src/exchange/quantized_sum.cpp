@@ -1,0 +1,183 @@
+#include "exchange/quantized_sum.h"
+
+#include "base/check.h"
+#include "base/keep.h"
+#include "base/workspace.h"
+#include "codecs/dense.h"
+#include "codecs/uniform.h"
+#include "kernels/bitpack/bitpack.h"
+#include "kernels/elementwise/elementwise.h"
+
+namespace laconic {
+namespace {
+
+constexpr int kMostBits = 16;
+
+}  // namespace
+
+QuantizedSum::QuantizedSum(Communicator& communicator, Place& place, Layout layout, QuantizedSumOptions options)
+    : Exchange(communicator, place, options.weights),
+      layout_(std::move(layout)),
+      options_(std::move(options)),
+      borders_(even_borders(layout_.size(), size())),
+      norms_(layout_.tensors()),
+      send_(size()),
+      receive_(size()),
+      returned_(size()) {
+  for (auto& border : borders_) border = layout_.cut(border, kPackGroup);
+  // Room for the widest fields, so that a step with more bits than the first allocates nothing.
+  const auto whole = uniform::max_payload_bytes(layout_, 0, layout_.size(), kMostBits);
+  const auto ranks = static_cast<std::uint64_t>(size());
+  if (options_.route == QuantizedRoute::gather) {
+    send_.reserve(whole);
+    receive_.reserve(whole * ranks);
+  } else {
+    const auto own = uniform::max_payload_bytes(layout_, begin_of(rank()), end_of(rank()), kMostBits);
+    send_.lay_out(
+        [&](int owner) { return uniform::max_payload_bytes(layout_, begin_of(owner), end_of(owner), kMostBits); });
+    receive_.reserve(own * ranks);
+    bits_ = kMostBits;
+    returned_.lay_out([&](int owner) { return return_bytes(owner); });
+  }
+}
+
+void QuantizedSum::start(View<const float> values, int bits, StepKey key, View<float> mean, StatusView status) {
+  levels_of(bits);  // refuses bits out of range
+  require_size("values", values.size(), layout_.size());
+  require_size("mean", mean.size(), layout_.size());
+  values_ = values;
+  mean_ = mean;
+  bits_ = bits;
+  key_ = key;
+  begin(status);
+}
+
+Handle QuantizedSum::stage(int index) {
+  if (options_.route == QuantizedRoute::gather) {
+    if (index == 0) return gather_payloads();
+    sum_gathered();
+  } else {
+    if (index == 0) return send_chunks();
+    if (index == 1) return sum_own_chunk();
+    read_chunks();
+  }
+  done();
+  return {};
+}
+
+// ---- by all-gather
+
+Handle QuantizedSum::gather_payloads() {
+  const std::uint64_t bytes = uniform::max_payload_bytes(layout_, 0, layout_.size(), bits_);
+  {
+    const Stopwatch watch(cost().encode_seconds);
+    send_.lay_out([&](int to) { return to == rank() ? bytes : 0; });
+    uniform::tensor_norms(place(), values_, layout_, options_.norm, norms_.view(layout_.tensors()), status());
+    quantize_mine(rank(), 0, layout_.size());
+  }
+  receive_.lay_out([&](int) { return bytes; });
+  cost().payload_bytes = bytes;
+  count_gathered(bytes, receive_.payload_bytes());
+  return communicator().all_gather_varying(send_.payload(rank()), receive_.bytes(), receive_.parts());
+}
+
+void QuantizedSum::sum_gathered() {
+  const Stopwatch watch(cost().decode_seconds);
+  add_in_rank_order(receive_, 0, layout_.size());
+  if (!weighted()) divide(place(), static_cast<float>(size()), mean_);
+}
+
+// ---- by chunks
+
+Handle QuantizedSum::send_chunks() {
+  {
+    const Stopwatch watch(cost().encode_seconds);
+    send_.lay_out(
+        [&](int owner) { return uniform::max_payload_bytes(layout_, begin_of(owner), end_of(owner), bits_); });
+    uniform::tensor_norms(place(), values_, layout_, options_.norm, norms_.view(layout_.tensors()), status());
+    for (int owner = 0; owner < size(); ++owner) quantize_mine(owner, begin_of(owner), end_of(owner));
+    flag_nonfinite(send_);
+  }
+  receive_.lay_out([&](int) { return send_.length(rank()); });
+  cost().payload_bytes = send_.payload_bytes();
+  count_sent(send_);
+  count_received(receive_);
+  return communicator().all_to_all_varying(send_.bytes(), send_.parts(), receive_.bytes(), receive_.parts());
+}
+
+Handle QuantizedSum::sum_own_chunk() {
+  {
+    const Stopwatch watch(cost().decode_seconds);
+    const View<float> sum = mean_.sub(begin_of(rank()), end_of(rank()) - begin_of(rank()));
+    add_in_rank_order(receive_, begin_of(rank()), end_of(rank()));
+    if (!weighted()) divide(place(), static_cast<float>(size()), sum);
+    returned_.lay_out([&](int owner) { return return_bytes(owner); });
+    encode_return(sum);
+  }
+  count_gathered(returned_.length(rank()), returned_.payload_bytes());
+  return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.parts());
+}
+
+void QuantizedSum::read_chunks() {
+  const Stopwatch watch(cost().decode_seconds);
+  const bool culprit_known = status()[0].nonfinite_rank != 0;
+  for (int owner = 0; owner < size(); ++owner) {
+    if (decode_return(owner) && !culprit_known) note_nonfinite(returned_.payload(owner), owner);
+  }
+  require_payloads_sound();
+}
+
+std::uint64_t QuantizedSum::return_bytes(int owner) const {
+  return requantizes() ? uniform::max_payload_bytes(layout_, begin_of(owner), end_of(owner), bits_)
+                       : dense::max_payload_bytes(end_of(owner) - begin_of(owner), ValueFormat::f32);
+}
+
+void QuantizedSum::encode_return(View<const float> sum) {
+  const View<std::byte> payload = returned_.slot(rank());
+  if (!requantizes()) {
+    dense::encode(place(), sum, ValueFormat::f32, payload, status());
+    return;
+  }
+  // A tensor that several ranks own has a norm in each part; what it rounds to is drawn by coordinate all the same.
+  const std::uint64_t begin = begin_of(rank());
+  const View<float> norms = norms_.view(layout_.tensors());
+  layout_.for_each_piece(begin, end_of(rank()), [&](const Piece& piece) {
+    norm(place(), sum.sub(piece.offset - begin, piece.count), options_.norm, norms.sub(piece.tensor, 1), status());
+  });
+  uniform::encode(place(), sum, layout_, begin, end_of(rank()), norms, bits_,
+                  stream(Purpose::return_rounding, kSharedRank), payload, status());
+}
+
+bool QuantizedSum::decode_return(int owner) {
+  const View<float> values = mean_.sub(begin_of(owner), end_of(owner) - begin_of(owner));
+  if (!requantizes()) {
+    return dense::decode(place(), returned_.payload(owner), ValueFormat::f32, values, status());
+  }
+  fill(place(), -0.0F, values);  // -0 + x is x, bit for bit
+  return uniform::decode_add(place(), returned_.payload(owner), layout_, begin_of(owner), end_of(owner), bits_, values,
+                             status());
+}
+
+// ---- both
+
+void QuantizedSum::quantize_mine(int slot, std::uint64_t begin, std::uint64_t end) {
+  uniform::encode(place(), values_.sub(begin, end - begin), layout_, begin, end, norms_.view(layout_.tensors()), bits_,
+                  stream(Purpose::rounding, key_.rank), send_.slot(slot), status());
+}
+
+void QuantizedSum::add_in_rank_order(const Slots& slots, std::uint64_t begin, std::uint64_t end) {
+  const View<float> sum = mean_.sub(begin, end - begin);
+  Workspace::Scope scope(place().workspace());
+  const View<float> one = weighted() ? place().workspace().take<float>(sum.size()) : View<float>();
+  fill(place(), -0.0F, sum);  // -0 + x is x, bit for bit: the sum starts with rank 0's
+  for (int from = 0; from < size(); ++from) {
+    if (weighted()) fill(place(), -0.0F, one);
+    const View<float> into = weighted() ? one : sum;
+    if (!uniform::decode_add(place(), slots.payload(from), layout_, begin, end, bits_, into, status())) break;
+    if (weighted()) axpy(place(), weight(from), one, sum);
+    note_nonfinite(slots.payload(from), from);
+  }
+  require_payloads_sound();
+}
+
+}  // namespace laconic

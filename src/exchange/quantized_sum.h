@@ -1,0 +1,72 @@
+#pragma once
+
+#include "base/buffer.h"
+#include "base/layout.h"
+#include "base/philox.h"
+#include "exchange/exchange.h"
+#include "kernels/norm/norm.h"
+#include "laconic/key.h"
+
+namespace laconic {
+
+enum class QuantizedRoute : std::uint8_t { gather, scatter };
+enum class QuantizedReturn : std::uint8_t { full, requantized };
+
+struct QuantizedSumOptions {
+  QuantizedRoute route = QuantizedRoute::gather;
+  /// scatter: sums come back in float32, or quantized a second time, whose noise the papers' bounds do not cover.
+  QuantizedReturn return_path = QuantizedReturn::full;
+  Norm norm = Norm::l2;  ///< of each tensor
+  Weights weights;
+};
+
+/// Mean over all ranks of values quantized to B bits, with a norm for each tensor.
+///
+/// gather:  1. quantize; all-gather: (W-1)·(n·B/8 + 4 a tensor)
+///          2. decode and add in rank order
+/// scatter: 1. quantize, cut into W chunks; all-to-all: (W-1)/W·n·B/8 and the norms of the tensors that a chunk touches
+///          2. each owner adds its chunk's W payloads in rank order; all-gather in float32: (W-1)/W·4n,
+///             or requantized: (W-1)/W·n·B/8, rounded by coordinate, so that it does not matter who owns it
+///          3. decode
+/// gather and scatter with the full return give the same bits.
+class QuantizedSum : public Exchange {
+ public:
+  QuantizedSum(Communicator& communicator, Place& place, Layout layout, QuantizedSumOptions options = {});
+
+  /// bits in 2..16, the same on all ranks. `mean` may be `values`. key gives seed, step and rank of the roundings.
+  void start(View<const float> values, int bits, StepKey key, View<float> mean, StatusView status);
+
+ private:
+  Handle stage(int index) override;
+
+  Handle gather_payloads();
+  void sum_gathered();
+
+  Handle send_chunks();
+  Handle sum_own_chunk();
+  void read_chunks();
+
+  Stream stream(Purpose purpose, std::uint32_t rank) const { return {key_.seed, key_.step, rank, 0, purpose}; }
+  void quantize_mine(int slot, std::uint64_t begin, std::uint64_t end);
+  void add_in_rank_order(const Slots& slots, std::uint64_t begin, std::uint64_t end);
+  void encode_return(View<const float> sum);
+  bool decode_return(int owner);
+  bool requantizes() const { return options_.return_path == QuantizedReturn::requantized; }
+  std::uint64_t return_bytes(int owner) const;
+  std::uint64_t begin_of(int owner) const { return borders_[static_cast<std::size_t>(owner)]; }
+  std::uint64_t end_of(int owner) const { return borders_[static_cast<std::size_t>(owner) + 1]; }
+
+  Layout layout_;
+  QuantizedSumOptions options_;
+  int bits_ = 0;
+  StepKey key_;
+  View<const float> values_;
+  View<float> mean_;
+  std::vector<std::uint64_t> borders_;
+  Buffer<float> norms_;
+  Slots send_;
+  Slots receive_;
+  Slots returned_;
+};
+
+}  // namespace laconic

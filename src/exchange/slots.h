@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/buffer.h"
+#include "laconic/communicator.h"
+#include "laconic/view.h"
+
+namespace laconic {
+
+/// One payload a rank in one buffer, each beginning on a cache line. Lay the capacities out, fill, set the lengths; the
+/// communicator reads `parts`. Memory only grows, so a step like the last one allocates nothing.
+class Slots {
+ public:
+  explicit Slots(int ranks) : parts_(static_cast<std::size_t>(ranks)), capacities_(parts_.size()) {}
+
+  /// Capacity of each rank's slot in bytes; lengths start equal to them.
+  template <class CapacityOf>
+  void lay_out(CapacityOf&& capacity_of) {
+    std::uint64_t offset = 0;
+    for (std::size_t rank = 0; rank < parts_.size(); ++rank) {
+      const std::uint64_t capacity = capacity_of(static_cast<int>(rank));
+      parts_[rank] = {offset, capacity};
+      capacities_[rank] = capacity;
+      offset += (capacity + kLine - 1) / kLine * kLine;
+    }
+    buffer_.reserve(offset);
+    total_ = offset;
+  }
+
+  /// Makes room beforehand for layouts of up to that many bytes.
+  void reserve(std::uint64_t bytes) { buffer_.reserve(bytes + parts_.size() * kLine); }
+
+  int ranks() const { return static_cast<int>(parts_.size()); }
+  View<std::byte> slot(int rank) const {
+    const auto index = static_cast<std::size_t>(rank);
+    return buffer_.view(total_).sub(parts_[index].offset, capacities_[index]);
+  }
+  void set_length(int rank, std::uint64_t bytes) { parts_[static_cast<std::size_t>(rank)].bytes = bytes; }
+  std::uint64_t length(int rank) const { return parts_[static_cast<std::size_t>(rank)].bytes; }
+  View<const std::byte> payload(int rank) const {
+    const Part& part = parts_[static_cast<std::size_t>(rank)];
+    return buffer_.view(total_).sub(part.offset, part.bytes);
+  }
+  std::uint64_t payload_bytes() const {
+    std::uint64_t sum = 0;
+    for (const Part& part : parts_) sum += part.bytes;
+    return sum;
+  }
+
+  View<std::byte> bytes() const { return buffer_.view(total_); }
+  std::span<const Part> parts() const { return parts_; }
+
+ private:
+  static constexpr std::uint64_t kLine = 64;
+
+  std::vector<Part> parts_;
+  std::vector<std::uint64_t> capacities_;
+  Buffer<std::byte> buffer_;
+  std::uint64_t total_ = 0;
+};
+
+}  // namespace laconic

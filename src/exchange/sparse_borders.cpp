@@ -1,0 +1,44 @@
+#include "exchange/sparse_borders.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace laconic {
+
+void follow_aggregate(View<const std::uint32_t> indices, std::span<const OwnerShare> shares, std::uint64_t n,
+                      std::span<std::uint64_t> borders) {
+  const std::uint64_t ranks = borders.size() - 1;
+  double total = 0.0;
+  std::uint64_t entries = 0;
+  for (const OwnerShare& share : shares) {
+    if (share.entries > 0) total += static_cast<double>(share.load);
+    entries += share.entries;
+  }
+  LACONIC_CHECK(entries == indices.size());
+  borders[0] = 0;
+  borders[ranks] = n;
+  if (total <= 0.0) {
+    for (std::uint64_t i = 1; i < ranks; ++i) borders[i] = n / ranks * i + n % ranks * i / ranks;
+    return;
+  }
+  double before = 0.0;  // load of the owners passed so far
+  std::uint64_t first = 0;
+  std::uint64_t next = 1;
+  for (const OwnerShare& share : shares) {
+    if (share.entries == 0) continue;
+    const double each = static_cast<double>(share.load) / static_cast<double>(share.entries);
+    // Borders whose share of the load ends inside this owner's entries.
+    for (; next < ranks; ++next) {
+      const double wanted = total * static_cast<double>(next) / static_cast<double>(ranks);
+      const double position = each > 0.0 ? (wanted - before) / each : 0.0;
+      if (position >= static_cast<double>(share.entries)) break;
+      borders[next] = indices[first + static_cast<std::uint64_t>(std::max(position, 0.0))];
+    }
+    before += static_cast<double>(share.load);
+    first += share.entries;
+  }
+  for (; next < ranks; ++next) borders[next] = n;
+}
+
+}  // namespace laconic

@@ -1,0 +1,290 @@
+#include "exchange/sparse_sum.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/check.h"
+#include "base/workspace.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/sparse/sparse.h"
+#include "laconic/error.h"
+
+namespace laconic {
+
+SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, std::uint64_t most,
+                     SparseSumOptions options)
+    : Exchange(communicator, place, options.weights),
+      n_(n),
+      most_(most),
+      options_(std::move(options)),
+      send_(size()),
+      receive_(size()),
+      borders_(even_borders(n, size())),
+      lengths_sent_(std::max<std::size_t>(static_cast<std::size_t>(size()), 2)),
+      lengths_(static_cast<std::size_t>(size())),
+      notices_(static_cast<std::size_t>(size())),
+      shares_(static_cast<std::size_t>(size())),
+      parts_(static_cast<std::size_t>(size())) {
+  if (n > kMostSparseEntries) {
+    throw InvalidConfig("a sparse sum has views of at most " + std::to_string(kMostSparseEntries) + " entries, got " +
+                        std::to_string(n) + ": run the method with scope = tensor");
+  }
+  if (most > n) {
+    throw InvalidConfig("a sparse sum of views of " + std::to_string(n) + " entries sends at most that many, got " +
+                        std::to_string(most) + ": keep must be in (0, 1]");
+  }
+  if (options_.keep_union && options_.route == SparseRoute::gather) {
+    throw InvalidConfig("union = keep needs owners of index ranges, got route = gather: use route = range");
+  }
+  const auto ranks = static_cast<std::uint64_t>(size());
+  const std::uint64_t all = std::min(ranks * most, ranks * n);
+  const std::uint64_t payload = sparse::max_payload_bytes(most, n, options_.format);
+  send_.reserve(payload + ranks * sparse::max_payload_bytes(0, n, options_.format));
+  receive_.reserve(ranks * payload);
+  decoded_.reserve(all);
+  union_.reserve(std::min(all, n));
+  summed_.reserve(std::min(all, n));
+  if (options_.keep_union) left_.reserve(std::min(all, n));
+}
+
+void SparseSum::start(ConstSparseView mine, View<float> mean, StatusView status) {
+  require_size("mean", mean.size(), n_);
+  require_size("mine.values", mine.values.size(), mine.indices.size());
+  if (mine.size() > most_) {
+    throw InvalidConfig("a rank sends at most " + std::to_string(most_) + " entries, got " +
+                        std::to_string(mine.size()) + ": make the exchange with the largest count that will occur");
+  }
+  mine_ = mine;
+  mean_ = mean;
+  left_count_ = 0;
+  route_ = choose_route();
+  begin(status);
+}
+
+SparseRoute SparseSum::choose_route() const {
+  if (options_.keep_union) return SparseRoute::range;
+  if (options_.route != SparseRoute::automatic) return options_.route;
+  const auto ranks = static_cast<std::uint64_t>(size());
+  if (ranks <= 2) return SparseRoute::gather;
+  return union_known_ && most_ * ranks <= most_ + union_count_ ? SparseRoute::gather : SparseRoute::range;
+}
+
+Handle SparseSum::stage(int index) {
+  if (route_ == SparseRoute::gather) {
+    if (index == 0) return gather_lengths();
+    if (index == 1) return gather_payloads();
+    sum_gathered();
+  } else {
+    if (index == 0) return send_lengths();
+    if (index == 1) return send_pieces();
+    if (index == 2) return sum_own_range();
+    if (index == 3) return gather_sums();
+    read_sums();
+  }
+  union_known_ = true;
+  done();
+  return {};
+}
+
+// ---- by all-gather
+
+Handle SparseSum::gather_lengths() {
+  {
+    const Stopwatch watch(cost().encode_seconds);
+    send_.lay_out(
+        [&](int to) { return to == rank() ? sparse::max_payload_bytes(mine_.size(), n_, options_.format) : 0; });
+    sparse::encode(place(), mine_, {0, n_}, options_.format, send_.slot(rank()), status());
+    send_.set_length(rank(), status()[0].payload_bytes);
+  }
+  cost().payload_bytes = send_.length(rank());
+  lengths_sent_[0] = send_.length(rank());
+  count_gathered(sizeof(std::uint64_t), sizeof(std::uint64_t) * lengths_.size());
+  return communicator().all_gather(as_bytes(View<const std::uint64_t>(lengths_sent_).sub(0, 1)),
+                                   as_writable_bytes(View<std::uint64_t>(lengths_)));
+}
+
+Handle SparseSum::gather_payloads() {
+  for (int from = 0; from < size(); ++from) {
+    expect(lengths_[static_cast<std::size_t>(from)], most_, {0, n_});
+  }
+  require_payloads_sound();
+  receive_.lay_out([&](int from) { return lengths_[static_cast<std::size_t>(from)]; });
+  count_gathered(send_.length(rank()), receive_.payload_bytes());
+  return communicator().all_gather_varying(send_.payload(rank()), receive_.bytes(), receive_.parts());
+}
+
+void SparseSum::sum_gathered() {
+  const Stopwatch watch(cost().decode_seconds);
+  decode_parts({0, n_});
+  union_count_ = merge_sum(place(), parts_, union_.sub(0, union_.indices.capacity()));
+  finish_mean(union_.sub(0, union_count_).values);
+  round_as_returned(union_.sub(0, union_count_).values);
+  shares_.assign(shares_.size(), {});
+  shares_[0] = {union_count_, union_count_};
+  follow_aggregate(entries().indices, shares_, n_, borders_);
+  write_dense();
+}
+
+// ---- by index range
+
+sparse::IndexRange SparseSum::range_of(int owner) const {
+  const auto i = static_cast<std::size_t>(owner);
+  return {borders_[i], borders_[i + 1] - borders_[i]};
+}
+
+Handle SparseSum::send_lengths() {
+  {
+    const Stopwatch watch(cost().encode_seconds);
+    // Entries are ascending, so the owners' pieces follow each other.
+    const auto first_of = [&](int owner) {
+      const auto at =
+          std::lower_bound(mine_.indices.begin(), mine_.indices.end(), borders_[static_cast<std::size_t>(owner)]);
+      return static_cast<std::uint64_t>(at - mine_.indices.begin());
+    };
+    const auto piece_of = [&](int owner) { return mine_.sub(first_of(owner), first_of(owner + 1) - first_of(owner)); };
+    send_.lay_out([&](int owner) {
+      return sparse::max_payload_bytes(piece_of(owner).size(), range_of(owner).size, options_.format);
+    });
+    for (int owner = 0; owner < size(); ++owner) {
+      sparse::encode(place(), piece_of(owner), range_of(owner), options_.format, send_.slot(owner), status());
+      send_.set_length(owner, status()[0].payload_bytes);
+      lengths_sent_[static_cast<std::size_t>(owner)] = send_.length(owner);
+    }
+    flag_nonfinite(send_);
+  }
+  cost().payload_bytes = send_.payload_bytes();
+  cost().sent_bytes += sizeof(std::uint64_t) * static_cast<std::uint64_t>(size() - 1);
+  cost().received_bytes += sizeof(std::uint64_t) * static_cast<std::uint64_t>(size() - 1);
+  return communicator().all_to_all(as_bytes(View<const std::uint64_t>(lengths_sent_).sub(0, lengths_.size())),
+                                   as_writable_bytes(View<std::uint64_t>(lengths_)));
+}
+
+Handle SparseSum::send_pieces() {
+  for (int from = 0; from < size(); ++from) {
+    expect(lengths_[static_cast<std::size_t>(from)], most_, range_of(rank()));
+  }
+  require_payloads_sound();
+  receive_.lay_out([&](int from) { return lengths_[static_cast<std::size_t>(from)]; });
+  count_sent(send_);
+  count_received(receive_);
+  return communicator().all_to_all_varying(send_.bytes(), send_.parts(), receive_.bytes(), receive_.parts());
+}
+
+Handle SparseSum::sum_own_range() {
+  std::uint64_t load = 0;
+  {
+    const Stopwatch watch(cost().decode_seconds);
+    load = decode_parts(range_of(rank()));
+    const std::uint64_t summed = merge_sum(place(), parts_, summed_.sub(0, summed_.indices.capacity()));
+    const std::uint64_t kept = options_.keep_union ? keep_largest(summed) : summed;
+    const EntryBuffer& sums = options_.keep_union ? union_ : summed_;
+    finish_mean(sums.sub(0, kept).values);
+    send_.lay_out([&](int to) {
+      return to == rank() ? sparse::max_payload_bytes(kept, range_of(rank()).size, options_.format) : 0;
+    });
+    sparse::encode(place(), sums.sub(0, kept), range_of(rank()), options_.format, send_.slot(rank()), status());
+    send_.set_length(rank(), status()[0].payload_bytes);
+  }
+  lengths_sent_[0] = send_.length(rank());
+  lengths_sent_[1] = load;
+  count_gathered(sizeof(ReturnNotice), sizeof(ReturnNotice) * notices_.size());
+  return communicator().all_gather(as_bytes(View<const std::uint64_t>(lengths_sent_).sub(0, 2)),
+                                   as_writable_bytes(View<ReturnNotice>(notices_)));
+}
+
+/// Splits the sums of this rank's range: its share of k into union_, the rest into left_ in the residual's unit.
+std::uint64_t SparseSum::keep_largest(std::uint64_t summed) {
+  const auto ranks = static_cast<std::uint64_t>(size());
+  const auto mine = static_cast<std::uint64_t>(rank());
+  const std::uint64_t share = most_ / ranks + (mine < most_ % ranks ? 1 : 0);
+  const std::uint64_t kept = std::min(share, summed);
+  left_count_ = summed - kept;
+  split_largest(place(), summed_.sub(0, summed), union_.sub(0, kept), left_.sub(0, left_count_));
+  // A residual counts with this rank's weight, which is 1/W of a plain sum already.
+  if (weighted()) divide(place(), weight(rank()), left_.sub(0, left_count_).values);
+  return kept;
+}
+
+Handle SparseSum::gather_sums() {
+  const auto ranks = static_cast<std::uint64_t>(size());
+  for (int owner = 0; owner < size(); ++owner) {
+    const sparse::IndexRange range = range_of(owner);
+    expect(notices_[static_cast<std::size_t>(owner)].bytes, std::min(most_ * ranks, range.size), range);
+  }
+  require_payloads_sound();
+  receive_.lay_out([&](int owner) { return notices_[static_cast<std::size_t>(owner)].bytes; });
+  count_gathered(send_.length(rank()), receive_.payload_bytes());
+  return communicator().all_gather_varying(send_.payload(rank()), receive_.bytes(), receive_.parts());
+}
+
+void SparseSum::read_sums() {
+  const Stopwatch watch(cost().decode_seconds);
+  const bool culprit_known = status()[0].nonfinite_rank != 0;
+  union_count_ = 0;
+  for (int owner = 0; owner < size(); ++owner) {
+    const auto room = union_.sub(union_count_, union_.indices.capacity() - union_count_);
+    if (!sparse::decode(place(), receive_.payload(owner), range_of(owner), options_.format, room, status())) break;
+    if (!culprit_known) note_nonfinite(receive_.payload(owner), owner);
+    const std::uint64_t count = status()[0].count;
+    const std::uint64_t load = options_.keep_union ? notices_[static_cast<std::size_t>(owner)].load : count;
+    shares_[static_cast<std::size_t>(owner)] = {count, load};
+    union_count_ += count;
+  }
+  require_payloads_sound();
+  follow_aggregate(entries().indices, shares_, n_, borders_);
+  write_dense();
+}
+
+// ---- both
+
+/// A length that another rank announced must be possible before memory is laid out for it.
+void SparseSum::expect(std::uint64_t bytes, std::uint64_t most_entries, sparse::IndexRange range) {
+  const std::uint64_t most_bytes =
+      sparse::max_payload_bytes(std::min(most_entries, range.size), range.size, options_.format);
+  if (bytes < sizeof(PayloadHeader)) {
+    note_fault(status(), PayloadFault::too_short, 0, bytes, sizeof(PayloadHeader));
+  } else if (bytes > most_bytes) {
+    note_fault(status(), PayloadFault::wrong_length, 0, bytes, most_bytes);
+  }
+}
+
+/// Decodes every rank's payload into parts_ and returns how many entries they have together.
+std::uint64_t SparseSum::decode_parts(sparse::IndexRange range) {
+  std::uint64_t total = 0;
+  for (int from = 0; from < size(); ++from) {
+    const auto payload = receive_.payload(from);
+    const auto room = decoded_.sub(total, std::min(most_, decoded_.indices.capacity() - total));
+    if (!sparse::decode(place(), payload, range, options_.format, room, status())) break;
+    note_nonfinite(payload, from);
+    const SparseView part = room.sub(0, status()[0].count);
+    if (weighted()) {
+      Workspace::Scope scope(place().workspace());
+      const View<float> unweighted = place().workspace().take<float>(part.size());
+      copy(place(), part.values, unweighted);
+      fill(place(), -0.0F, part.values);
+      axpy(place(), weight(from), unweighted, part.values);
+    }
+    parts_[static_cast<std::size_t>(from)] = part;
+    total += part.size();
+  }
+  require_payloads_sound();
+  return total;
+}
+
+void SparseSum::finish_mean(View<float> sums) {
+  if (!weighted()) divide(place(), static_cast<float>(size()), sums);
+}
+
+/// By range the sums come back in the wire's format; gathered ones are rounded to the same bits.
+void SparseSum::round_as_returned(View<float> sums) {
+  if (options_.format == ValueFormat::f32) return;
+  Workspace::Scope scope(place().workspace());
+  round_through_16bit(place(), options_.format, sums, place().workspace().take<float>(sums.size()), status());
+}
+
+void SparseSum::write_dense() {
+  fill(place(), 0.0F, mean_);
+  scatter(place(), entries(), mean_);
+}
+
+}  // namespace laconic

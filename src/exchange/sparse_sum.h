@@ -1,0 +1,117 @@
+#pragma once
+
+#include "base/buffer.h"
+#include "codecs/sparse.h"
+#include "exchange/exchange.h"
+#include "exchange/sparse_borders.h"
+#include "kernels/topk/topk.h"
+
+namespace laconic {
+
+enum class SparseRoute : std::uint8_t { automatic, gather, range };
+
+struct SparseSumOptions {
+  SparseRoute route = SparseRoute::automatic;
+  ValueFormat format = ValueFormat::f32;  ///< of the values, both ways
+  /// union = keep: each owner of an index range returns only its k/W largest sums; the others it puts into its own
+  /// residual (`left`). Traffic stays at twice the payload whatever W, but only k entries arrive in all. Goes by range.
+  bool keep_union = false;
+  Weights weights;
+};
+
+/// Mean over all ranks of sparse vectors; the result is dense, and a list of the indices that some rank had.
+/// p is a rank's payload (k entries), u the union's payload (U entries).
+///
+/// gather: 1. all-gather of payload lengths: 8(W-1)
+///         2. all-gather of payloads: (W-1)·p
+///         3. decode, sum in rank order
+/// range:  1. cut the entries at the owners' borders; all-to-all of lengths: 8(W-1)
+///         2. all-to-all of the pieces: (W-1)/W·p
+///         3. each owner sums its range in rank order; all-gather of lengths and loads: 16(W-1)
+///         4. all-gather of the sums: (W-1)/W·u
+///         5. decode
+/// automatic: range, unless gather is as cheap by last step's union, that is k·W <= k + U; before the first step range
+/// where W > 2. All ranks count the same entries, so all choose alike. Both routes give the same bits.
+/// Borders follow last step's aggregate, so that no owner is a hot spot.
+class SparseSum : public Exchange {
+ public:
+  /// Views of n entries, each rank sending at most `most`.
+  SparseSum(Communicator& communicator, Place& place, std::uint64_t n, std::uint64_t most,
+            SparseSumOptions options = {});
+
+  /// `mine` by ascending index. `mean`, n long, receives the mean on the union and zero elsewhere.
+  void start(ConstSparseView mine, View<float> mean, StatusView status);
+
+  /// After finish: the aggregate as a list, by ascending index.
+  ConstSparseView entries() const { return union_.sub(0, union_count_); }
+  /// After finish, with keep_union: what this rank must add to its residual, so that nothing is lost.
+  ConstSparseView left() const { return left_.sub(0, left_count_); }
+  /// The route of the last start.
+  SparseRoute route() const { return route_; }
+
+ private:
+  /// Lists of entries that are kept between stages.
+  struct EntryBuffer {
+    Buffer<std::uint32_t> indices;
+    Buffer<float> values;
+    void reserve(std::uint64_t count) {
+      indices.reserve(count);
+      values.reserve(count);
+    }
+    SparseView sub(std::uint64_t offset, std::uint64_t count) const {
+      return {indices.view().sub(offset, count), values.view().sub(offset, count)};
+    }
+  };
+  /// What an owner tells before it returns its sums.
+  struct ReturnNotice {
+    std::uint64_t bytes;
+    std::uint64_t load;
+  };
+
+  Handle stage(int index) override;
+  SparseRoute choose_route() const;
+
+  Handle gather_lengths();
+  Handle gather_payloads();
+  void sum_gathered();
+
+  Handle send_lengths();
+  Handle send_pieces();
+  Handle sum_own_range();
+  Handle gather_sums();
+  void read_sums();
+
+  sparse::IndexRange range_of(int owner) const;
+  void expect(std::uint64_t bytes, std::uint64_t most_entries, sparse::IndexRange range);
+  std::uint64_t decode_parts(sparse::IndexRange range);
+  std::uint64_t keep_largest(std::uint64_t summed);
+  void finish_mean(View<float> sums);
+  void round_as_returned(View<float> sums);
+  void write_dense();
+
+  std::uint64_t n_;
+  std::uint64_t most_;
+  SparseSumOptions options_;
+  SparseRoute route_ = SparseRoute::automatic;
+  bool union_known_ = false;
+
+  ConstSparseView mine_;
+  View<float> mean_;
+
+  Slots send_;
+  Slots receive_;
+  std::vector<std::uint64_t> borders_;
+  std::vector<std::uint64_t> lengths_sent_;
+  std::vector<std::uint64_t> lengths_;
+  std::vector<ReturnNotice> notices_;
+  std::vector<OwnerShare> shares_;
+  std::vector<ConstSparseView> parts_;
+  EntryBuffer decoded_;
+  EntryBuffer summed_;
+  EntryBuffer union_;
+  EntryBuffer left_;
+  std::uint64_t union_count_ = 0;
+  std::uint64_t left_count_ = 0;
+};
+
+}  // namespace laconic
