@@ -16,7 +16,7 @@ struct SparseSumOptions {
   /// union = keep: each owner of an index range returns only its k/W largest sums; the others it puts into its own
   /// residual (`left`). Traffic stays at twice the payload whatever W, but only k entries arrive in all. Goes by range.
   bool keep_union = false;
-  Weights weights;
+  Weights weights{};
 };
 
 /// Mean over all ranks of sparse vectors; the result is dense, and a list of the indices that some rank had.

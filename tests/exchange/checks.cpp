@@ -1,0 +1,35 @@
+#include "exchange/checks.h"
+
+#include <array>
+
+#include "exchange/checks_list.h"
+
+namespace laconic::test {
+namespace {
+
+constexpr std::array<ExchangeCheck, 18> kChecks{{
+    {"dense", check_dense},
+    {"dense_weighted", check_dense_weighted},
+    {"dense_engine", check_dense_engine},
+    {"dense_several_in_flight", check_dense_several_in_flight},
+    {"block", check_block},
+    {"sparse_routes", check_sparse_routes},
+    {"sparse_16bit", check_sparse_16bit},
+    {"sparse_weighted", check_sparse_weighted},
+    {"sparse_choice", check_sparse_choice},
+    {"sparse_borders", check_sparse_borders},
+    {"sparse_keep", check_sparse_keep},
+    {"sparse_bytes", check_sparse_bytes},
+    {"vote", check_vote},
+    {"vote_bytes", check_vote_bytes},
+    {"quantized_routes", check_quantized_routes},
+    {"quantized_requantized", check_quantized_requantized},
+    {"nonfinite", check_nonfinite},
+    {"wrong_sizes", check_wrong_sizes},
+}};
+
+}  // namespace
+
+std::span<const ExchangeCheck> exchange_checks() { return kChecks; }
+
+}  // namespace laconic::test

@@ -1,0 +1,113 @@
+#include <gtest/gtest.h>
+
+#include "exchange/checks.h"
+#include "exchange/checks_list.h"
+#include "exchange/dense_sum.h"
+#include "exchange/model.h"
+#include "exchange/packed_vote.h"
+#include "exchange/quantized_sum.h"
+#include "exchange/sparse_borders.h"
+#include "exchange/sparse_sum.h"
+#include "laconic/threads.h"
+#include "support/support.h"
+
+namespace laconic::test {
+namespace {
+
+class ThreadExchanges : public testing::TestWithParam<std::tuple<int, ExchangeCheck>> {};
+
+TEST_P(ThreadExchanges, Hold) {
+  const auto& [ranks, check] = GetParam();
+  run_ranks(ranks, [&](Communicator& communicator) { check.run(communicator); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, ThreadExchanges,
+                         testing::Combine(testing::Values(1, 2, 3, 4, 7),
+                                          testing::ValuesIn(exchange_checks().begin(), exchange_checks().end())),
+                         [](const auto& test) {
+                           return std::string(std::get<1>(test.param).name) + "_" +
+                                  std::to_string(std::get<0>(test.param));
+                         });
+
+TEST(ExchangeFaults, RanksWithOtherBlocksAreRefused) {
+  for (const int ranks : {2, 3, 4}) run_ranks(ranks, check_block_refuses_other_blocks);
+}
+
+TEST(ExchangeFaults, DamageIsRefusedAndTold) {
+  for (const int ranks : {1, 2, 3, 4}) run_ranks(ranks, check_damage_is_refused);
+}
+
+TEST(Borders, FollowTheLoad) {
+  // Four owners of [0, 400); owner 0 received 300 entries and returned 3, the others 100 and 1 each.
+  const std::vector<std::uint32_t> indices{10, 20, 30, 110, 210, 310};
+  const std::vector<OwnerShare> shares{{3, 300}, {1, 100}, {1, 100}, {1, 100}};
+  std::vector<std::uint64_t> borders(5);
+  follow_aggregate(indices, shares, 400, borders);
+  // 600 in all, 150 each: 1.5 of the first owner's entries, then its 3rd, then half way through the others.
+  EXPECT_EQ(borders, (std::vector<std::uint64_t>{0, 20, 110, 210, 400}));
+}
+
+TEST(Borders, AreEvenWithoutEntries) {
+  std::vector<std::uint64_t> borders(4);
+  follow_aggregate({}, std::vector<OwnerShare>(3), 300, borders);
+  EXPECT_EQ(borders, (std::vector<std::uint64_t>{0, 100, 200, 300}));
+}
+
+TEST(Borders, StayAscendingWithFewerEntriesThanOwners) {
+  const std::vector<std::uint32_t> indices{7};
+  const std::vector<OwnerShare> shares{{1, 1}, {0, 0}, {0, 0}};
+  std::vector<std::uint64_t> borders(4);
+  follow_aggregate(indices, shares, 10, borders);
+  EXPECT_TRUE(std::is_sorted(borders.begin(), borders.end()));
+  EXPECT_EQ(borders.front(), 0U);
+  EXPECT_EQ(borders.back(), 10U);
+}
+
+TEST(ExchangeMemory, NothingIsAllocatedAfterTheFirstSteps) {
+  run_ranks(3, [](Communicator& communicator) {
+    Place& place = place_of(communicator);
+    const std::uint64_t n = 20'000;
+    const std::uint64_t k = 200;
+    const std::vector<std::uint64_t> sizes{7'000, 13'000};
+    const Layout layout{std::span<const std::uint64_t>(sizes)};
+    DenseSum dense(communicator, place, n);
+    SparseSum gather(communicator, place, n, k, {.route = SparseRoute::gather});
+    SparseSum range(communicator, place, n, k, {.route = SparseRoute::range});
+    SparseSum keep(communicator, place, n, k, {.keep_union = true});
+    PackedVote vote(communicator, place, layout);
+    QuantizedSum gathered(communicator, place, layout);
+    QuantizedSum scattered(communicator, place, layout, {.route = QuantizedRoute::scatter});
+    auto values = values_of(communicator.rank(), n, 1);
+    std::vector<Entries> supports;
+    for (std::uint64_t step = 0; step < 8; ++step) {
+      supports.push_back(entries_of(communicator.rank(), n, k, 0.5, step));
+    }
+    const auto step = [&](std::uint32_t number) {
+      Status status;
+      const StepKey key{1, number, static_cast<std::uint32_t>(communicator.rank())};
+      dense.start(values, view_of(status));
+      dense.finish();
+      for (SparseSum* sum : {&gather, &range, &keep}) {
+        sum->start(supports[number].view(), values, view_of(status));
+        sum->finish();
+      }
+      vote.start(values, key, values, view_of(status));
+      vote.finish();
+      for (QuantizedSum* sum : {&gathered, &scattered}) {
+        sum->start(values, number % 2 == 0 ? 4 : 8, key, values, view_of(status));
+        sum->finish();
+      }
+    };
+    for (std::uint32_t number = 0; number < 3; ++number) step(number);
+    communicator.barrier().wait();
+    const auto before = allocation_count();
+    communicator.barrier().wait();
+    for (std::uint32_t number = 3; number < 8; ++number) step(number);
+    communicator.barrier().wait();
+    EXPECT_EQ(allocation_count(), before);
+    communicator.barrier().wait();
+  });
+}
+
+}  // namespace
+}  // namespace laconic::test

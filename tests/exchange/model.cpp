@@ -1,0 +1,81 @@
+#include "exchange/model.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <set>
+
+#include "support/support.h"
+
+namespace laconic::test {
+
+Place& place_of(Communicator& communicator) {
+  thread_local std::unique_ptr<Place> place;
+  thread_local int made_for = -1;
+  if (!place || made_for != communicator.rank()) {
+    const auto levels = available_levels();
+    made_for = communicator.rank();
+    const auto level = levels[(levels.size() - 1 + static_cast<std::size_t>(made_for)) % levels.size()];
+    place = std::make_unique<Place>(CpuOptions{.threads = 1 + made_for % 2, .simd = level});
+  }
+  return *place;
+}
+
+std::vector<float> values_of(int rank, std::size_t n, std::uint64_t seed) {
+  return normal_values(n, seed * 1000 + static_cast<std::uint64_t>(rank));
+}
+
+std::vector<float> integers_of(int rank, std::size_t n, std::uint64_t seed) {
+  auto values = values_of(rank, n, seed);
+  for (float& value : values) value = std::round(value * 40.0F);
+  return values;
+}
+
+Entries entries_of(int rank, std::uint64_t n, std::uint64_t count, double shared, std::uint64_t seed) {
+  std::set<std::uint32_t> chosen;
+  std::mt19937_64 common(seed);
+  std::mt19937_64 own(seed * 77 + 1 + static_cast<std::uint64_t>(rank));
+  const auto from_common = static_cast<std::uint64_t>(static_cast<double>(count) * shared);
+  while (chosen.size() < from_common) chosen.insert(static_cast<std::uint32_t>(common() % n));
+  while (chosen.size() < count) chosen.insert(static_cast<std::uint32_t>(own() % n));
+  Entries entries;
+  entries.indices.assign(chosen.begin(), chosen.end());
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    entries.values.push_back(static_cast<float>(static_cast<int>(own() % 2001) - 1000));
+  }
+  return entries;
+}
+
+std::vector<float> mean_of(const std::vector<std::vector<float>>& parts) {
+  std::vector<float> sum = parts[0];
+  for (std::size_t rank = 1; rank < parts.size(); ++rank) {
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = sum[i] + parts[rank][i];
+  }
+  for (float& value : sum) value = value / static_cast<float>(parts.size());
+  return sum;
+}
+
+std::vector<float> weighted_of(const std::vector<std::vector<float>>& parts, const std::vector<float>& weights) {
+  std::vector<float> sum(parts[0].size(), -0.0F);
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      const float product = weights[rank] * parts[rank][i];
+      sum[i] = sum[i] + product;
+    }
+  }
+  return sum;
+}
+
+std::vector<float> dense_of(const Entries& entries, std::uint64_t n) {
+  std::vector<float> dense(n, 0.0F);
+  for (std::size_t i = 0; i < entries.indices.size(); ++i) dense[entries.indices[i]] = entries.values[i];
+  return dense;
+}
+
+bool same_bits(const std::vector<float>& left, const std::vector<float>& right) {
+  return left.size() == right.size() &&
+         (left.empty() || std::memcmp(left.data(), right.data(), left.size() * sizeof(float)) == 0);
+}
+
+}  // namespace laconic::test
