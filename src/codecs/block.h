@@ -7,8 +7,8 @@
 
 namespace laconic::block {
 
-/// Values of random blocks, entries [begin, begin + count) of their concatenation. No indices travel: all ranks drew the
-/// same blocks, and a signature of blocks and range in the header refuses those that did not.
+/// Values of random blocks, entries [begin, begin + count) of their concatenation. No indices travel: all ranks drew
+/// the same blocks, and a signature of blocks and range in the header refuses those that did not.
 std::uint64_t max_payload_bytes(std::uint64_t count, ValueFormat format);
 
 void encode(Place& place, View<const float> flat, std::span<const Block> blocks, std::uint64_t begin,

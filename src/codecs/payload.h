@@ -31,15 +31,21 @@ static_assert(sizeof(PayloadHeader) == 32);
 inline constexpr std::uint32_t kPayloadMagic = 0x314E434C;  // "LCN1"
 inline constexpr std::uint8_t kNonfiniteFlag = 1;           ///< the rank that wrote it met NaN or Inf this step
 
-/// Writes header and checksum around a body that is in place, and status.payload_bytes. The non-finite flag is taken from
-/// status.nonfinite.
+/// A payload starts at a multiple of this many bytes in memory (InvalidConfig otherwise), its length is a multiple, and
+/// filling is zero: so payloads that follow each other stay aligned.
+inline constexpr std::uint64_t kPayloadAlignment = 4;
+
+/// Writes header and checksum around a body that is in place, and status.payload_bytes. magic, version, checksum and
+/// the non-finite flag, which is taken from status.nonfinite, are filled in; the other fields are the caller's.
 void seal_payload(Place& place, PayloadHeader header, View<std::byte> payload, StatusView status);
 
-/// Checks magic, version, codec, lengths and checksum of what arrived; extra bytes behind payload_bytes are not looked at.
-/// On a fault it notes it in status, unless an earlier one stands there, and returns false: the caller writes nothing.
+/// Checks magic, version, codec, lengths and checksum of what arrived; extra bytes behind payload_bytes are not looked
+/// at. On a fault it notes it in status, unless an earlier one stands there, and returns false: the caller writes
+/// nothing. A sender's non-finite flag is not passed on yet: the caller does that once it accepts the payload.
 bool open_payload(Place& place, View<const std::byte> payload, Codec codec, PayloadHeader& header, StatusView status);
 
 /// Notes a fault if none is noted yet; returns false, for `return note_fault(...)`.
-bool note_fault(StatusView status, PayloadFault fault, std::uint64_t offset, std::uint64_t found, std::uint64_t expected);
+bool note_fault(StatusView status, PayloadFault fault, std::uint64_t offset, std::uint64_t found,
+                std::uint64_t expected);
 
 }  // namespace laconic

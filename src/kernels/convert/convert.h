@@ -15,15 +15,16 @@ constexpr std::uint64_t bytes_of(ValueFormat format) { return format == ValueFor
 const char* format_name(ValueFormat format);
 
 /// IEEE binary16 or bfloat16, to nearest, ties to even, subnormals kept. A finite value that overflows, as a NaN or an
-/// Inf, sets status.nonfinite. format must be f16 or bf16. Matches hardware conversion bit for bit; NaN becomes a quiet NaN.
+/// Inf, sets status.nonfinite. format must be f16 or bf16. Matches hardware conversion bit for bit; NaN becomes a quiet
+/// NaN.
 void to_16bit(Place& place, View<const float> values, ValueFormat format, View<std::uint16_t> out, StatusView status);
 void from_16bit(Place& place, View<const std::uint16_t> values, ValueFormat format, View<float> out);
 
 /// out[i] += the value.
 void add_from_16bit(Place& place, View<const std::uint16_t> values, ValueFormat format, View<float> out);
 
-/// values becomes what a receiver of that format will see; errors[i] = values[i] before - after, exact in float32 unless
-/// it underflows. For residuals of values sent in 16 bits.
+/// values becomes what a receiver of that format will see; errors[i] = values[i] before - after, exact in float32
+/// unless it underflows. For residuals of values sent in 16 bits.
 void round_through_16bit(Place& place, ValueFormat format, View<float> values, View<float> errors, StatusView status);
 
 }  // namespace laconic

@@ -1,0 +1,114 @@
+#include "codecs/block.h"
+
+#include "base/check.h"
+#include "base/workspace.h"
+#include "codecs/body.h"
+#include "kernels/elementwise/elementwise.h"
+
+namespace laconic::block {
+namespace {
+
+/// Changes whenever a block, the begin or the count does, but for one case in 2^32: each number is mixed in by the
+/// finalizer of splitmix64 (Steele, Lea, Flood 2014). docs/wire-format.md has it.
+std::uint32_t signature(std::span<const Block> blocks, std::uint64_t begin, std::uint64_t count) {
+  std::uint64_t hash = blocks.size();
+  const auto mix = [&hash](std::uint64_t number) {
+    hash = (hash ^ number) + 0x9E3779B97F4A7C15U;
+    hash = (hash ^ hash >> 30) * 0xBF58476D1CE4E5B9U;
+    hash = (hash ^ hash >> 27) * 0x94D049BB133111EBU;
+    hash = hash ^ hash >> 31;
+  };
+  mix(begin);
+  mix(count);
+  for (const Block& block : blocks) {
+    mix(block.offset);
+    mix(block.size);
+    mix(block.start);
+    mix(block.count);
+  }
+  return static_cast<std::uint32_t>(hash);
+}
+
+void require_range(std::span<const Block> blocks, std::uint64_t begin, std::uint64_t count) {
+  const std::uint64_t total = blocks_size(blocks);
+  if (begin <= total && count <= total - begin) return;
+  throw InvalidConfig(std::to_string(count) + " entries of blocks from " + std::to_string(begin) +
+                      " on asked for, they have " + std::to_string(total) + ": stay within blocks_size(blocks)");
+}
+
+void seal(Place& place, std::span<const Block> blocks, std::uint64_t begin, std::uint64_t count, ValueFormat format,
+          View<std::byte> payload, StatusView status) {
+  PayloadHeader header =
+      header_of(Codec::block, static_cast<std::uint8_t>(format), max_payload_bytes(count, format), count);
+  header.count = signature(blocks, begin, count);
+  seal_payload(place, header, payload, status);
+}
+
+bool open(Place& place, View<const std::byte> payload, std::span<const Block> blocks, std::uint64_t begin,
+          std::uint64_t count, ValueFormat format, PayloadHeader& header, StatusView status) {
+  require_format(format);
+  require_range(blocks, begin, count);
+  return open_payload(place, payload, Codec::block, header, status) && check_flags(header, kNonfiniteFlag, status) &&
+         check_format(header, static_cast<std::uint8_t>(format), status) && check_elements(header, count, status) &&
+         check_count(header, signature(blocks, begin, count), PayloadFault::wrong_blocks, status) &&
+         check_length(header, max_payload_bytes(count, format), status) &&
+         check_filling(payload, sizeof(header) + count * bytes_of(format), header.payload_bytes, status);
+}
+
+}  // namespace
+
+std::uint64_t max_payload_bytes(std::uint64_t count, ValueFormat format) {
+  return sizeof(PayloadHeader) + value_bytes(count, format);
+}
+
+void encode(Place& place, View<const float> flat, std::span<const Block> blocks, std::uint64_t begin,
+            std::uint64_t count, ValueFormat format, View<std::byte> payload, StatusView status) {
+  require_format(format);
+  require_range(blocks, begin, count);
+  require_payload(payload, max_payload_bytes(count, format));
+  if (format == ValueFormat::f32) {
+    const auto body = body_of<float>(payload, sizeof(PayloadHeader), count);
+    gather_blocks(place, flat, blocks, begin, body);
+    find_nonfinite(place, body, status);
+    seal(place, blocks, begin, count, format, payload, status);
+    return;
+  }
+  const Workspace::Scope scope(place.workspace());
+  const auto values = place.workspace().take<float>(count);
+  gather_blocks(place, flat, blocks, begin, values);
+  encode_values(place, values, blocks, begin, format, payload, status);
+}
+
+void encode_values(Place& place, View<const float> values, std::span<const Block> blocks, std::uint64_t begin,
+                   ValueFormat format, View<std::byte> payload, StatusView status) {
+  require_format(format);
+  require_range(blocks, begin, values.size());
+  require_payload(payload, max_payload_bytes(values.size(), format));
+  put_values(place, values, format, payload, sizeof(PayloadHeader), status);
+  seal(place, blocks, begin, values.size(), format, payload, status);
+}
+
+bool decode(Place& place, View<const std::byte> payload, std::span<const Block> blocks, std::uint64_t begin,
+            std::uint64_t count, ValueFormat format, View<float> flat, StatusView status) {
+  PayloadHeader header;
+  if (!open(place, payload, blocks, begin, count, format, header, status)) return false;
+  if (format == ValueFormat::f32) {
+    scatter_blocks(place, body_of<float>(payload, sizeof(header), count), blocks, begin, flat);
+    return accept(header, status);
+  }
+  const Workspace::Scope scope(place.workspace());
+  const auto values = place.workspace().take<float>(count);
+  get_values(place, payload, sizeof(header), format, values);
+  scatter_blocks(place, values, blocks, begin, flat);
+  return accept(header, status);
+}
+
+bool decode_add(Place& place, View<const std::byte> payload, std::span<const Block> blocks, std::uint64_t begin,
+                ValueFormat format, View<float> values, StatusView status) {
+  PayloadHeader header;
+  if (!open(place, payload, blocks, begin, values.size(), format, header, status)) return false;
+  add_values(place, payload, sizeof(header), format, values);
+  return accept(header, status);
+}
+
+}  // namespace laconic::block

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "codecs/payload.h"
+
+// What the codecs share about bodies. Inside the layer only.
+
+namespace laconic {
+
+constexpr std::uint64_t padded(std::uint64_t bytes) {
+  return (bytes + kPayloadAlignment - 1) / kPayloadAlignment * kPayloadAlignment;
+}
+
+/// A header for a body that a codec wrote; seal_payload fills in the rest.
+constexpr PayloadHeader header_of(Codec codec, std::uint8_t format, std::uint64_t payload_bytes,
+                                  std::uint64_t elements) {
+  return {.magic = kPayloadMagic,
+          .version = kWireVersion,
+          .codec = static_cast<std::uint8_t>(codec),
+          .format = format,
+          .flags = 0,
+          .payload_bytes = payload_bytes,
+          .elements = elements,
+          .count = 0,
+          .checksum = 0};
+}
+
+/// InvalidConfig unless the view is aligned and holds `needed` bytes.
+void require_payload(View<std::byte> payload, std::uint64_t needed);
+
+/// InvalidConfig unless `format` is one that this version knows.
+void require_format(ValueFormat format);
+
+/// Bytes [offset, offset + count·sizeof(T)) of a payload as entries of T.
+template <class T>
+View<T> body_of(View<std::byte> payload, std::uint64_t offset, std::uint64_t count) {
+  return {reinterpret_cast<T*>(payload.data() + offset), static_cast<std::size_t>(count), payload.device()};
+}
+template <class T>
+View<const T> body_of(View<const std::byte> payload, std::uint64_t offset, std::uint64_t count) {
+  return {reinterpret_cast<const T*>(payload.data() + offset), static_cast<std::size_t>(count), payload.device()};
+}
+
+/// Bytes of `n` values with their filling.
+constexpr std::uint64_t value_bytes(std::uint64_t n, ValueFormat format) { return padded(n * bytes_of(format)); }
+
+/// Writes the values at `offset` with their filling, and sets status.nonfinite where one is NaN, Inf or overflows.
+void put_values(Place& place, View<const float> values, ValueFormat format, View<std::byte> payload,
+                std::uint64_t offset, StatusView status);
+
+/// Reads or adds values.size() of them. The caller has checked that they are there.
+void get_values(Place& place, View<const std::byte> payload, std::uint64_t offset, ValueFormat format,
+                View<float> values);
+void add_values(Place& place, View<const std::byte> payload, std::uint64_t offset, ValueFormat format,
+                View<float> values);
+
+/// Zero bytes from `from` up to `to`.
+void put_filling(View<std::byte> payload, std::uint64_t from, std::uint64_t to);
+
+/// False, noted as wrong_length, if one of the bytes from `from` up to `to` is not zero.
+bool check_filling(View<const std::byte> payload, std::uint64_t from, std::uint64_t to, StatusView status);
+
+/// What every codec asks of an opened header; each notes the fault and returns false.
+bool check_elements(const PayloadHeader& header, std::uint64_t expected, StatusView status);
+bool check_format(const PayloadHeader& header, std::uint8_t expected, StatusView status);
+bool check_flags(const PayloadHeader& header, std::uint8_t allowed, StatusView status);
+bool check_length(const PayloadHeader& header, std::uint64_t expected, StatusView status);
+bool check_count(const PayloadHeader& header, std::uint32_t expected, PayloadFault fault, StatusView status);
+
+/// Passes the sender's non-finite flag on. True, for `return accept(...)`.
+bool accept(const PayloadHeader& header, StatusView status);
+
+}  // namespace laconic

@@ -1,0 +1,95 @@
+#include "kernels/elementwise/elementwise.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string>
+
+#include "base/check.h"
+#include "kernels/elementwise/flagged.h"
+#include "kernels/elementwise/loops.h"
+#include "kernels/simd.h"
+
+namespace laconic {
+namespace {
+
+// Ranges begin at whole cache lines of the first view, so that threads do not share one.
+constexpr std::size_t kCut = 64;
+
+void require_parts(Place& place, Parts parts, View<float> out) {
+  require_device("out", out.device(), place.device());
+  if (parts.empty()) throw InvalidConfig("a sum needs at least 1 part, got 0: pass one view a worker");
+  for (const auto& part : parts) {
+    require_device("part", part.device(), place.device());
+    require_size("part", part.size(), out.size());
+  }
+}
+
+}  // namespace
+
+void parallel_flagged(Place& place, std::size_t size, StatusView status, FunctionRef<bool(Range)> body) {
+  require_at_least("status", status.size(), 1);
+  require_device("status", status.device(), place.device());
+  std::atomic<bool> nonfinite{false};
+  parallel_ranges(place.pool(), size, kCut, [&](Range range) {
+    if (body(range)) nonfinite.store(true, std::memory_order_relaxed);
+  });
+  if (nonfinite.load(std::memory_order_relaxed)) status[0].nonfinite = 1;
+}
+
+void fill(Place& place, float value, View<float> values) {
+  require_device("values", values.device(), place.device());
+  parallel_ranges(place.pool(), values.size(), kCut,
+                  [&](Range range) { std::fill_n(values.data() + range.begin, range.size(), value); });
+}
+
+void copy(Place& place, View<const float> from, View<float> to) {
+  require_device("from", from.device(), place.device());
+  require_device("to", to.device(), place.device());
+  require_size("to", to.size(), from.size());
+  parallel_ranges(place.pool(), from.size(), kCut, [&](Range range) {
+    std::memcpy(to.data() + range.begin, from.data() + range.begin, range.size() * sizeof(float));
+  });
+}
+
+void axpy(Place& place, float alpha, View<const float> x, View<float> y) {
+  require_device("x", x.device(), place.device());
+  require_device("y", y.device(), place.device());
+  require_size("x", x.size(), y.size());
+  parallel_ranges(place.pool(), y.size(), kCut, [&](Range range) {
+    LACONIC_DISPATCH(place.simd(), axpy, alpha, x.data() + range.begin, y.data() + range.begin, range.size());
+  });
+}
+
+void divide(Place& place, float divisor, View<float> values) {
+  require_device("values", values.device(), place.device());
+  parallel_ranges(place.pool(), values.size(), kCut, [&](Range range) {
+    LACONIC_DISPATCH(place.simd(), divide, divisor, values.data() + range.begin, range.size());
+  });
+}
+
+void sum_in_rank_order(Place& place, Parts parts, float divisor, View<float> out, StatusView status) {
+  require_parts(place, parts, out);
+  parallel_flagged(place, out.size(), status, [&](Range range) {
+    const Stretch stretch{range.begin, range.end};
+    return LACONIC_DISPATCH(place.simd(), sum_in_rank_order, parts, divisor, out.data(), stretch);
+  });
+}
+
+void weighted_sum(Place& place, Parts parts, std::span<const float> weights, View<float> out, StatusView status) {
+  require_parts(place, parts, out);
+  require_size("weights", weights.size(), parts.size());
+  parallel_flagged(place, out.size(), status, [&](Range range) {
+    const Stretch stretch{range.begin, range.end};
+    return LACONIC_DISPATCH(place.simd(), weighted_sum, parts, weights, out.data(), stretch);
+  });
+}
+
+void find_nonfinite(Place& place, View<const float> values, StatusView status) {
+  require_device("values", values.device(), place.device());
+  parallel_flagged(place, values.size(), status, [&](Range range) {
+    return LACONIC_DISPATCH(place.simd(), find_nonfinite, values.data() + range.begin, range.size());
+  });
+}
+
+}  // namespace laconic

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "base/function_ref.h"
+#include "base/thread_pool.h"
+#include "laconic/place.h"
+#include "laconic/status.h"
+
+namespace laconic {
+
+/// parallel_ranges for loops that read values anyway: body returns whether its range had a NaN or an Inf, and any that
+/// did sets status.nonfinite.
+void parallel_flagged(Place& place, std::size_t size, StatusView status, FunctionRef<bool(Range)> body);
+
+}  // namespace laconic

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "laconic/place.h"
+#include "laconic/view.h"
+
+// The loops behind kernels/elementwise, on plain ranges. Those that return bool say whether a NaN or an Inf came up.
+
+namespace laconic {
+
+using Parts = std::span<const View<const float>>;
+
+/// Entries [begin, end) of the parts.
+struct Stretch {
+  std::size_t begin;
+  std::size_t end;
+};
+
+namespace reference {
+void axpy(float alpha, const float* x, float* y, std::size_t n);
+void divide(float divisor, float* values, std::size_t n);
+bool sum_in_rank_order(Parts parts, float divisor, float* out, Stretch stretch);
+bool weighted_sum(Parts parts, std::span<const float> weights, float* out, Stretch stretch);
+bool find_nonfinite(const float* values, std::size_t n);
+}  // namespace reference
+
+namespace simd {
+void axpy(SimdLevel level, float alpha, const float* x, float* y, std::size_t n);
+void divide(SimdLevel level, float divisor, float* values, std::size_t n);
+bool sum_in_rank_order(SimdLevel level, Parts parts, float divisor, float* out, Stretch stretch);
+bool weighted_sum(SimdLevel level, Parts parts, std::span<const float> weights, float* out, Stretch stretch);
+bool find_nonfinite(SimdLevel level, const float* values, std::size_t n);
+}  // namespace simd
+
+}  // namespace laconic

@@ -1,0 +1,66 @@
+#include "kernels/sparse/sparse.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/thread_pool.h"
+#include "base/workspace.h"
+#include "kernels/sparse/merge.h"
+
+namespace laconic {
+namespace {
+
+constexpr std::size_t kCut = 64;
+
+void require_entries(Place& place, ConstSparseView entries) {
+  require_device("indices", entries.indices.device(), place.device());
+  require_device("values", entries.values.device(), place.device());
+  require_size("values", entries.values.size(), entries.indices.size());
+}
+
+}  // namespace
+
+void scatter_add(Place& place, ConstSparseView entries, View<float> out) {
+  require_entries(place, entries);
+  require_device("out", out.device(), place.device());
+  // Indices are distinct, so no two threads meet in an entry.
+  parallel_ranges(place.pool(), entries.size(), kCut, [&](Range range) {
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      float& entry = out[entries.indices[i]];
+      entry = entry + entries.values[i];
+    }
+  });
+}
+
+void scatter(Place& place, ConstSparseView entries, View<float> out) {
+  require_entries(place, entries);
+  require_device("out", out.device(), place.device());
+  parallel_ranges(place.pool(), entries.size(), kCut, [&](Range range) {
+    for (std::size_t i = range.begin; i < range.end; ++i) out[entries.indices[i]] = entries.values[i];
+  });
+}
+
+void gather(Place& place, View<const float> from, View<const std::uint32_t> indices, View<float> values) {
+  require_device("from", from.device(), place.device());
+  require_device("indices", indices.device(), place.device());
+  require_device("values", values.device(), place.device());
+  require_size("values", values.size(), indices.size());
+  parallel_ranges(place.pool(), indices.size(), kCut, [&](Range range) {
+    for (std::size_t i = range.begin; i < range.end; ++i) values[i] = from[indices[i]];
+  });
+}
+
+std::uint64_t merge_sum(Place& place, std::span<const ConstSparseView> parts, SparseView sum) {
+  std::uint64_t total = 0;
+  for (const auto& part : parts) {
+    require_entries(place, part);
+    total += part.size();
+  }
+  require_device("sum", sum.indices.device(), place.device());
+  require_at_least("sum", std::min(sum.indices.size(), sum.values.size()), total);
+  if (place.simd() != SimdLevel::reference) return merge_tiles(place, parts, sum);
+  const Workspace::Scope scope(place.workspace());
+  return reference::merge_sum(parts, place.workspace().take<std::uint64_t>(parts.size()), sum);
+}
+
+}  // namespace laconic
