@@ -11,6 +11,14 @@ namespace laconic {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+#if HWY_TARGET == HWY_SCALAR
+
+void StripesLoop(const std::byte* bytes, std::size_t stripes, ChecksumLanes& lanes) {
+  reference::checksum_stripes(bytes, stripes, lanes);
+}
+
+#else
+
 using WordTag = HWY_CAPPED(std::uint32_t, 16);
 using Words = hn::Vec<WordTag>;
 
@@ -47,10 +55,11 @@ void StripesLoop(const std::byte* bytes, std::size_t stripes, ChecksumLanes& lan
   switch (hn::Lanes(WordTag())) {
     case 16: Stripes<1>(octets, stripes, lanes.data()); break;
     case 8: Stripes<2>(octets, stripes, lanes.data()); break;
-    case 4: Stripes<4>(octets, stripes, lanes.data()); break;
-    default: reference::checksum_stripes(bytes, stripes, lanes); break;
+    default: Stripes<4>(octets, stripes, lanes.data()); break;
   }
 }
+
+#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace laconic
