@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -41,7 +42,7 @@ class Guarded {
  public:
   explicit Guarded(std::size_t n, std::size_t shift = 0, T fill = T{})
       : storage_(n + 2 * kGuard, kSentinel), offset_(kGuard - shift % 16), n_(n) {
-    for (std::size_t i = 0; i < n; ++i) storage_[offset_ + i] = fill;
+    std::fill_n(storage_.data() + offset_, n, fill);
   }
   explicit Guarded(const std::vector<T>& values, std::size_t shift = 0) : Guarded(values.size(), shift) {
     for (std::size_t i = 0; i < n_; ++i) storage_[offset_ + i] = values[i];

@@ -9,9 +9,9 @@
 namespace laconic {
 
 // Fields of equal width, packed so that vectors of any width up to sixteen lanes work without permutes, on the wire as
-// in memory. A full group is 512 fields: field f stands in lane f mod 16, row f div 16. Each lane packs its 32 rows into
-// `bits` little-endian words, row 0 lowest; word w of lane l is word 16·w + l of the group. The fields after the last full
-// group follow as one plain little-endian bit stream, its last byte filled with zeros.
+// in memory. A full group is 512 fields: field f stands in lane f mod 16, row f div 16. Each lane packs its 32 rows
+// into `bits` little-endian words, row 0 lowest; word w of lane l is word 16·w + l of the group. The fields after the
+// last full group follow as one plain little-endian bit stream, its last byte filled with zeros.
 
 inline constexpr std::uint64_t kPackLanes = 16;
 inline constexpr std::uint64_t kPackGroup = 512;

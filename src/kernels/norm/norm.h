@@ -8,8 +8,8 @@ namespace laconic {
 
 enum class Norm : std::uint8_t { l2, max };
 
-// Sums run in a fixed tree: blocks of 8,192 entries; in a block sixteen float64 sums, entry i in sum i mod 16, folded in
-// halves (8, 4, 2, 1); blocks added in order in float64. So the result does not depend on lanes or threads.
+// Sums run in a fixed tree: blocks of 8,192 entries; in a block sixteen float64 sums, entry i in sum i mod 16, folded
+// in halves (8, 4, 2, 1); blocks added in order in float64. So the result does not depend on lanes or threads.
 inline constexpr std::size_t kNormBlock = 8'192;
 
 /// `result` is one float in the place's memory. l2: square root of the float64 sum of squares, rounded once.

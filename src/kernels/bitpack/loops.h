@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "laconic/place.h"
+#include "laconic/view.h"
+
+// The loops behind kernels/bitpack: one stretch of fields that begins at a group. The caller has checked the sizes.
+
+namespace laconic::reference {
+void pack_fields(View<const std::uint32_t> fields, int bits, std::byte* packed);
+void unpack_fields(const std::byte* packed, int bits, View<std::uint32_t> fields);
+}  // namespace laconic::reference
+
+namespace laconic::simd {
+void pack_fields(SimdLevel level, View<const std::uint32_t> fields, int bits, std::byte* packed);
+void unpack_fields(SimdLevel level, const std::byte* packed, int bits, View<std::uint32_t> fields);
+}  // namespace laconic::simd

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+#include "laconic/place.h"
+#include "laconic/view.h"
+
+// The loops behind kernels/norm: one result a block of kNormBlock values, the last block as long as it is.
+
+namespace laconic::reference {
+/// The sum of squares of each block, in the tree that norm.h describes.
+void block_squares(View<const float> values, double* sums);
+/// The largest magnitude of each block as bits, in which order Inf is above all numbers and NaN above Inf.
+void block_largest(View<const float> values, std::uint32_t* largest);
+}  // namespace laconic::reference
+
+namespace laconic::simd {
+void block_squares(SimdLevel level, View<const float> values, double* sums);
+void block_largest(SimdLevel level, View<const float> values, std::uint32_t* largest);
+}  // namespace laconic::simd

@@ -1,0 +1,72 @@
+#include "kernels/norm/norm.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+#include "base/thread_pool.h"
+#include "base/workspace.h"
+#include "kernels/norm/loops.h"
+#include "kernels/simd.h"
+
+namespace laconic {
+namespace {
+
+void require(Place& place, View<const float> values, std::size_t results, Device result_device, StatusView status) {
+  require_device("values", values.device(), place.device());
+  require_device("result", result_device, place.device());
+  require_device("status", status.device(), place.device());
+  require_size("result", results, 1);
+  require_size("status", status.size(), 1);
+}
+
+/// A result that is not a number has one bit pattern, whatever the values' own were and the order that they met in.
+template <class T>
+T canonical(T value) {
+  return std::isnan(value) ? std::numeric_limits<T>::quiet_NaN() : value;
+}
+
+double square_sum(Place& place, View<const float> values) {
+  Workspace::Scope scope(place.workspace());
+  const auto sums = place.workspace().take<double>((values.size() + kNormBlock - 1) / kNormBlock);
+  parallel_ranges(place.pool(), values.size(), kNormBlock, [&](Range range) {
+    LACONIC_DISPATCH(place.simd(), block_squares, values.sub(range.begin, range.size()),
+                     sums.data() + range.begin / kNormBlock);
+  });
+  double total = 0.0;
+  for (const double sum : sums) total += sum;
+  return canonical(total);
+}
+
+float largest_magnitude(Place& place, View<const float> values) {
+  Workspace::Scope scope(place.workspace());
+  const auto largest = place.workspace().take<std::uint32_t>((values.size() + kNormBlock - 1) / kNormBlock);
+  parallel_ranges(place.pool(), values.size(), kNormBlock, [&](Range range) {
+    LACONIC_DISPATCH(place.simd(), block_largest, values.sub(range.begin, range.size()),
+                     largest.data() + range.begin / kNormBlock);
+  });
+  std::uint32_t most = 0;
+  for (const std::uint32_t bits : largest) most = std::max(most, bits);
+  return canonical(std::bit_cast<float>(most));
+}
+
+}  // namespace
+
+void norm(Place& place, View<const float> values, Norm kind, View<float> result, StatusView status) {
+  require(place, values, result.size(), result.device(), status);
+  const float value =
+      kind == Norm::l2 ? static_cast<float>(std::sqrt(square_sum(place, values))) : largest_magnitude(place, values);
+  result[0] = value;
+  status[0].norm = value;
+  if (!std::isfinite(value)) status[0].nonfinite = 1;
+}
+
+void sum_of_squares(Place& place, View<const float> values, View<double> result, StatusView status) {
+  require(place, values, result.size(), result.device(), status);
+  result[0] = square_sum(place, values);
+  if (!std::isfinite(result[0])) status[0].nonfinite = 1;
+}
+
+}  // namespace laconic

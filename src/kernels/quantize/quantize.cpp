@@ -1,0 +1,73 @@
+#include "kernels/quantize/quantize.h"
+
+#include <cstring>
+#include <string>
+
+#include "base/check.h"
+#include "base/keep.h"
+#include "base/thread_pool.h"
+#include "kernels/bitpack/bitpack.h"
+#include "kernels/quantize/loops.h"
+#include "kernels/simd.h"
+
+namespace laconic {
+namespace {
+
+void require(Place& place, View<const float> values, View<const float> norm, int bits, View<const std::byte> packed) {
+  require_device("values", values.device(), place.device());
+  require_device("norm", norm.device(), place.device());
+  require_device("packed", packed.device(), place.device());
+  require_size("norm", norm.size(), 1);
+  require_size("packed", packed.size(), quantized_bytes(values.size(), bits));
+}
+
+void require_group_start(std::uint64_t first) {
+  if (first % kPackGroup == 0) return;
+  throw InvalidConfig("first must be a multiple of " + std::to_string(kPackGroup) + ", got " + std::to_string(first) +
+                      ": cut tensors where a group of fields begins");
+}
+
+}  // namespace
+
+QuantizeScale quantize_scale(float norm, int bits) {
+  const float scale = norm < 0x1p-64F ? 0x1p64F : norm > 0x1p64F ? 0x1p-64F : 1.0F;
+  const auto levels = static_cast<float>(levels_of(bits));
+  return {scale, levels / (norm * scale), levels};
+}
+
+Stream tail_stream(const Stream& rounding) {
+  return rounding.with(rounding.purpose == Purpose::return_rounding ? Purpose::return_tail : Purpose::rounding_tail);
+}
+
+std::uint64_t quantized_bytes(std::uint64_t n, int bits) {
+  levels_of(bits);  // refuses bits out of range
+  return packed_bytes(n, bits);
+}
+
+void quantize(Place& place, View<const float> values, View<const float> norm, const Quantizer& quantizer,
+              View<std::byte> packed) {
+  require(place, values, norm, quantizer.bits, packed);
+  require_group_start(quantizer.first);
+  if (!(norm[0] > 0.0F)) {
+    if (!packed.empty()) std::memset(packed.data(), 0, packed.size());
+    return;
+  }
+  const QuantizeScale scale = quantize_scale(norm[0], quantizer.bits);
+  parallel_ranges(place.pool(), values.size(), kPackGroup, [&](Range range) {
+    Quantizer part = quantizer;
+    part.first += range.begin;
+    LACONIC_DISPATCH(place.simd(), quantize, values.sub(range.begin, range.size()), scale, part,
+                     packed.data() + packed_bytes(range.begin, quantizer.bits));
+  });
+}
+
+void dequantize_add(Place& place, View<const std::byte> packed, View<const float> norm, int bits, View<float> values) {
+  require(place, values, norm, bits, packed);
+  const float step = norm[0] / static_cast<float>(levels_of(bits));
+  parallel_ranges(place.pool(), values.size(), kPackGroup, [&](Range range) {
+    LACONIC_DISPATCH(place.simd(), dequantize_add, packed.data() + packed_bytes(range.begin, bits), step, bits,
+                     values.sub(range.begin, range.size()));
+  });
+}
+
+}  // namespace laconic

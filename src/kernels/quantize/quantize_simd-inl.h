@@ -1,0 +1,216 @@
+// The quantizing loop on vectors. Included once a Highway target, hence the unusual guard.
+#if defined(LACONIC_KERNELS_QUANTIZE_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LACONIC_KERNELS_QUANTIZE_SIMD_INL_H_
+#undef LACONIC_KERNELS_QUANTIZE_SIMD_INL_H_
+#else
+#define LACONIC_KERNELS_QUANTIZE_SIMD_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstring>
+
+#include "kernels/bitpack/bitpack.h"
+#include "kernels/philox_simd-inl.h"
+#include "kernels/quantize/loops.h"
+
+#if HWY_TARGET != HWY_SCALAR
+HWY_BEFORE_NAMESPACE();
+namespace laconic {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using QuantizeFloats = HWY_CAPPED(float, 16);
+using QuantizeWords = hn::RebindToUnsigned<QuantizeFloats>;
+using QuantizeHalves = hn::Repartition<std::uint16_t, QuantizeWords>;
+using QuantizePhilox = PhiloxVector<QuantizeWords>;
+using FloatVec = hn::Vec<QuantizeFloats>;
+using WordVec = hn::Vec<QuantizeWords>;
+using HalfVec = hn::Vec<QuantizeHalves>;
+
+constexpr std::size_t kDrawRows = 8;  // rows of 16 values that one vector of blocks serves
+constexpr std::size_t kDrawValues = kDrawRows * kPackLanes;
+
+/// Values to units of 2^-16 levels. The reference multiplies r by 65536 at the end; a power of two commutes with every
+/// rounding above the subnormal numbers, and those are far below one unit, so it may sit in the multiplier.
+struct Units {
+  float scale;
+  float multiplier;
+  float limit;
+
+  explicit Units(const QuantizeScale& from)
+      : scale(from.scale), multiplier(from.multiplier * 65536.0F), limit(from.levels * 65536.0F) {}
+};
+
+/// Units are below 2^31, so the conversion needs no care for overflow.
+HWY_INLINE WordVec cut(FloatVec units) {
+#if HWY_TARGET == HWY_AVX3
+  return WordVec{_mm512_cvttps_epi32(units.raw)};
+#elif HWY_TARGET == HWY_AVX2
+  return WordVec{_mm256_cvttps_epi32(units.raw)};
+#else
+  const hn::RebindToSigned<QuantizeFloats> di;
+  return hn::BitCast(QuantizeWords(), hn::ConvertTo(di, units));
+#endif
+}
+
+/// The smaller one, and `limit` for NaN.
+HWY_INLINE FloatVec at_most(FloatVec units, FloatVec limit) {
+#if HWY_ARCH_X86
+  return hn::Min(units, limit);  // the instruction's own rule
+#else
+  return hn::IfThenElse(hn::Lt(units, limit), units, limit);
+#endif
+}
+
+/// Units plus the 16 random bits: the level stands above bit 16.
+HWY_INLINE WordVec rounded(FloatVec value, WordVec random, const Units& units) {
+  const QuantizeFloats d;
+  const auto magnitude = hn::Mul(hn::Abs(value), hn::Set(d, units.scale));
+  const auto scaled = hn::Mul(magnitude, hn::Set(d, units.multiplier));
+  return hn::Add(cut(at_most(scaled, hn::Set(d, units.limit))), random);
+}
+
+/// The field of a row. `highest` keeps the largest half-words: 0xFFFF appears there only where a fraction ties.
+template <int kBits>
+HWY_INLINE WordVec field_of(const float* row, WordVec random, const Units& units, HalfVec& highest) {
+  const QuantizeFloats d;
+  const QuantizeWords du;
+  const FloatVec value = hn::LoadU(d, row);
+  const WordVec sum = rounded(value, random, units);
+  highest = hn::Max(highest, hn::BitCast(QuantizeHalves(), sum));
+  const WordVec sign = hn::ShiftRight<32 - kBits>(hn::BitCast(du, value));
+  return hn::OrAnd(hn::ShiftRight<16>(sum), sign, hn::Set(du, 1U << (kBits - 1)));
+}
+
+/// Appends row kRow's fields to the lanes' words and stores a word when it is full.
+template <int kBits, int kRow>
+HWY_INLINE void append(WordVec field, WordVec& word, std::byte* packed) {
+  constexpr int kShift = kRow * kBits % 32;
+  constexpr int kWord = kRow * kBits / 32;
+  if constexpr (kShift == 0) {
+    word = field;
+  } else {
+    word = hn::Or(word, hn::ShiftLeft<kShift>(field));
+  }
+  if constexpr (kShift + kBits >= 32) {
+    const hn::Repartition<std::uint8_t, QuantizeWords> bytes;  // payloads may lie at any byte
+    auto* to = reinterpret_cast<std::uint8_t*>(packed) + kWord * kPackLanes * sizeof(std::uint32_t);
+    hn::StoreU(hn::BitCast(bytes, word), bytes, to);
+  }
+  if constexpr (kShift + kBits > 32) word = hn::ShiftRight<32 - kShift>(field);
+}
+
+/// Eight rows, which use up one vector of blocks; kPart is which eight of the group.
+template <int kBits, int kPart>
+HWY_INLINE void quantize_part(const float* values, const Units& units, const QuantizePhilox& philox,
+                              std::uint64_t block, WordVec& word, HalfVec& highest, std::byte* packed) {
+  const WordVec low = hn::Set(QuantizeWords(), 0xFFFFU);
+  constexpr int kRow = kPart * static_cast<int>(kDrawRows);
+  const float* row = values + kRow * kPackLanes;
+  WordVec random0, random1, random2, random3;
+  philox.draw(block + kPart * kPackLanes, random0, random1, random2, random3);
+  const auto next = [&](WordVec random) HWY_ATTR {
+    const WordVec field = field_of<kBits>(row, random, units, highest);
+    row += kPackLanes;
+    return field;
+  };
+  append<kBits, kRow + 0>(next(hn::And(random0, low)), word, packed);
+  append<kBits, kRow + 1>(next(hn::ShiftRight<16>(random0)), word, packed);
+  append<kBits, kRow + 2>(next(hn::And(random1, low)), word, packed);
+  append<kBits, kRow + 3>(next(hn::ShiftRight<16>(random1)), word, packed);
+  append<kBits, kRow + 4>(next(hn::And(random2, low)), word, packed);
+  append<kBits, kRow + 5>(next(hn::ShiftRight<16>(random2)), word, packed);
+  append<kBits, kRow + 6>(next(hn::And(random3, low)), word, packed);
+  append<kBits, kRow + 7>(next(hn::ShiftRight<16>(random3)), word, packed);
+}
+
+/// Adds one to a level of a packed group. It stays within its field: a tie that carries was below the highest level.
+HWY_NOINLINE void raise_level(std::byte* packed, int bits, std::size_t field) {
+  const std::size_t bit = field / kPackLanes * static_cast<std::size_t>(bits);
+  std::byte* at = packed + (bit / 32 * kPackLanes + field % kPackLanes) * sizeof(std::uint32_t);
+  std::uint32_t word;
+  std::memcpy(&word, at, sizeof word);
+  const std::uint32_t raised = word + (1U << bit % 32);
+  std::memcpy(at, &raised, sizeof raised);
+  if (raised >= word) return;
+  at += kPackLanes * sizeof(std::uint32_t);
+  std::memcpy(&word, at, sizeof word);
+  ++word;
+  std::memcpy(at, &word, sizeof word);
+}
+
+/// Looks again at a group in which fractions tie with their draws, and settles each tie by the further bits. One group
+/// in 130 needs it.
+HWY_NOINLINE void settle_ties(const float* values, const QuantizeScale& scale, const Quantizer& quantizer,
+                              const QuantizePhilox& philox, std::uint64_t first, std::byte* packed) {
+  const QuantizeFloats d;
+  const QuantizeWords du;
+  const std::size_t lanes = hn::Lanes(d);
+  const WordVec low = hn::Set(du, 0xFFFFU);
+  const Units units(scale);
+  HWY_ALIGN std::uint32_t random[4 * kPackLanes];
+  HWY_ALIGN std::uint32_t sums[kPackLanes];
+  for (std::size_t part = 0; part < kPackGroup; part += kDrawValues) {
+    for (std::size_t lane = 0; lane < kPackLanes; lane += lanes) {
+      WordVec random0, random1, random2, random3;
+      philox.draw((first + part) / kDrawRows + lane, random0, random1, random2, random3);
+      hn::Store(random0, du, random);
+      hn::Store(random1, du, random + lanes);
+      hn::Store(random2, du, random + 2 * lanes);
+      hn::Store(random3, du, random + 3 * lanes);
+      for (std::size_t row = 0; row < kDrawRows; ++row) {
+        const WordVec both = hn::Load(du, random + row / 2 * lanes);
+        const std::size_t at = part + row * kPackLanes + lane;
+        const WordVec sum =
+            rounded(hn::LoadU(d, values + at), row % 2 == 0 ? hn::And(both, low) : hn::ShiftRight<16>(both), units);
+        if (hn::AllFalse(du, hn::Eq(hn::And(sum, low), low))) continue;
+        hn::Store(sum, du, sums);
+        for (std::size_t i = 0; i < lanes; ++i) {
+          if ((sums[i] & 0xFFFF) != 0xFFFF) continue;
+          if (tail_carries(values[at + i], scale, quantizer.rounding, first + at + i)) {
+            raise_level(packed, quantizer.bits, at + i);
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Whole groups.
+template <int kBits>
+HWY_NOINLINE void quantize_width(View<const float> values, const QuantizeScale& scale, const Quantizer& quantizer,
+                                 std::byte* packed) {
+  const QuantizeWords du;
+  const QuantizeHalves dh;
+  const std::size_t lanes = hn::Lanes(du);
+  const Units units(scale);
+  QuantizePhilox philox(quantizer.rounding, quantizer.first / kDrawRows);
+  for (std::size_t begin = 0; begin < values.size(); begin += kPackGroup, packed += packed_bytes(kPackGroup, kBits)) {
+    const float* group = values.data() + begin;
+    const std::uint64_t block = (quantizer.first + begin) / kDrawRows;
+    if (!philox.covers(block)) philox = QuantizePhilox(quantizer.rounding, block);
+    HalfVec highest = hn::Zero(dh);
+    for (std::size_t lane = 0; lane < kPackLanes; lane += lanes) {
+      WordVec word = hn::Zero(du);
+      std::byte* to = packed + lane * sizeof(std::uint32_t);
+      quantize_part<kBits, 0>(group + lane, units, philox, block + lane, word, highest, to);
+      quantize_part<kBits, 1>(group + lane, units, philox, block + lane, word, highest, to);
+      quantize_part<kBits, 2>(group + lane, units, philox, block + lane, word, highest, to);
+      quantize_part<kBits, 3>(group + lane, units, philox, block + lane, word, highest, to);
+    }
+    if (HWY_UNLIKELY(!hn::AllFalse(dh, hn::Eq(highest, hn::Set(dh, 0xFFFF))))) {
+      settle_ties(group, scale, quantizer, philox, quantizer.first + begin, packed);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace laconic
+HWY_AFTER_NAMESPACE();
+#endif
+
+#endif

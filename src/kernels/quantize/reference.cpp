@@ -1,0 +1,68 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "kernels/bitpack/bitpack.h"
+#include "kernels/bitpack/loops.h"
+#include "kernels/quantize/loops.h"
+
+namespace laconic {
+namespace {
+
+/// r in units of 2^-16.
+float units_of(float value, const QuantizeScale& scale) {
+  const float exact = std::fabs(value) * scale.scale * scale.multiplier;
+  const float r = exact < scale.levels ? exact : scale.levels;  // NaN becomes the highest level
+  return r * 65536.0F;
+}
+
+}  // namespace
+
+bool tail_carries(float value, const QuantizeScale& scale, const Stream& rounding, std::uint64_t i) {
+  const float units = units_of(value, scale);
+  const auto rest = static_cast<std::uint32_t>((units - std::floor(units)) * 65536.0F);
+  return rest + draw16(tail_stream(rounding), i) >= 65536;
+}
+
+}  // namespace laconic
+
+namespace laconic::reference {
+namespace {
+
+/// The level of one value; i is its index in the tensor.
+std::uint32_t level_of(float value, const QuantizeScale& scale, const Stream& rounding, std::uint64_t i) {
+  const std::uint32_t sum = static_cast<std::uint32_t>(units_of(value, scale)) + draw16(rounding, i);
+  const bool tie = (sum & 0xFFFF) == 0xFFFF;
+  return (sum >> 16) + (tie && tail_carries(value, scale, rounding, i) ? 1 : 0);
+}
+
+}  // namespace
+
+void quantize(View<const float> values, const QuantizeScale& scale, const Quantizer& quantizer, std::byte* packed) {
+  std::array<std::uint32_t, kPackGroup> fields;
+  const int sign_bit = quantizer.bits - 1;
+  for (std::size_t begin = 0; begin < values.size(); begin += kPackGroup) {
+    const std::size_t count = std::min<std::size_t>(kPackGroup, values.size() - begin);
+    for (std::size_t i = 0; i < count; ++i) {
+      const float value = values[begin + i];
+      const std::uint32_t level = level_of(value, scale, quantizer.rounding, quantizer.first + begin + i);
+      fields[i] = level | static_cast<std::uint32_t>(std::signbit(value)) << sign_bit;
+    }
+    pack_fields({fields.data(), count}, quantizer.bits, packed + packed_bytes(begin, quantizer.bits));
+  }
+}
+
+void dequantize_add(const std::byte* packed, float step, int bits, View<float> values) {
+  std::array<std::uint32_t, kPackGroup> fields;
+  const std::uint32_t sign_mask = std::uint32_t{1} << (bits - 1);
+  for (std::size_t begin = 0; begin < values.size(); begin += kPackGroup) {
+    const std::size_t count = std::min<std::size_t>(kPackGroup, values.size() - begin);
+    unpack_fields(packed + packed_bytes(begin, bits), bits, {fields.data(), count});
+    for (std::size_t i = 0; i < count; ++i) {
+      const float magnitude = static_cast<float>(fields[i] & (sign_mask - 1)) * step;
+      values[begin + i] += (fields[i] & sign_mask) != 0 ? -magnitude : magnitude;
+    }
+  }
+}
+
+}  // namespace laconic::reference

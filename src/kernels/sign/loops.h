@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+#include "laconic/place.h"
+#include "laconic/view.h"
+
+// The loops behind kernels/sign: one stretch of values that begins at a word.
+
+namespace laconic::reference {
+/// True if a value was NaN or Inf.
+bool pack_signs(View<const float> values, std::uint32_t* words);
+void unpack_signs(const std::uint32_t* words, float magnitude, View<float> values);
+}  // namespace laconic::reference
+
+namespace laconic::simd {
+bool pack_signs(SimdLevel level, View<const float> values, std::uint32_t* words);
+void unpack_signs(SimdLevel level, const std::uint32_t* words, float magnitude, View<float> values);
+}  // namespace laconic::simd

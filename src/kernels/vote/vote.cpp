@@ -1,0 +1,33 @@
+#include "kernels/vote/vote.h"
+
+#include <string>
+
+#include "base/check.h"
+#include "base/thread_pool.h"
+#include "kernels/simd.h"
+#include "kernels/vote/loops.h"
+
+namespace laconic {
+namespace {
+
+/// Threads meet where a new group of random words begins, if the view does.
+constexpr std::size_t kCut = 64;
+
+}  // namespace
+
+void vote(Place& place, std::span<const View<const std::uint32_t>> ballots, const TieRule& rule,
+          View<std::uint32_t> out) {
+  if (ballots.empty() || ballots.size() > kMostBallots) {
+    throw InvalidConfig("a vote takes 1.." + std::to_string(kMostBallots) + " ballots, got " +
+                        std::to_string(ballots.size()) + ": pass one view a worker");
+  }
+  require_device("out", out.device(), place.device());
+  for (const auto& ballot : ballots) {
+    require_device("ballot", ballot.device(), place.device());
+    require_size("ballot", ballot.size(), out.size());
+  }
+  parallel_ranges(place.pool(), out.size(), kCut,
+                  [&](Range range) { LACONIC_DISPATCH(place.simd(), vote, ballots, range, rule, out.data()); });
+}
+
+}  // namespace laconic
