@@ -21,8 +21,8 @@ struct LastSupport {
 };
 
 /// As error_feedback_topk, but selects by score: |a|·tanh(|1 + Δ|/μ) on the last support, |a| elsewhere (the printed
-/// constant Q makes tanh 1 there to float rounding). Values go unscaled. A support entry whose D is 0 has regularizer 1.
-/// Scores never exceed |a|, so the same candidates serve; only the last support is touched besides.
+/// constant Q makes tanh 1 there to float rounding). Values go unscaled. A support entry whose D is 0 has
+/// regularizer 1. Scores never exceed |a|, so the same candidates serve; only the last support is touched besides.
 /// status.threshold is the smallest score selected.
 void error_feedback_regtopk(Place& place, View<const float> gradient, View<const float> residual, View<float> rest,
                             const LastSupport& last, const RegtopkScore& score, SparseView selected, StatusView status);

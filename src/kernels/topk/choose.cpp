@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <bit>
+
+#include "kernels/topk/candidates.h"
+#include "kernels/topk/loops.h"
+
+namespace laconic::topk {
+namespace {
+
+constexpr std::uint32_t kMagnitude = 0x7FFF'FFFFU;
+
+/// The keys among which the threshold still is: [low, low + kBins << shift) in bins.
+struct Window {
+  std::uint32_t low;
+  unsigned shift;
+};
+
+/// Below this many keys waking the other threads costs more than it saves.
+constexpr std::size_t kFewKeys = 16'384;
+
+void for_each_part(ThreadPool& pool, std::span<Part> parts, FunctionRef<void(std::size_t)> body) {
+  std::size_t keys = 0;
+  for (const Part& part : parts) keys += part.members;
+  if (keys >= kFewKeys) return pool.run(parts.size(), body);
+  for (std::size_t i = 0; i < parts.size(); ++i) body(i);
+}
+
+void count_bins(const std::uint32_t* keys, std::size_t n, Window window, View<std::uint32_t> bins) {
+  std::fill(bins.begin(), bins.end(), 0U);
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint32_t key = keys[i] & kMagnitude;
+    if (key >= window.low) ++bins[(key - window.low) >> window.shift];
+  }
+}
+
+/// The bin that holds the rank-th key from above; takes what lies above off the rank and adds it to the parts'
+/// `greater`.
+std::size_t find_bin(std::span<Part> parts, View<std::uint32_t> histograms, std::size_t& rank) {
+  for (std::size_t bin = kBins; bin-- > 0;) {
+    std::size_t in_bin = 0;
+    for (std::size_t part = 0; part < parts.size(); ++part) in_bin += histograms[part * kBins + bin];
+    if (in_bin >= rank) return bin;
+    if (in_bin == 0) continue;
+    rank -= in_bin;
+    for (std::size_t part = 0; part < parts.size(); ++part) parts[part].greater += histograms[part * kBins + bin];
+  }
+  return 0;
+}
+
+/// Deals the equals that are taken, lowest index first, and says where each part's selected entries go.
+void deal(std::span<Part> parts, std::size_t equals) {
+  std::size_t offset = 0;
+  for (Part& part : parts) {
+    part.equal = std::min(part.equal, equals);
+    equals -= part.equal;
+    part.offset = offset;
+    offset += part.greater + part.equal;
+  }
+}
+
+}  // namespace
+
+std::uint32_t choose_threshold(SimdLevel level, ThreadPool& pool, std::span<Part> parts, std::int32_t base,
+                               std::size_t k, View<std::uint32_t> histograms) {
+  std::uint32_t highest = 0;
+  for (Part& part : parts) {
+    highest = std::max(highest, static_cast<std::uint32_t>(part.highest));
+    part.greater = 0;
+    part.members = part.count;
+  }
+  std::size_t rank = k;
+  Window window{static_cast<std::uint32_t>(base + 1), 0};
+  const auto width = static_cast<unsigned>(std::bit_width(highest - window.low));
+  window.shift = width > kBinBits ? width - kBinBits : 0;
+  for (bool first = true;; first = false) {
+    for_each_part(pool, parts, [&](std::size_t i) {
+      const std::uint32_t* keys = first ? parts[i].keys : parts[i].scratch;
+      count_bins(keys, parts[i].members, window, histograms.sub(i * kBins, kBins));
+    });
+    const std::size_t bin = find_bin(parts, histograms, rank);
+    window.low += static_cast<std::uint32_t>(bin << window.shift);
+    if (window.shift == 0) {
+      for (std::size_t i = 0; i < parts.size(); ++i) parts[i].equal = histograms[i * kBins + bin];
+      deal(parts, rank);
+      return window.low;
+    }
+    const std::uint32_t last = window.low + ((1U << window.shift) - 1);
+    for_each_part(pool, parts, [&](std::size_t i) {
+      Part& part = parts[i];
+      const std::uint32_t* keys = first ? part.keys : part.scratch;
+      part.members = simd::gather_between(level, keys, part.members, window.low, last, part.scratch);
+    });
+    window.shift = window.shift > kBinBits ? window.shift - kBinBits : 0;
+  }
+}
+
+}  // namespace laconic::topk

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace laconic::topk {
+
+struct Kth {
+  std::uint32_t key = 0;
+  std::size_t greater = 0;  ///< how many keys are above it
+};
+
+/// The key that `rank` - 1 others (1 <= rank <= n) precede when sorted from the largest. The top bit of a key is
+/// ignored. Exact radix selection, O(n) whatever the data; `scratch` holds n entries.
+Kth kth_largest(const std::uint32_t* keys, std::size_t n, std::size_t rank, std::uint32_t* scratch);
+
+}  // namespace laconic::topk

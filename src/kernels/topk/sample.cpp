@@ -1,0 +1,131 @@
+#include "kernels/topk/sample.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/topk/kth_largest.h"
+
+namespace laconic::topk {
+namespace {
+
+constexpr std::size_t kFewestLines = kLeastSampled / kLine;
+constexpr std::size_t kWarmLines = 1024;  // to confirm a guess
+constexpr std::size_t kColdLines = 4096;  // to make one
+
+/// A well mixed function of the line's number: where it lies in its share of the view.
+std::uint64_t jitter(std::uint64_t line) {
+  line = (line + 1) * 0x9E37'79B9'7F4A'7C15U;
+  line = (line ^ line >> 30) * 0xBF58'476D'1CE4'E5B9U;
+  line = (line ^ line >> 27) * 0x94D0'49BB'1331'11EBU;
+  return line ^ line >> 31;
+}
+
+/// Keys of whole cache lines, one from each of equal shares of the view.
+class Sample {
+ public:
+  /// `memory` holds two times lines x kLine words.
+  Sample(ThreadPool& pool, const Selection& selection, View<std::uint32_t> memory, std::size_t lines, bool again)
+      : lines_(lines), keys_(memory.sub(0, lines * kLine)), scratch_(memory.sub(lines * kLine, lines * kLine)) {
+    parallel_ranges(pool, lines * kLine, kLine, [&](Range range) {
+      for (std::size_t line = range.begin / kLine; line < range.end / kLine; ++line) read(selection, line, again);
+    });
+  }
+
+  std::size_t size() const { return keys_.size(); }
+
+  /// How many keys are at least `key`, and how that varies between lines.
+  struct Count {
+    double mean;
+    double deviation;
+  };
+  Count count(std::uint32_t key) const {
+    std::uint64_t sum = 0;
+    std::uint64_t squares = 0;
+    for (std::size_t line = 0; line < lines_; ++line) {
+      std::uint32_t here = 0;
+      for (std::size_t i = 0; i < kLine; ++i) here += keys_[line * kLine + i] >= key ? 1 : 0;
+      sum += here;
+      squares += here * here;
+    }
+    const auto mean = static_cast<double>(sum);
+    const double variance = static_cast<double>(squares) - mean * mean / static_cast<double>(lines_);
+    return {mean, std::sqrt(std::max(variance, mean))};
+  }
+
+  /// The key of that rank from above; 0 where the rank is beyond the sample.
+  std::uint32_t at_rank(double rank) const {
+    if (!(rank < static_cast<double>(size()))) return 0;
+    const auto whole = std::max<std::size_t>(static_cast<std::size_t>(rank), 1);
+    return kth_largest(keys_.data(), size(), whole, scratch_.data()).key;
+  }
+
+ private:
+  void read(const Selection& selection, std::size_t line, bool again) {
+    const std::size_t begin = sampled_at(selection.rest.size(), lines_, line, again);
+    std::uint32_t* keys = keys_.data() + line * kLine;
+    for (std::size_t i = 0; i < kLine; ++i) {
+      const std::size_t at = begin + i;
+      keys[i] = key_of(again ? selection.rest[at] : selection.gradient[at] + selection.residual[at]);
+    }
+    if (selection.rescored != nullptr) rescore(*selection.rescored, selection, begin, again, keys);
+  }
+
+  static void rescore(const Rescored& rescored, const Selection& selection, std::size_t begin, bool again,
+                      std::uint32_t* keys) {
+    const auto support = rescored.indices;
+    for (auto next = std::lower_bound(support.begin(), support.end(), begin);
+         next != support.end() && *next < begin + kLine; ++next) {
+      const std::size_t at = *next;
+      const float value = again ? selection.rest[at] : selection.gradient[at] + selection.residual[at];
+      keys[at - begin] = key_of(rescored.score(static_cast<std::size_t>(next - support.begin()), value));
+    }
+  }
+
+  std::size_t lines_;
+  View<std::uint32_t> keys_;
+  View<std::uint32_t> scratch_;
+};
+
+/// "At least key" as a strict bound.
+std::int32_t bound_at(std::uint32_t key) { return static_cast<std::int32_t>(key) - 1; }
+
+std::size_t lines_for(std::size_t n, std::size_t most) { return std::clamp(n / (8 * kLine), kFewestLines, most); }
+
+}  // namespace
+
+std::size_t cold_lines(std::size_t n) { return lines_for(n, kColdLines); }
+
+std::size_t sampled_at(std::size_t n, std::size_t lines, std::size_t line, bool again) {
+  const std::size_t units = n / kLine;
+  const std::size_t low = line * units / lines;
+  const std::size_t share = (line + 1) * units / lines - low;
+  return (low + jitter(line * 2 + (again ? 1 : 0)) % share) * kLine;
+}
+
+Bounds sample_bounds(Place& place, const Selection& selection, std::uint32_t guess, double deviations, bool again) {
+  const std::size_t n = selection.rest.size();
+  const auto k = static_cast<double>(selection.selected.size());
+  Workspace::Scope scope(place.workspace());
+  if (n < kLeastSampled) return {-1, guess > 0 ? bound_at(guess) : INT32_MAX};
+  const auto memory = place.workspace().take<std::uint32_t>(2 * kLine * cold_lines(n));
+  const auto margin = [&](const Sample::Count& count) {
+    return deviations * count.deviation + deviations * deviations / 2;
+  };
+
+  if (guess > 0) {
+    const Sample sample(place.pool(), selection, memory, lines_for(n, kWarmLines), again);
+    const double expected = k * static_cast<double>(sample.size()) / static_cast<double>(n);
+    const Sample::Count found = sample.count(guess);
+    const double allowed = margin({expected, std::max(found.deviation, std::sqrt(expected))});
+    if (std::abs(found.mean - expected) <= allowed) {
+      return {bound_at(sample.at_rank(expected + allowed)), bound_at(guess)};
+    }
+  }
+  const Sample sample(place.pool(), selection, memory, cold_lines(n), again);
+  const double expected = k * static_cast<double>(sample.size()) / static_cast<double>(n);
+  const std::uint32_t middle = sample.at_rank(std::round(expected));
+  const Sample::Count found = sample.count(middle);
+  return {bound_at(sample.at_rank(expected + margin(found))), bound_at(middle)};
+}
+
+}  // namespace laconic::topk

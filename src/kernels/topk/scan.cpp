@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <array>
+
+#include "kernels/topk/candidates.h"
+#include "kernels/topk/kth_largest.h"
+#include "kernels/topk/loops.h"
+
+namespace laconic::topk {
+namespace {
+
+constexpr std::uint32_t kMagnitude = 0x7FFF'FFFFU;
+
+bool was_zeroed(const Part& part, std::size_t i) {
+  return static_cast<std::int32_t>(part.values[i] & kMagnitude) > part.bounds.zero;
+}
+
+/// Cuts a part's candidates down to its k largest. No later entry of the range that is not above the last of them can
+/// be selected: k entries of lower index are at least as large.
+void cut_to_largest(const Selection& selection, Part& part) {
+  const std::size_t k = selection.selected.size();
+  if (part.count <= k) return;
+  const Kth kth = k == 0 ? Kth{kMagnitude, 0} : kth_largest(part.keys, part.count, k, part.scratch);
+  std::size_t equals_left = k - kth.greater;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < part.count; ++i) {
+    const std::uint32_t key = part.keys[i] & kMagnitude;
+    const bool equal = key == kth.key && equals_left > 0;
+    if (key > kth.key || equal) {
+      equals_left -= equal ? 1 : 0;
+      part.indices[kept] = part.indices[i];
+      part.keys[kept] = part.keys[i];
+      part.values[kept] = part.values[i];
+      ++kept;
+    } else if (was_zeroed(part, i)) {
+      selection.rest[part.indices[i]] = std::bit_cast<float>(part.values[i]);
+    }
+  }
+  part.count = kept;
+  part.sound = std::min(part.sound, k);
+  part.bounds.candidate = std::max(part.bounds.candidate, static_cast<std::int32_t>(kth.key));
+}
+
+/// Gives the candidates of a block that are in the support their score for a key.
+class Rescorer {
+ public:
+  Rescorer(const Rescored* rescored, std::size_t begin) : rescored_(rescored) {
+    if (rescored_ == nullptr) return;
+    const auto support = rescored_->indices;
+    next_ = static_cast<std::size_t>(std::lower_bound(support.begin(), support.end(), begin) - support.begin());
+  }
+
+  /// The candidates from `first` on are those of the block that ends at `end`.
+  void rescore(Part& part, std::size_t first, std::size_t end) {
+    if (rescored_ == nullptr) return;
+    for (std::size_t i = first; i < part.count; ++i) {
+      part.keys[i] = part.values[i];
+      slots_[part.indices[i] % kBlock] = static_cast<std::uint16_t>(i - first);
+    }
+    const auto support = rescored_->indices;
+    for (; next_ < support.size() && support[next_] < end; ++next_) {
+      // A slot may be left over from an earlier block, so the candidate itself says whether it is meant.
+      const std::size_t i = first + slots_[support[next_] % kBlock];
+      if (i >= part.count || part.indices[i] != support[next_]) continue;
+      part.keys[i] = key_of(rescored_->score(next_, std::bit_cast<float>(part.values[i])));
+    }
+  }
+
+ private:
+  const Rescored* rescored_;
+  std::size_t next_ = 0;
+  std::array<std::uint16_t, kBlock> slots_{};
+};
+
+}  // namespace
+
+void scan_part(SimdLevel level, const Selection& selection, Part& part, bool again) {
+  const std::size_t k = selection.selected.size();
+  const std::int32_t start = part.bounds.candidate;
+  Rescorer rescorer(selection.rescored, part.range.begin);
+  for (std::size_t begin = part.range.begin; begin < part.range.end; begin += kBlock) {
+    // Many entries may equal the bound's next key; once k candidates are there, those that follow are not needed.
+    if (part.sound >= k && part.bounds.candidate == start && start < INT32_MAX) ++part.bounds.candidate;
+    if (part.count + kBlock > part.capacity) cut_to_largest(selection, part);
+
+    const std::size_t end = std::min(begin + kBlock, part.range.end);
+    const Bounds bounds{part.bounds.candidate, std::max(part.bounds.zero, part.bounds.candidate)};
+    const simd::ScanBlock block{selection.gradient.data() + begin, selection.residual.data() + begin,
+                                selection.rest.data() + begin,     end - begin,
+                                static_cast<std::uint32_t>(begin), bounds,
+                                part.indices + part.count,         part.values + part.count};
+    const std::size_t first = part.count;
+    part.count += again ? scan_again(level, block, part.highest) : scan_add(level, block, part.highest);
+    if (selection.rescored == nullptr) {
+      part.sound = part.count;
+      continue;
+    }
+    rescorer.rescore(part, first, end);
+    for (std::size_t i = first; i < part.count; ++i) {
+      part.sound += static_cast<std::int32_t>(part.keys[i] & kMagnitude) > start ? 1 : 0;
+    }
+  }
+}
+
+void restore_part(const Selection& selection, const Part& part) {
+  for (std::size_t i = 0; i < part.count; ++i) {
+    if (was_zeroed(part, i)) selection.rest[part.indices[i]] = std::bit_cast<float>(part.values[i]);
+  }
+}
+
+}  // namespace laconic::topk

@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <array>
+
+#include "base/workspace.h"
+#include "kernels/topk/candidates.h"
+#include "kernels/topk/loops.h"
+#include "kernels/topk/sample.h"
+
+namespace laconic::topk {
+namespace {
+
+/// A range shorter than this is not worth a thread of its own.
+constexpr std::size_t kShortestRange = 16'384;
+
+/// Room for the candidates that a sampled bound finds when k is small.
+constexpr std::size_t kLeastCapacity = 65'536;
+
+/// Standard deviations by which the first bound errs on the safe side, and the second after a miss.
+constexpr double kDeviations = 4.0;
+constexpr double kMoreDeviations = 12.0;
+
+/// The buffers of one call, one part a thread.
+class Search {
+ public:
+  Search(Place& place, const Selection& selection) : place_(place), selection_(selection), scope_(place.workspace()) {
+    const std::size_t n = selection.gradient.size();
+    const std::size_t most = std::clamp<std::size_t>(n / kShortestRange, 1, static_cast<std::size_t>(place.threads()));
+    const auto memory = place.workspace().take<Part>(most);
+    parts_ = {memory.data(), most};
+    for (std::size_t i = 0; i < most; ++i) make_part(*std::construct_at(&parts_[i]), part_of(n, i, most, kBlock));
+    histograms_ = place.workspace().take<std::uint32_t>(most * kBins);
+  }
+
+  void run(Status& status) {
+    const float guess = status.threshold;
+    const bool warm = guess > 0.0F && key_of(guess) < kNonfiniteKey;
+    Bounds bounds{INT32_MAX, INT32_MAX};
+    if (k() > 0) bounds = sample_bounds(place_, selection_, warm ? key_of(guess) : 0, kDeviations, false);
+    scan(bounds, false);
+    if (highest() >= static_cast<std::int32_t>(kNonfiniteKey)) return give_up_nonfinite(selection_, status);
+    for (int misses = 1; sound() < k(); ++misses) {
+      ++status.rescans;
+      bounds = lower_bounds(bounds, misses);
+      scan(bounds, true);
+    }
+    status.count = k();
+    status.threshold = k() == 0 ? 0.0F : emit(bounds);
+  }
+
+ private:
+  std::size_t k() const { return selection_.selected.size(); }
+
+  void make_part(Part& part, Range range) {
+    // Three times k, so that each cut to k makes room for at least as much work as it costs.
+    part.range = range;
+    part.capacity = std::min(range.size(), std::max(3 * k(), kLeastCapacity)) + kBlock;
+    const std::size_t room = part.capacity + kOverrun;
+    part.indices = place_.workspace().take<std::uint32_t>(room).data();
+    part.values = place_.workspace().take<std::uint32_t>(room).data();
+    part.scratch = place_.workspace().take<std::uint32_t>(room).data();
+    part.keys = selection_.rescored == nullptr ? part.values : place_.workspace().take<std::uint32_t>(room).data();
+  }
+
+  void scan(Bounds bounds, bool again) {
+    place_.pool().run(parts_.size(), [&](std::size_t i) {
+      Part& part = parts_[i];
+      part.bounds = bounds;
+      part.count = part.sound = 0;
+      scan_part(place_.simd(), selection_, part, again);
+    });
+  }
+
+  /// After a miss: a wider sample of what is now in `rest`, and if that is no lower or missed too, everything.
+  Bounds lower_bounds(Bounds missed, int misses) {
+    place_.pool().run(parts_.size(), [&](std::size_t i) { restore_part(selection_, parts_[i]); });
+    const Bounds bounds = sample_bounds(place_, selection_, 0, kMoreDeviations, true);
+    if (misses == 1 && bounds.candidate < missed.candidate) return bounds;
+    return {-1, bounds.zero};
+  }
+
+  float emit(Bounds bounds) {
+    const std::uint32_t threshold =
+        choose_threshold(place_.simd(), place_.pool(), parts_, bounds.candidate, k(), histograms_);
+    place_.pool().run(parts_.size(), [&](std::size_t i) {
+      const Part& part = parts_[i];
+      const SparseView target = selection_.selected.sub(part.offset, part.greater + part.equal);
+      simd::emit_part(place_.simd(),
+                      {&part, threshold, selection_.rest.data(), target.indices.data(), target.values.data()});
+    });
+    return std::bit_cast<float>(threshold);
+  }
+
+  std::size_t sound() const {
+    std::size_t sum = 0;
+    for (const Part& part : parts_) sum += part.sound;
+    return sum;
+  }
+  std::int32_t highest() const {
+    std::int32_t most = 0;
+    for (const Part& part : parts_) most = std::max(most, part.highest);
+    return most;
+  }
+
+  Place& place_;
+  const Selection& selection_;
+  Workspace::Scope scope_;
+  std::span<Part> parts_;
+  View<std::uint32_t> histograms_;
+};
+
+}  // namespace
+}  // namespace laconic::topk
+
+namespace laconic::simd {
+
+void select_largest(SimdLevel, Place& place, const topk::Selection& selection, Status& status) {
+  topk::Search(place, selection).run(status);
+}
+
+}  // namespace laconic::simd

@@ -1,0 +1,49 @@
+#pragma once
+
+// What top-k and RegTop-k share: one selection, whose scores are magnitudes except where a support says otherwise.
+
+#include <bit>
+#include <cstdint>
+
+#include "base/function_ref.h"
+#include "kernels/topk/topk.h"
+
+namespace laconic::topk {
+
+/// Entries that are not scored by their magnitude. A score is never above the magnitude.
+struct Rescored {
+  View<const std::uint32_t> indices;  ///< ascending
+  FunctionRef<float(std::size_t position, float value)>
+      score;  ///< of the entry indices[position], whose value is given
+};
+
+/// What to select from, and where it goes; the contract is error_feedback_topk's with scores in place of magnitudes.
+struct Selection {
+  View<const float> gradient;
+  View<const float> residual;
+  View<float> rest;
+  const Rescored* rescored;  ///< null: every score is a magnitude
+  SparseView selected;
+};
+
+/// A magnitude as an integer of the same order; Inf and NaN stand above all others.
+inline std::uint32_t key_of(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7FFF'FFFFU; }
+inline constexpr std::uint32_t kNonfiniteKey = 0x7F80'0000U;
+
+/// Checks views and sizes, then runs the implementation that the place asks for.
+void select(Place& place, const Selection& selection, StatusView status);
+
+/// How a call ends that met a NaN or an Inf: indices that exist, values 0. The guess in status.threshold stays.
+void give_up_nonfinite(const Selection& selection, Status& status);
+
+}  // namespace laconic::topk
+
+namespace laconic::reference {
+void select_largest(Place& place, const topk::Selection& selection, Status& status);
+void split_largest(Place& place, ConstSparseView entries, SparseView kept, SparseView left);
+}  // namespace laconic::reference
+
+namespace laconic::simd {
+void select_largest(SimdLevel level, Place& place, const topk::Selection& selection, Status& status);
+void split_largest(SimdLevel level, Place& place, ConstSparseView entries, SparseView kept, SparseView left);
+}  // namespace laconic::simd

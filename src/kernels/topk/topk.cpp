@@ -1,0 +1,72 @@
+#include "kernels/topk/topk.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/check.h"
+#include "kernels/simd.h"
+#include "kernels/topk/selection.h"
+
+namespace laconic {
+namespace {
+
+void require_keep(std::string_view name, std::size_t keep, std::size_t size) {
+  if (keep <= size) return;
+  throw InvalidConfig(std::string(name) + " has " + std::to_string(keep) + " entries, expected 0.." +
+                      std::to_string(size) + ": keep at most as many as there are");
+}
+
+void require_pair(Place& place, std::string_view name, const ConstSparseView& entries) {
+  require_size(std::string(name) + ".values", entries.values.size(), entries.indices.size());
+  require_device(name, entries.indices.device(), place.device());
+  require_device(name, entries.values.device(), place.device());
+}
+
+}  // namespace
+
+namespace topk {
+
+void select(Place& place, const Selection& selection, StatusView status) {
+  const std::size_t n = selection.gradient.size();
+  require_size("residual", selection.residual.size(), n);
+  require_size("rest", selection.rest.size(), n);
+  require_size("status", status.size(), 1);
+  if (n > kMostSparseEntries) {
+    throw InvalidConfig("gradient has " + std::to_string(n) + " entries, expected at most " +
+                        std::to_string(kMostSparseEntries) + ": split it, indices are 32 bits");
+  }
+  require_keep("selected", selection.selected.size(), n);
+  require_pair(place, "selected", selection.selected);
+  require_device("gradient", selection.gradient.device(), place.device());
+  require_device("residual", selection.residual.device(), place.device());
+  require_device("rest", selection.rest.device(), place.device());
+  require_device("status", status.device(), place.device());
+  LACONIC_DISPATCH(place.simd(), select_largest, place, selection, status[0]);
+}
+
+void give_up_nonfinite(const Selection& selection, Status& status) {
+  status.nonfinite = 1;
+  status.count = selection.selected.size();
+  for (std::size_t i = 0; i < selection.selected.size(); ++i) {
+    selection.selected.indices[i] = static_cast<std::uint32_t>(i);
+    selection.selected.values[i] = 0.0F;
+  }
+}
+
+}  // namespace topk
+
+void error_feedback_topk(Place& place, View<const float> gradient, View<const float> residual, View<float> rest,
+                         SparseView selected, StatusView status) {
+  topk::select(place, {gradient, residual, rest, nullptr, selected}, status);
+}
+
+void split_largest(Place& place, ConstSparseView entries, SparseView kept, SparseView left) {
+  require_keep("kept", kept.size(), entries.size());
+  require_size("left", left.size(), entries.size() - kept.size());
+  require_pair(place, "entries", entries);
+  require_pair(place, "kept", kept);
+  require_pair(place, "left", left);
+  LACONIC_DISPATCH(place.simd(), split_largest, place, entries, kept, left);
+}
+
+}  // namespace laconic

@@ -1,0 +1,2 @@
+laconic_test(topk_test SOURCES topk_test.cpp LIBRARIES laconic_kernels laconic_test_support)
+laconic_test(regtopk_test SOURCES regtopk_test.cpp LIBRARIES laconic_kernels laconic_test_support)

@@ -1,0 +1,275 @@
+#include "kernels/topk/topk.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "kernels/topk/sample.h"
+#include "kernels/topk_data.h"
+#include "laconic/error.h"
+
+namespace laconic {
+namespace {
+
+using test::Kind;
+using test::Selected;
+
+Selected run(Place& place, const std::vector<float>& gradient, const std::vector<float>& residual, std::size_t k,
+             float guess = 0.0F) {
+  Selected result{std::vector<float>(gradient.size()), std::vector<std::uint32_t>(k), std::vector<float>(k), {}};
+  result.status.threshold = guess;
+  error_feedback_topk(place, gradient, residual, result.rest, {result.indices, result.values}, view_of(result.status));
+  return result;
+}
+
+/// The definition, by a full sort: independent of the library's reference.
+Selected by_sorting(const std::vector<float>& gradient, const std::vector<float>& residual, std::size_t k) {
+  const std::size_t n = gradient.size();
+  Selected result{std::vector<float>(n), std::vector<std::uint32_t>(n), {}, {}};
+  for (std::size_t i = 0; i < n; ++i) result.rest[i] = gradient[i] + residual[i];
+  std::iota(result.indices.begin(), result.indices.end(), 0U);
+  std::stable_sort(result.indices.begin(), result.indices.end(), [&](std::uint32_t left, std::uint32_t right) {
+    return std::abs(result.rest[left]) > std::abs(result.rest[right]);
+  });
+  result.indices.resize(k);
+  if (k > 0) result.status.threshold = std::abs(result.rest[result.indices.back()]);
+  std::sort(result.indices.begin(), result.indices.end());
+  for (const std::uint32_t index : result.indices) result.values.push_back(std::exchange(result.rest[index], 0.0F));
+  result.status.count = k;
+  return result;
+}
+
+TEST(Topk, EveryKindKeepAndGuessGivesTheSortedAnswer) {
+  const auto places = test::all_places();
+  for (const Kind& kind : test::data_kinds()) {
+    for (const std::size_t n : {std::size_t{900}, std::size_t{35'003}}) {
+      const auto gradient = values_of(kind, n, 1);
+      const auto residual = values_of(kind, n, 2);
+      for (const std::size_t k : test::keeps_of(n)) {
+        const Selected want = by_sorting(gradient, residual, k);
+        for (const auto& [name, place] : places) {
+          for (const float guess : test::guesses_of(want.status.threshold, *place)) {
+            const Selected got = run(*place, gradient, residual, k, guess);
+            ASSERT_EQ(difference(got, want), "")
+                << name << ", " << kind.name << ", n " << n << ", k " << k << ", guess " << guess;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Topk, AwkwardSizesAndMisalignedViewsStayInBounds) {
+  const auto places = test::all_places();
+  for (const std::size_t n : test::awkward_sizes()) {
+    const auto gradient = test::normal_values(n, 3);
+    const auto residual = test::normal_values(n, 4);
+    const std::size_t k = n == 0 ? 0 : std::max<std::size_t>(1, n / 20);
+    const Selected want = by_sorting(gradient, residual, k);
+    for (const auto& [name, place] : places) {
+      const std::size_t shift = n % 16;
+      test::Guarded<float> g(gradient, shift);
+      test::Guarded<float> e(residual, shift / 2);
+      test::Guarded<std::uint32_t> indices(k, shift);
+      test::Guarded<float> values(k, shift + 1);
+      Status status;
+      error_feedback_topk(*place, g.view(), e.view(), e.view(), {indices.view(), values.view()}, view_of(status));
+      ASSERT_EQ(difference({e.values(), indices.values(), values.values(), status}, want), "") << name << ' ' << n;
+      EXPECT_TRUE(g.intact() && e.intact() && indices.intact() && values.intact()) << name << ' ' << n;
+    }
+  }
+}
+
+TEST(Topk, ALongViewOfEveryKindColdAndWarm) {
+  const std::size_t n = 400'009;  // samples, several blocks a thread, full buffers
+  const auto places = test::all_places();
+  for (const Kind& kind : test::data_kinds()) {
+    const auto gradient = values_of(kind, n, 5);
+    const std::vector<float> residual(n, 0.0F);
+    const Selected want = by_sorting(gradient, residual, n / 100);
+    for (const auto& [name, place] : places) {
+      if (place->simd() == SimdLevel::reference && place->threads() > 1) continue;
+      for (const float guess : {0.0F, want.status.threshold, 1.25F * want.status.threshold}) {
+        const Selected got = run(*place, gradient, residual, n / 100, guess);
+        ASSERT_EQ(difference(got, want), "") << name << ", " << kind.name << ", guess " << guess;
+      }
+    }
+  }
+}
+
+#if LACONIC_HIGHWAY
+TEST(Topk, ASampleThatMisleadsCostsRescansButNoExactness) {
+  // Large entries lie only where the sample looks, so that it expects eight times as many as there are: too few
+  // candidates.
+  const std::size_t n = 300'000;
+  const std::size_t k = 30'000;
+  const std::size_t lines = topk::cold_lines(n);
+  const std::vector<float> residual(n, 0.25F);
+  auto gradient = test::normal_values(n, 13);
+  for (std::uint32_t misled = 1; misled <= 2; ++misled) {  // the first sample, then the one after a miss too
+    for (std::size_t line = 0; line < lines; ++line) {
+      const std::size_t begin = topk::sampled_at(n, lines, line, misled == 2);
+      for (std::size_t i = begin; i < begin + topk::kLine; i += 4) gradient[i] = 1e3F + static_cast<float>(i % 777);
+    }
+    const Selected want = by_sorting(gradient, residual, k);
+    for (const auto& [name, place] : test::all_places()) {
+      const bool fast = place->simd() != SimdLevel::reference;
+      const Selected got = run(*place, gradient, residual, k);
+      ASSERT_EQ(difference(got, want), "") << name << ", misled " << misled;
+      EXPECT_EQ(got.status.rescans, fast ? misled : 0U) << name;
+    }
+  }
+}
+#endif
+
+TEST(Topk, SelectedAndRestTogetherAreGradientAndResidual) {
+  const std::size_t n = 70'001;
+  const auto gradient = test::normal_values(n, 6);
+  for (const auto& [name, place] : test::all_places()) {
+    auto residual = test::normal_values(n, 7);
+    std::vector<std::uint32_t> indices(n / 100);
+    std::vector<float> values(n / 100);
+    Status status;
+    for (int step = 0; step < 5; ++step) {  // warm from the second step on, in place
+      std::vector<float> whole(n);
+      for (std::size_t i = 0; i < n; ++i) whole[i] = gradient[i] + residual[i];
+      error_feedback_topk(*place, gradient, residual, residual, {indices, values}, view_of(status));
+      auto sum = residual;
+      for (std::size_t i = 0; i < indices.size(); ++i) {
+        ASSERT_EQ(residual[indices[i]], 0.0F);
+        sum[indices[i]] += values[i];
+      }
+      ASSERT_TRUE(test::same_bits(sum, whole)) << name << ", step " << step;
+    }
+  }
+}
+
+TEST(Topk, NonfiniteValuesSetTheFlagAndIndicesStayInRange) {
+  const std::size_t n = 40'000;
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> zeros(n, 0.0F);
+  for (const auto& [name, place] : test::all_places()) {
+    for (const float bad : {infinity, -infinity, nan}) {
+      for (const std::size_t at : {std::size_t{0}, std::size_t{20'003}, n - 1}) {
+        auto gradient = test::normal_values(n, 8);
+        gradient[at] = bad;
+        const Selected got = run(*place, gradient, zeros, 400, 2.5F);
+        EXPECT_EQ(got.status.nonfinite, 1U) << name << ", " << bad << " at " << at;
+        for (const std::uint32_t index : got.indices) ASSERT_LT(index, n);
+      }
+    }
+    const std::vector<float> everywhere(n, nan);
+    EXPECT_EQ(run(*place, everywhere, everywhere, n / 2).status.nonfinite, 1U) << name;
+    const std::vector<float> largest(n, std::numeric_limits<float>::max());
+    EXPECT_EQ(run(*place, largest, zeros, 9).status.nonfinite, 0U) << name;
+    EXPECT_EQ(run(*place, largest, largest, 9).status.nonfinite, 1U) << name << ": the sum overflows";
+  }
+}
+
+TEST(Topk, TheFlagIsSticky) {
+  for (const auto& [name, place] : test::all_places()) {
+    Status status;
+    status.nonfinite = 1;
+    std::vector<float> values(100, 1.0F);
+    std::vector<std::uint32_t> indices(5);
+    std::vector<float> chosen(5);
+    error_feedback_topk(*place, values, values, values, {indices, chosen}, view_of(status));
+    EXPECT_EQ(status.nonfinite, 1U) << name;
+    EXPECT_EQ(chosen, std::vector<float>(5, 2.0F)) << name;
+  }
+}
+
+TEST(Topk, NoAllocationAfterTheFirstCall) {
+  const std::size_t n = 200'000;
+  const auto gradient = test::normal_values(n, 10);
+  std::vector<std::uint32_t> indices(2000);
+  std::vector<float> values(2000);
+  for (const auto& [name, place] : test::all_places()) {
+    auto residual = test::normal_values(n, 11);
+    Status status;
+    std::uint64_t before = 0;
+    for (int step = 0; step < 4; ++step) {
+      if (step == 1) before = test::allocation_count();
+      if (step == 2) status.threshold = 0.0F;     // cold
+      if (step == 3) status.threshold = 1000.0F;  // wrong
+      error_feedback_topk(*place, gradient, residual, residual, {indices, values}, view_of(status));
+    }
+    EXPECT_EQ(test::allocation_count(), before) << name;
+  }
+}
+
+/// Splits and compares with the sorted answer.
+void check_split(Place& place, const std::vector<std::uint32_t>& indices, const std::vector<float>& values,
+                 const Selected& want) {
+  const std::size_t n = values.size();
+  const std::size_t k = want.indices.size();
+  test::Guarded<std::uint32_t> kept_indices(k), left_indices(n - k);
+  test::Guarded<float> kept_values(k), left_values(n - k);
+  split_largest(place, {View<const std::uint32_t>(indices), View<const float>(values)},
+                {kept_indices.view(), kept_values.view()}, {left_indices.view(), left_values.view()});
+  std::vector<std::uint32_t> want_kept, want_left;
+  std::vector<float> want_left_values;
+  for (std::size_t i = 0, next = 0; i < n; ++i) {
+    const bool keep = next < k && want.indices[next] == i;
+    (keep ? want_kept : want_left).push_back(indices[i]);
+    if (!keep) want_left_values.push_back(values[i]);
+    next += keep ? 1 : 0;
+  }
+  ASSERT_EQ(kept_indices.values(), want_kept);
+  ASSERT_EQ(left_indices.values(), want_left);
+  ASSERT_TRUE(test::same_bits(kept_values.values(), want.values));
+  ASSERT_TRUE(test::same_bits(left_values.values(), want_left_values));
+  ASSERT_TRUE(kept_indices.intact() && left_indices.intact() && kept_values.intact() && left_values.intact());
+}
+
+TEST(Topk, SplitLargestKeepsTheLargestInOrder) {
+  const auto places = test::all_places();
+  for (const Kind& kind : test::data_kinds()) {
+    for (const std::size_t n : {0, 1, 15, 16, 17, 1000, 50'001}) {
+      const auto values = values_of(kind, n, 12);
+      std::vector<std::uint32_t> indices(n);
+      for (std::size_t i = 0; i < n; ++i) indices[i] = static_cast<std::uint32_t>(3 * i + i % 2);
+      for (const std::size_t k : test::keeps_of(n)) {
+        const Selected want = by_sorting(values, std::vector<float>(n, -0.0F), k);
+        for (const auto& [name, place] : places) {
+          SCOPED_TRACE(name + ", " + kind.name + ", n " + std::to_string(n) + ", k " + std::to_string(k));
+          ASSERT_NO_FATAL_FAILURE(check_split(*place, indices, values, want));
+        }
+      }
+    }
+  }
+}
+
+TEST(Topk, BadCallsNameValueRangeAndRemedy) {
+  Place place({.threads = 1});
+  std::vector<float> ten(10), eleven(11);
+  std::vector<std::uint32_t> indices(11);
+  Status status;
+  const auto message = [&](View<float> residual, View<float> rest, SparseView selected) {
+    return test::message_of<InvalidConfig>(
+        [&] { error_feedback_topk(place, ten, residual, rest, selected, view_of(status)); });
+  };
+  const View<std::uint32_t> eleven_indices(indices);
+  EXPECT_TRUE(test::contains(message(eleven, ten, {}), "residual has 11 entries, expected 10"));
+  EXPECT_TRUE(test::contains(message(ten, eleven, {}), "rest has 11 entries, expected 10"));
+  EXPECT_TRUE(test::contains(message(ten, ten, {eleven_indices, eleven}), "selected has 11 entries, expected 0..10"));
+  EXPECT_TRUE(
+      test::contains(message(ten, ten, {eleven_indices.sub(0, 3), View<float>(ten).sub(0, 2)}), "selected.values"));
+  EXPECT_TRUE(test::contains(message(View<float>(ten.data(), 10, Device::cuda), ten, {}), "residual"));
+  EXPECT_TRUE(test::contains(test::message_of<InvalidConfig>([&] {
+                               const View<float> huge(ten.data(), kMostSparseEntries + 1);
+                               error_feedback_topk(place, huge, huge, huge, {}, view_of(status));
+                             }),
+                             "at most 4294967295"));
+  EXPECT_TRUE(test::contains(test::message_of<InvalidConfig>([&] {
+                               const SparseView entries{eleven_indices.sub(0, 4), View<float>(ten).sub(0, 4)};
+                               split_largest(place, entries, {eleven_indices, eleven}, {});
+                             }),
+                             "kept has 11 entries, expected 0..4"));
+}
+
+}  // namespace
+}  // namespace laconic
