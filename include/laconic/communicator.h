@@ -26,7 +26,7 @@ using Milliseconds = std::chrono::milliseconds;
 /// A collective in flight. Lives in its communicator, which reuses it; callers hold a Handle.
 class Operation {
  public:
-  virtual bool test() = 0;                      ///< true once done; never blocks
+  virtual bool test() = 0;                      ///< true once done; never blocks; throws as wait does
   virtual void wait(Milliseconds timeout) = 0;  ///< TransportError on a failed rank or after the timeout
   virtual void release() noexcept = 0;          ///< gives it back; one still in flight is withdrawn first
 
@@ -34,8 +34,10 @@ class Operation {
   ~Operation() = default;
 };
 
-/// Holds one operation in flight. The views that were given to the call must live until it is done; a handle that is
-/// dropped before that withdraws, so that nobody touches them afterwards.
+/// Holds one operation in flight. The views that were given to the call must live until it is done; the spans of parts
+/// need not. A handle that is dropped before that completes the call if every rank has started it, and otherwise
+/// withdraws, so that nobody touches the views afterwards; the other ranks' waits for it then end with a
+/// TransportError. After a timeout the handle may be waited for again. It must not outlive its communicator.
 class [[nodiscard]] Handle {
  public:
   Handle() = default;
@@ -84,7 +86,9 @@ class SharedCounter {
 };
 
 /// The ranks of a run and the engine that moves bytes between them. Calls start and return; several may be in flight;
-/// every rank starts the same calls in the same order. One thread a rank drives a communicator.
+/// every rank starts the same calls in the same order. One thread a rank drives a communicator. Views of one call must
+/// not overlap, except that `mine` may already lie in its place in `all`. A view on another device than the engine
+/// reads, or of a size that does not fit, is an InvalidConfig.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -109,10 +113,16 @@ class Communicator {
   virtual Handle broadcast(View<std::byte> bytes, int root) = 0;
   virtual Handle barrier() = 0;
 
+  /// Another communicator of the same ranks whose calls are ordered only among themselves, so that work in several
+  /// stages (an exchange) can overlap with other such work: one each. A failure of one is a failure of all. It must not
+  /// outlive this one. Collective; blocks.
+  virtual std::unique_ptr<Communicator> duplicate() = 0;
+
   /// A new counter, zero, hosted by rank 0. Collective; blocks.
   virtual std::unique_ptr<SharedCounter> make_counter() = 0;
 
-  /// Tells the others that this rank cannot go on; their waits end with a TransportError that names it and the reason.
+  /// Tells the others that this rank cannot go on; their waits end with a TransportError that names it and the reason,
+  /// now and for every call to come. The first failure counts; a call that every rank had started may still complete.
   virtual void fail(std::string_view reason) noexcept = 0;
 
   /// "threads, 4 ranks" or "mpi, 4 ranks, progress thread": for a program to show.
