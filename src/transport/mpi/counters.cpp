@@ -1,0 +1,76 @@
+#include "transport/mpi/counters.h"
+
+#include <algorithm>
+
+#include "laconic/error.h"
+#include "laconic/mpi.h"
+
+namespace laconic::mpi {
+namespace {
+
+constexpr int kHost = 0;
+
+}  // namespace
+
+/// MPI_Win_allocate has no form that returns at once. All ranks have met just before, so it blocks only for the time of
+/// its own messages, which it drives itself.
+void CounterHost::add_window() {
+  std::lock_guard lock(mpi_mutex());
+  auto added = std::make_unique<Window>();
+  std::int64_t* values = nullptr;
+  const MPI_Aint bytes = link_.rank() == kHost ? kCountersAWindow * sizeof(std::int64_t) : 0;
+  require_success(MPI_Win_allocate(bytes, sizeof(std::int64_t), MPI_INFO_NULL, communicator_, &values, &added->window),
+                  "MPI_Win_allocate");
+  require_success(MPI_Win_set_errhandler(added->window, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler");
+  require_success(MPI_Win_lock_all(MPI_MODE_NOCHECK, added->window), "MPI_Win_lock_all");
+  if (link_.rank() == kHost) {
+    std::fill_n(values, kCountersAWindow, 0);
+    require_success(MPI_Win_sync(added->window), "MPI_Win_sync");
+  }
+  windows_.push_back(std::move(added));
+  used_ = 0;
+}
+
+std::pair<CounterHost::Window*, std::size_t> CounterHost::make(Milliseconds timeout) {
+  link_.meet(communicator_, "make_counter", timeout);
+  if (used_ == kCountersAWindow) {
+    add_window();
+    link_.meet(communicator_, "make_counter", timeout);  // the host has written its zeros
+  }
+  return {windows_.back().get(), used_++};
+}
+
+void CounterHost::free() noexcept {
+  std::lock_guard lock(mpi_mutex());
+  for (auto& each : windows_) {
+    MPI_Win_unlock_all(each->window);
+    MPI_Win_free(&each->window);
+  }
+  windows_.clear();
+}
+
+std::int64_t fetch_add(Link& link, CounterHost::Window& window, std::size_t place, std::int64_t amount,
+                       Milliseconds timeout) {
+  link.throw_if_failed("fetch_add of a shared counter");
+  CounterHost::Cell& cell = window.cells[place];
+  cell.amount = amount;
+  MPI_Request request = MPI_REQUEST_NULL;
+  {
+    std::lock_guard lock(mpi_mutex());
+    require_success(MPI_Rget_accumulate(&cell.amount, 1, MPI_INT64_T, &cell.before, 1, MPI_INT64_T, kHost,
+                                        static_cast<MPI_Aint>(place), 1, MPI_INT64_T, MPI_SUM, window.window, &request),
+                    "MPI_Rget_accumulate");
+  }
+  const auto finished = [&] {
+    int done = 0;
+    require_success(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "fetch_add of a shared counter");
+    return done != 0;
+  };
+  const auto name = [] { return std::string("fetch_add of a shared counter"); };
+  if (link.poll(deadline_after(timeout), name, finished)) return cell.before;
+  throw TransportError("fetch_add of a shared counter did not end within " + std::to_string(timeout.count()) +
+                       " ms: rank 0, its host, has vanished, or computes without a progress thread; start MPI with "
+                       "MPI_THREAD_SERIALIZED, or raise the timeout");
+}
+
+}  // namespace laconic::mpi

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/function_ref.h"
+#include "transport/deadline.h"
+
+namespace laconic::mpi {
+
+using Lock = std::unique_lock<std::mutex>;
+
+/// TransportError with MPI's own words unless the code is MPI_SUCCESS.
+void require_success(int code, std::string_view what);
+
+/// What a failing rank sends to the others.
+struct FailureNotice {
+  std::int32_t rank = 0;
+  std::uint32_t length = 0;
+  char text[400] = {};
+};
+static_assert(sizeof(FailureNotice) == 408);
+
+/// The ranks of a run, and the communicator on which failing ranks tell the others. All MPI calls of the process go
+/// through one lock, which nobody holds while blocked: whoever waits polls.
+class Link {
+ public:
+  /// Collective over `parent`.
+  Link(MPI_Comm parent, Milliseconds timeout);
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  /// Calls done() under the lock until it is true. False after the deadline. Spins first, then yields, then sleeps.
+  /// Throws PeerFailure, with the waiting call's name, once a rank has failed, and what done() throws.
+  bool poll(Clock::time_point deadline, FunctionRef<std::string()> name, FunctionRef<bool()> done);
+
+  /// Polls for one request, or TransportError after the timeout.
+  void complete(MPI_Request& request, std::string_view what, Milliseconds timeout);
+  /// A barrier that polls.
+  void meet(MPI_Comm communicator, std::string_view what, Milliseconds timeout);
+  /// A duplicate whose errors come back as codes. Collective.
+  MPI_Comm duplicate(MPI_Comm parent, Milliseconds timeout);
+
+  /// Looks for a failure notice and drives MPI's progress. Under the lock.
+  void look();
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  void throw_if_failed(std::string_view what) const;
+  /// Tells the others, unless there was a failure already: the first one counts.
+  void fail(std::string_view reason) noexcept;
+
+  // For the progress thread: operations in flight, and whether a thread polls at this moment anyway.
+  void operation_started() { in_flight_.fetch_add(1, std::memory_order_relaxed); }
+  void operation_ended() { in_flight_.fetch_sub(1, std::memory_order_relaxed); }
+  bool in_flight() const { return in_flight_.load(std::memory_order_relaxed) > 0; }
+  bool somebody_polls() const { return pollers_.load(std::memory_order_relaxed) > 0; }
+
+  /// Gives the communicator back. Only if nothing has failed and every rank is about to call it.
+  void free() noexcept;
+
+ private:
+  bool announce(std::string_view reason);
+
+  MPI_Comm failures_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  int size_ = 1;
+  std::atomic<int> pollers_{0};
+  std::atomic<int> in_flight_{0};
+  std::atomic<bool> failed_{false};
+  std::string failure_;  ///< written once, before failed_
+  FailureNotice notice_;
+  std::vector<MPI_Request> notices_sent_;
+};
+
+}  // namespace laconic::mpi

@@ -1,0 +1,133 @@
+#include "transport/mpi/operation.h"
+
+#include <thread>
+
+#include "laconic/error.h"
+#include "laconic/mpi.h"
+
+namespace laconic::mpi {
+namespace {
+
+/// How long a failed run looks for the end of what it has taken back.
+constexpr Milliseconds kCancelTime{100};
+
+}  // namespace
+
+std::string MpiOperation::name() const { return describe(call_) + " (operation " + std::to_string(sequence_) + ")"; }
+
+void MpiOperation::reset(const Call& call, std::uint64_t sequence, Milliseconds patience) {
+  call_ = call;
+  call_.send_parts = {};
+  call_.receive_parts = {};
+  sequence_ = sequence;
+  patience_ = patience;
+  requests_.clear();
+  receives_ = 0;
+  timed_out_ = false;
+}
+
+MPI_Request* MpiOperation::add() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
+
+MPI_Request* MpiOperation::add_receive() {
+  receives_ = requests_.size() + 1;
+  return add();
+}
+
+void MpiOperation::require(int code) const {
+  if (code != MPI_SUCCESS) require_success(code, name());
+}
+
+/// Whether all requests have ended. Under the lock.
+bool MpiOperation::finish() {
+  if (requests_.empty()) return true;
+  int done = 0;
+  require(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE));
+  if (done == 0) return false;
+  requests_.clear();
+  link_.operation_ended();
+  return true;
+}
+
+bool MpiOperation::test() {
+  {
+    std::lock_guard lock(mpi_mutex());
+    if (finish()) return true;
+    link_.look();
+  }
+  if (link_.failed()) link_.throw_if_failed(name());
+  return false;
+}
+
+void MpiOperation::wait(Milliseconds timeout) {
+  {
+    std::lock_guard lock(mpi_mutex());
+    if (finish()) return;
+  }
+  const bool done = link_.poll(
+      deadline_after(timeout), [this] { return name(); }, [this] { return finish(); });
+  if (done) return;
+  timed_out_ = true;
+  throw TransportError(
+      name() + " did not end within " + std::to_string(timeout.count()) + " ms on rank " +
+      std::to_string(link_.rank()) +
+      ": a rank has vanished, hangs, or computes for longer; see what the others do, or raise the timeout");
+}
+
+/// Takes receives back and looks for the end of the rest; true if nothing is left in MPI's hands.
+bool MpiOperation::cancel_receives() {
+  {
+    std::lock_guard lock(mpi_mutex());
+    for (std::size_t i = 0; i < receives_; ++i) {
+      if (requests_[i] != MPI_REQUEST_NULL) MPI_Cancel(&requests_[i]);
+    }
+  }
+  const auto deadline = deadline_after(kCancelTime);
+  do {
+    {
+      std::lock_guard lock(mpi_mutex());
+      if (finish()) return true;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  } while (Clock::now() < deadline);
+  return false;
+}
+
+void MpiOperation::release() noexcept {
+  bool clean = requests_.empty();
+  try {
+    if (!clean && !timed_out_ && !link_.failed()) {
+      clean = link_.poll(
+          deadline_after(patience_), [this] { return name(); }, [this] { return finish(); });
+    }
+  } catch (...) {
+    // A rank has failed: what follows takes back what can be taken back.
+  }
+  try {
+    if (!clean) {
+      link_.fail("it withdrew from " + name());
+      clean = cancel_receives();
+    }
+  } catch (...) {
+    clean = false;
+  }
+  std::lock_guard lock(mpi_mutex());
+  pool_.give_back(*this, clean);
+}
+
+MpiOperation& OperationPool::take(const Call& call, Milliseconds patience) {
+  if (free_.empty()) {
+    operations_.push_back(std::make_unique<MpiOperation>(link_, *this));
+    free_.reserve(operations_.size());
+    free_.push_back(operations_.back().get());
+  }
+  MpiOperation& operation = *free_.back();
+  free_.pop_back();
+  operation.reset(call, next_sequence_++, patience);
+  return operation;
+}
+
+void OperationPool::give_back(MpiOperation& operation, bool clean) {
+  if (clean) free_.push_back(&operation);
+}
+
+}  // namespace laconic::mpi

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "transport/mpi/link.h"
+
+namespace laconic::mpi {
+
+/// A thread that drives MPI while this rank computes: OpenMPI moves bytes, and over TCP serves one-sided calls too,
+/// only inside calls. Polls under the process's lock about every 100 microseconds while an operation is in flight or a
+/// counter exists, and sleeps otherwise. Needs MPI_THREAD_SERIALIZED.
+class Progress {
+ public:
+  explicit Progress(Link& link) : link_(link), thread_([this] { run(); }) {}
+  ~Progress();
+
+  /// An operation has been started.
+  void wake();
+  /// From now on there is always something to serve.
+  void serve_counters();
+
+ private:
+  bool needed() const { return serving_ || link_.in_flight(); }
+  void run();
+  void work();
+
+  Link& link_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::atomic<bool> serving_{false};
+  std::atomic<bool> asleep_{false};
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace laconic::mpi
