@@ -3,26 +3,39 @@ add_library(laconic_flags INTERFACE)
 target_include_directories(laconic_flags INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
 target_compile_features(laconic_flags INTERFACE cxx_std_20)
+# (nvcc's standard is a flag here because CMake before 3.26 does not know that it has C++20.)
 target_compile_options(laconic_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off -fno-math-errno -Wall -Wextra -Wpedantic -Wshadow -Wno-psabi>
-  $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false>)
+  $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 -fmad=false -Xcompiler=-ffp-contract=off,-fno-math-errno,-Wall,-Wextra>)
 foreach(part HIGHWAY MPI CUDA TORCH)
   target_compile_definitions(laconic_flags INTERFACE LACONIC_${part}=$<BOOL:${LACONIC_${part}}>)
 endforeach()
+if(LACONIC_HIGHWAY)
+  # No level dispatches to these, and each costs as much to compile as one that some level does.
+  target_compile_definitions(laconic_flags INTERFACE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4)")
+endif()
 if(LACONIC_SANITIZE)
-  target_compile_options(laconic_flags INTERFACE -fsanitize=${LACONIC_SANITIZE} -fno-omit-frame-pointer
-    -fno-sanitize-recover=all)
+  target_compile_options(laconic_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${LACONIC_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
   target_link_options(laconic_flags INTERFACE -fsanitize=${LACONIC_SANITIZE})
 endif()
+
+# The law of the layers is checked before anything of ours is compiled: a folder that includes what it may not fails
+# the build. The check takes some milliseconds, so it runs in every build.
+add_executable(laconic_layer_check ${PROJECT_SOURCE_DIR}/tests/layers/check_layers.cpp)
+add_custom_target(laconic_layers COMMAND laconic_layer_check ${PROJECT_SOURCE_DIR}
+  COMMENT "Checking who includes whom" VERBATIM)
 
 # laconic_layer(name sources...): the library laconic_<name> of the folder that it is called in.
 function(laconic_layer name)
   add_library(laconic_${name} STATIC ${ARGN})
   add_library(laconic::${name} ALIAS laconic_${name})
   target_link_libraries(laconic_${name} PUBLIC laconic_flags)
+  add_dependencies(laconic_${name} laconic_layers)
 endfunction()
 
-# laconic_test(name SOURCES files... LIBRARIES targets...): one GoogleTest program, one ctest entry.
+# laconic_test(name SOURCES files... LIBRARIES targets...): one GoogleTest program, one ctest entry. The name of its
+# folder is the entry's label, and tests_<folder> is a target that builds the folder's tests alone.
 function(laconic_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -32,5 +45,10 @@ function(laconic_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS ${folder})
+  if(NOT TARGET tests_${folder})
+    add_custom_target(tests_${folder})
+  endif()
+  add_dependencies(tests_${folder} ${name})
 endfunction()

@@ -1,0 +1,39 @@
+# The front door. Every goal first runs scripts/setup, which installs what is missing or says what to install.
+
+.PHONY: help demo build test bench format tidy clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo      set up, build, and a tour of the kernels and exchanges in about a minute"
+	@echo "make build     set up and build; the program is build/bin/laconic"
+	@echo "make test      every test: release, minimal, sanitizers, fuzzing"
+	@echo "make bench     the full benchmarks; results also in build/bench-*.json"
+	@echo "make format    clang-format over our sources"
+	@echo "make tidy      clang-tidy over our sources"
+	@echo "make clean     remove build/ (the Python environment .venv stays)"
+
+build:
+	@scripts/setup build
+	@scripts/build release
+
+demo: build
+	@scripts/demo
+
+test:
+	@scripts/setup test
+	@scripts/test
+
+bench: build
+	build/bin/laconic bench kernels --json build/bench-kernels.json
+	build/bin/laconic bench exchange --json build/bench-exchange.json
+
+format:
+	@scripts/setup format
+	@scripts/sources | xargs clang-format -i
+
+tidy:
+	@scripts/setup tidy
+	@scripts/tidy
+
+clean:
+	rm -rf build

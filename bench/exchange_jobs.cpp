@@ -1,0 +1,254 @@
+#include "bench/exchange_jobs.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "base/keep.h"
+#include "base/layout.h"
+#include "bench/harness.h"
+#include "exchange/dense_sum.h"
+#include "exchange/packed_vote.h"
+#include "exchange/quantized_sum.h"
+#include "exchange/sparse_sum.h"
+
+namespace laconic::bench {
+namespace {
+
+/// The mean that rank order gives, for one coordinate.
+template <class ValueOf>
+float mean_of(int workers, const ValueOf& value_of) {
+  float sum = value_of(0);
+  for (int rank = 1; rank < workers; ++rank) sum += value_of(rank);
+  return sum / static_cast<float>(workers);
+}
+
+class DenseJob : public ExchangeJob {
+ public:
+  DenseJob(const ExchangeSetting& setting, Communicator& communicator, Place& place)
+      : setting_(setting),
+        mine_(setting.values.of(communicator.rank(), setting.n)),
+        values_(setting.n),
+        sum_(communicator, place, setting.n) {}
+
+  void step(int) override {
+    std::memcpy(values_.view().data(), mine_.data(), mine_.size_bytes());
+    Status status;
+    sum_.start(values_.view(), view_of(status));
+    sum_.finish();
+  }
+  const Traffic& traffic() const override { return sum_.traffic(); }
+  View<const float> result() const override { return values_.view(); }
+  std::string wrong() const override {
+    for (std::size_t i = 0; i < setting_.n; ++i) {
+      const float expected =
+          mean_of(setting_.workers, [&](int rank) { return setting_.values.of(rank, setting_.n)[i]; });
+      if (values_.view()[i] != expected) return "entry " + std::to_string(i) + " is not the mean in rank order";
+    }
+    return "";
+  }
+
+ private:
+  const ExchangeSetting& setting_;
+  View<const float> mine_;
+  Buffer<float> values_;
+  DenseSum sum_;
+};
+
+class BlockJob : public ExchangeJob {
+ public:
+  BlockJob(const ExchangeSetting& setting, Communicator& communicator, Place& place)
+      : setting_(setting),
+        mine_(setting.values.of(communicator.rank(), setting.n)),
+        block_{0, setting.n, setting.n - 1, block_count(kBlockRatio, setting.n)},
+        mean_(block_.count),
+        sum_(communicator, place, block_.count) {}
+
+  void step(int) override {
+    Status status;
+    sum_.start(mine_, {&block_, 1}, mean_.view(), view_of(status));
+    sum_.finish();
+  }
+  const Traffic& traffic() const override { return sum_.traffic(); }
+  View<const float> result() const override { return mean_.view(); }
+  std::string wrong() const override {
+    for (std::size_t i = 0; i < block_.count; ++i) {
+      const std::size_t at = (block_.start + i) % block_.size;
+      const float expected =
+          mean_of(setting_.workers, [&](int rank) { return setting_.values.of(rank, setting_.n)[at]; });
+      if (mean_.view()[i] != expected) return "entry " + std::to_string(i) + " is not the mean in rank order";
+    }
+    return "";
+  }
+
+ private:
+  const ExchangeSetting& setting_;
+  View<const float> mine_;
+  Block block_;  ///< wraps round the end at once
+  Buffer<float> mean_;
+  BlockSum sum_;
+};
+
+class SparseJob : public ExchangeJob {
+ public:
+  SparseJob(const ExchangeSetting& setting, Communicator& communicator, Place& place, SparseSumOptions options)
+      : setting_(setting),
+        keeps_(options.keep_union),
+        indices_(setting.supports.of_rank[static_cast<std::size_t>(communicator.rank())]),
+        values_(setting.values.of(communicator.rank(), indices_.size())),
+        mean_(setting.n),
+        sum_(communicator, place, setting.n, indices_.size(), std::move(options)) {}
+
+  void step(int) override {
+    Status status;
+    sum_.start({View<const std::uint32_t>(indices_), values_}, mean_.view(), view_of(status));
+    sum_.finish();
+  }
+  const Traffic& traffic() const override { return sum_.traffic(); }
+  View<const float> result() const override { return mean_.view(); }
+
+  /// The mean of all supports, dense; with keep_union each entry that came back.
+  std::string wrong() const override {
+    std::vector<float> expected(setting_.n);
+    for (int rank = 0; rank < setting_.workers; ++rank) {
+      const auto& support = setting_.supports.of_rank[static_cast<std::size_t>(rank)];
+      const View<const float> values = setting_.values.of(rank, support.size());
+      for (std::size_t i = 0; i < support.size(); ++i) expected[support[i]] += values[i];
+    }
+    std::uint64_t present = 0;
+    for (std::size_t i = 0; i < setting_.n; ++i) {
+      const float mean = mean_.view()[i];
+      present += mean != 0.0F ? 1 : 0;
+      if (keeps_ && mean == 0.0F) continue;
+      if (mean != expected[i] / static_cast<float>(setting_.workers)) {
+        return "entry " + std::to_string(i) + " is not the mean in rank order";
+      }
+    }
+    return keeps_ && present > indices_.size() + static_cast<std::size_t>(setting_.workers)
+               ? "more entries came back than one rank sends"
+               : "";
+  }
+
+ private:
+  const ExchangeSetting& setting_;
+  bool keeps_;
+  const std::vector<std::uint32_t>& indices_;
+  View<const float> values_;
+  Buffer<float> mean_;
+  SparseSum sum_;
+};
+
+class VoteJob : public ExchangeJob {
+ public:
+  VoteJob(const ExchangeSetting& setting, Communicator& communicator, Place& place)
+      : setting_(setting),
+        mine_(setting.values.of(communicator.rank(), setting.n)),
+        vote_(setting.n),
+        exchange_(communicator, place, Layout(setting.n)) {}
+
+  void step(int step) override {
+    Status status;
+    exchange_.start(mine_, {.seed = 1, .step = static_cast<std::uint32_t>(step)}, vote_.view(), view_of(status));
+    exchange_.finish();
+  }
+  const Traffic& traffic() const override { return exchange_.traffic(); }
+  View<const float> result() const override { return vote_.view(); }
+  std::string wrong() const override {
+    for (std::size_t i = 0; i < setting_.n; ++i) {
+      int sum = 0;
+      for (int rank = 0; rank < setting_.workers; ++rank)
+        sum += setting_.values.of(rank, setting_.n)[i] < 0.0F ? -1 : 1;
+      const float vote = vote_.view()[i];
+      if (std::abs(vote) != 1.0F || vote * static_cast<float>(sum) < 0.0F) {
+        return "entry " + std::to_string(i) + " is not the majority";
+      }
+    }
+    return "";
+  }
+
+ private:
+  const ExchangeSetting& setting_;
+  View<const float> mine_;
+  Buffer<float> vote_;
+  PackedVote exchange_;
+};
+
+class QuantizedJob : public ExchangeJob {
+ public:
+  QuantizedJob(const ExchangeSetting& setting, Communicator& communicator, Place& place, QuantizedRoute route)
+      : setting_(setting),
+        rank_(static_cast<std::uint32_t>(communicator.rank())),
+        mine_(setting.values.of(communicator.rank(), setting.n)),
+        mean_(setting.n),
+        sum_(communicator, place, Layout(setting.n), {.route = route}) {}
+
+  void step(int step) override {
+    Status status;
+    sum_.start(mine_, kQuantizedBits, {.seed = 1, .step = static_cast<std::uint32_t>(step), .rank = rank_},
+               mean_.view(), view_of(status));
+    sum_.finish();
+  }
+  const Traffic& traffic() const override { return sum_.traffic(); }
+  View<const float> result() const override { return mean_.view(); }
+
+  /// Every worker is off by less than one level, and so is the mean.
+  std::string wrong() const override {
+    double squares = 0.0;
+    for (const float value : mine_) squares += static_cast<double>(value) * static_cast<double>(value);
+    // The ranks' norms differ a little; their values are the same but for the ends.
+    const double level = 1.1 * std::sqrt(squares) / levels_of(kQuantizedBits);
+    for (std::size_t i = 0; i < setting_.n; ++i) {
+      const float exact = mean_of(setting_.workers, [&](int rank) { return setting_.values.of(rank, setting_.n)[i]; });
+      if (std::abs(static_cast<double>(mean_.view()[i]) - static_cast<double>(exact)) > level + 1e-3) {
+        return "entry " + std::to_string(i) + " is off by more than a level";
+      }
+    }
+    return "";
+  }
+
+ private:
+  const ExchangeSetting& setting_;
+  std::uint32_t rank_;
+  View<const float> mine_;
+  Buffer<float> mean_;
+  QuantizedSum sum_;
+};
+
+using JobPointer = std::unique_ptr<ExchangeJob>;
+
+template <class Job, auto... kArguments>
+JobPointer make(const ExchangeSetting& setting, Communicator& communicator, Place& place) {
+  return std::make_unique<Job>(setting, communicator, place, kArguments...);
+}
+
+template <SparseRoute kRoute, bool kKeepUnion>
+JobPointer make_sparse(const ExchangeSetting& setting, Communicator& communicator, Place& place) {
+  return std::make_unique<SparseJob>(setting, communicator, place,
+                                     SparseSumOptions{.route = kRoute, .keep_union = kKeepUnion, .weights = {}});
+}
+
+/// A dense mean, and what arrives from all ranks several times over: as payload, decoded, summed, and as the union.
+double sparse_memory(int workers) { return 4.0 + kSparseKeep * 8.0 * 3.0 * workers; }
+
+}  // namespace
+
+RankValues::RankValues(ThreadPool& pool, std::uint64_t n, int ranks)
+    : values_(n + static_cast<std::size_t>(ranks) * kShift) {
+  fill_normal(pool, 21, values_.view());
+}
+
+const std::vector<ExchangeEntry>& exchange_table() {
+  static const std::vector<ExchangeEntry> table{
+      {"dense", false, 2, [](int) { return 16.0; }, make<DenseJob>},
+      {"block", false, 2, [](int) { return 16.0 / kBlockRatio; }, make<BlockJob>},
+      {"sparse_gather", true, 2, sparse_memory, make_sparse<SparseRoute::gather, false>},
+      {"sparse_range", true, 4, sparse_memory, make_sparse<SparseRoute::range, false>},
+      {"sparse_range_keep", true, 4, sparse_memory, make_sparse<SparseRoute::range, true>},
+      {"vote", false, 2, [](int) { return 4.5; }, make<VoteJob>},
+      {"quantized_gather", false, 1, [](int workers) { return 5.0 + workers; },
+       make<QuantizedJob, QuantizedRoute::gather>},
+      {"quantized_scatter", false, 2, [](int) { return 11.0; }, make<QuantizedJob, QuantizedRoute::scatter>},
+  };
+  return table;
+}
+
+}  // namespace laconic::bench

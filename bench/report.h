@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/exchanges.h"
+#include "bench/harness.h"
+
+namespace laconic::bench {
+
+// Tables a line at a time, so that a long run shows what it has; a legend for under them; and JSON for machines.
+
+std::string kernel_header();
+std::string kernel_line(const KernelResult& result);
+std::string kernel_legend();
+std::string kernels_json(const std::vector<KernelResult>& results);
+
+std::string exchange_header();
+std::string exchange_line(const ExchangeResult& result);
+std::string exchange_legend();
+std::string exchanges_json(const std::vector<ExchangeResult>& results);
+
+}  // namespace laconic::bench

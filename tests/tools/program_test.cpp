@@ -1,0 +1,172 @@
+// The program as a user calls it: what it prints, what it writes, and how it fails.
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "support/support.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using laconic::test::contains;
+
+struct Outcome {
+  int code = -1;
+  std::string text;
+};
+
+/// Runs the program with its errors among its output.
+Outcome laconic(const std::string& arguments, const std::string& environment = "") {
+  const std::string command = environment + " '" + LACONIC_PROGRAM + "' " + arguments + " 2>&1";
+  Outcome outcome;
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return outcome;
+  char buffer[4096];
+  while (std::fgets(buffer, sizeof buffer, pipe) != nullptr) outcome.text += buffer;
+  const int status = pclose(pipe);
+  if (WIFEXITED(status)) outcome.code = WEXITSTATUS(status);
+  return outcome;
+}
+
+/// A folder that is gone at the end of its test.
+class Files : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(::testing::TempDir()) /
+              ("laconic_program_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+
+  nlohmann::json json(const std::string& name) const {
+    std::ifstream input(file(name));
+    return nlohmann::json::parse(input);
+  }
+
+  fs::path folder_;
+};
+
+void expect_one_line_error(const Outcome& outcome, int code, const std::string& part) {
+  EXPECT_EQ(outcome.code, code) << outcome.text;
+  EXPECT_TRUE(outcome.text.starts_with("laconic: ")) << outcome.text;
+  EXPECT_EQ(outcome.text.find('\n'), outcome.text.size() - 1) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, part)) << outcome.text;
+}
+
+TEST(Program, TeachesItsUse) {
+  for (const char* command :
+       {"--help", "info --help", "bench --help", "bench kernels --help", "bench exchange --help"}) {
+    const Outcome outcome = laconic(command);
+    EXPECT_EQ(outcome.code, 0) << command;
+    EXPECT_TRUE(contains(outcome.text, "Example")) << command << '\n' << outcome.text;
+  }
+}
+
+TEST(Program, TellsItsVersion) {
+  const Outcome outcome = laconic("--version");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.text, "laconic " LACONIC_VERSION "\n");
+}
+
+TEST(Program, TellsWhatItCanDo) {
+  const Outcome outcome = laconic("info", "LACONIC_SIMD=reference");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  for (const char* part : {"wire version", "SIMD level     reference", "threads", "MPI", "CUDA", "PyTorch"}) {
+    EXPECT_TRUE(contains(outcome.text, part)) << part << '\n' << outcome.text;
+  }
+}
+
+TEST(Program, RefusesBadCallsInOneLine) {
+  expect_one_line_error(laconic(""), 2, "command");
+  expect_one_line_error(laconic("bench"), 2, "kernels");
+  expect_one_line_error(laconic("fly"), 2, "fly");
+  expect_one_line_error(laconic("bench kernels --threads many"), 2, "threads");
+  expect_one_line_error(laconic("bench kernels --n 0"), 2, "n");
+  expect_one_line_error(laconic("bench kernels --wings 2"), 2, "wings");
+  expect_one_line_error(laconic("bench exchange --workers 2,0"), 2, "workers");
+  expect_one_line_error(laconic("info", "LACONIC_SIMD=mmx"), 2, "mmx");
+}
+
+TEST_F(Files, AreRefusedBeforeTheWork) {
+  const Outcome outcome = laconic("bench kernels --json '" + file("no/such/folder.json") + "'");
+  expect_one_line_error(outcome, 1, "folder.json");
+}
+
+TEST_F(Files, OfKernelsHaveTheKeys) {
+  const Outcome outcome = laconic("bench kernels --n 20011 --repeats 3 --threads 2 --json '" + file("k.json") + "'");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  std::set<std::string> kernels;
+  for (const auto& row : json("k.json")) {
+    kernels.insert(row.at("kernel").get<std::string>());
+    EXPECT_EQ(row.at("n"), 20011);
+    EXPECT_EQ(row.at("threads"), 2);
+    EXPECT_TRUE(contains(outcome.text, row.at("implementation").get<std::string>()));
+    const double seconds = row.at("seconds");
+    const double stream = row.at("stream_seconds");
+    EXPECT_GT(seconds, 0.0);
+    EXPECT_GT(stream, 0.0);
+    EXPECT_DOUBLE_EQ(row.at("ratio").get<double>(), seconds / stream);
+    if (row.contains("torch_seconds")) {
+      EXPECT_DOUBLE_EQ(row.at("torch_ratio").get<double>(), row.at("torch_seconds").get<double>() / seconds);
+    }
+  }
+  for (const char* kernel : {"topk_cold",  "topk_warm",  "topk_wrong_guess", "topk_clustered",   "topk_layered",
+                             "topk_tied",  "regtopk",    "sign_pack",        "sign_unpack",      "vote",
+                             "quantize_4", "quantize_8", "dequantize_add_4", "dequantize_add_8", "norm_l2",
+                             "norm_max",   "to_f16",     "to_bf16",          "from_f16",         "scatter_add",
+                             "axpy",       "mean",       "checksum",         "gather_blocks"}) {
+    EXPECT_TRUE(kernels.contains(kernel)) << kernel;
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1) << "something was left behind";
+}
+
+TEST_F(Files, OfOneLevelAndAFilterHoldNothingElse) {
+  const Outcome outcome =
+      laconic("bench kernels --n 1000 --repeats 1 --filter axpy,vote --no-torch --json '" + file("k.json") + "'",
+              "LACONIC_SIMD=reference");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  const auto rows = json("k.json");
+  ASSERT_EQ(rows.size(), 2U);
+  for (const auto& row : rows) {
+    EXPECT_EQ(row.at("implementation"), "reference");
+    EXPECT_FALSE(row.contains("torch_seconds"));
+  }
+  expect_one_line_error(laconic("bench kernels --filter nosuchkernel"), 2, "nosuchkernel");
+}
+
+TEST_F(Files, OfExchangesHaveTheKeys) {
+  const Outcome outcome = laconic("bench exchange --n 100003 --workers 2,3 --json '" + file("x.json") + "'");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  std::set<std::string> exchanges;
+  for (const auto& row : json("x.json")) {
+    const std::string exchange = row.at("exchange");
+    exchanges.insert(exchange);
+    EXPECT_EQ(row.at("n"), 100003);
+    EXPECT_EQ(row.at("overlap").is_null(), !exchange.starts_with("sparse")) << exchange;
+    EXPECT_GT(row.at("payload_bytes"), 0);
+    EXPECT_DOUBLE_EQ(row.at("bits_per_coordinate").get<double>(),
+                     8.0 * row.at("sent_bytes_per_rank").get<double>() / 100003.0);
+  }
+  const std::set<std::string> expected{"dense",
+                                       "block",
+                                       "sparse_gather",
+                                       "sparse_range",
+                                       "sparse_range_keep",
+                                       "vote",
+                                       "quantized_gather",
+                                       "quantized_scatter"};
+  EXPECT_EQ(exchanges, expected);
+  EXPECT_EQ(json("x.json").size(), 2 * (5 + 3 * 3U));
+}
+
+}  // namespace

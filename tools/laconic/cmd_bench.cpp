@@ -1,0 +1,109 @@
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "bench/report.h"
+#include "commands.h"
+#include "output_file.h"
+
+namespace laconic::tools {
+namespace {
+
+struct KernelArguments {
+  bench::KernelOptions options;
+  bool no_torch = false;
+  std::string json;
+};
+
+struct ExchangeArguments {
+  bench::ExchangeOptions options;
+  std::string json;
+};
+
+void run_kernels(KernelArguments arguments) {
+  arguments.options.show_progress = true;
+  arguments.options.compare_torch = !arguments.no_torch;
+  require_writable(arguments.json);
+  bool first = true;
+  const auto results = bench::bench_kernels(arguments.options, [&first](const auto& result) {
+    if (std::exchange(first, false)) std::cout << bench::kernel_header();
+    std::cout << bench::kernel_line(result) << std::flush;
+  });
+  std::cout << '\n' << bench::kernel_legend();
+  write_file(arguments.json, bench::kernels_json(results));
+}
+
+void run_exchanges(ExchangeArguments arguments) {
+  arguments.options.show_progress = true;
+  require_writable(arguments.json);
+  bool first = true;
+  const auto results = bench::bench_exchanges(arguments.options, [&first](const auto& result) {
+    if (std::exchange(first, false)) std::cout << bench::exchange_header();
+    std::cout << bench::exchange_line(result) << std::flush;
+  });
+  std::cout << '\n' << bench::exchange_legend();
+  write_file(arguments.json, bench::exchanges_json(results));
+}
+
+void add_kernels(CLI::App& bench) {
+  CLI::App* command = bench.add_subcommand("kernels", "Times each kernel beside a memory stream of the same bytes");
+  auto arguments = std::make_shared<KernelArguments>();
+  auto& options = arguments->options;
+  command->add_option("--n", options.n, "values in a gradient")
+      ->capture_default_str()
+      ->check(CLI::Range(1UL, 1UL << 32));
+  command->add_option("--threads", options.threads, "threads; 0: one a core")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1024));
+  command->add_option("--repeats", options.repeats, "timed runs of each, of which the median counts")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 10000));
+  command->add_option("--filter", options.filter, "only kernels whose name contains WORD[,WORD...]")
+      ->option_text("WORDS");
+  command->add_flag("--no-torch", arguments->no_torch, "leave out the comparison with PyTorch");
+  command->add_option("--json", arguments->json, "write the results to FILE as well")->option_text("FILE");
+  command->footer(
+      "Examples:\n"
+      "  laconic bench kernels --filter topk,vote       a few of them\n"
+      "  LACONIC_SIMD=reference laconic bench kernels --n 1000000 --threads 1\n"
+      "Each kernel's result is compared with the reference before it is timed; docs/benchmarks.md says what each\n"
+      "stream moves and how the runs are taken.");
+  command->callback([arguments] { run_kernels(*arguments); });
+}
+
+void add_exchange(CLI::App& bench) {
+  CLI::App* command = bench.add_subcommand("exchange", "Counts what each rank sends in each exchange");
+  auto arguments = std::make_shared<ExchangeArguments>();
+  auto& options = arguments->options;
+  command->add_option("--n", options.n, "values in a gradient")
+      ->capture_default_str()
+      ->check(CLI::Range(1UL, (1UL << 32) - 1));
+  command->add_option("--workers", options.workers, "numbers of ranks, each a thread of this process")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--filter", options.filter, "only exchanges whose name contains WORD[,WORD...]")
+      ->option_text("WORDS");
+  command->add_option("--json", arguments->json, "write the results to FILE as well")->option_text("FILE");
+  command->footer(
+      "Examples:\n"
+      "  laconic bench exchange --n 1000000 --workers 2,4,8\n"
+      "  laconic bench exchange --filter sparse --json sent.json\n"
+      "Every result is checked, and all ranks must end with the same bits.");
+  command->callback([arguments] { run_exchanges(*arguments); });
+}
+
+}  // namespace
+
+void add_bench(CLI::App& program) {
+  CLI::App* command = program.add_subcommand("bench", "Measures the kernels, or what the exchanges send");
+  command->footer("Examples:\n  laconic bench kernels --help\n  laconic bench exchange --help");
+  add_kernels(*command);
+  add_exchange(*command);
+  command->callback([command] {
+    if (command->get_subcommands().empty()) throw CLI::RequiredError("What to measure, kernels or exchange,");
+  });
+}
+
+}  // namespace laconic::tools

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace laconic::tools {
+
+// One file a subcommand: each adds itself to the program and sets what runs when it is chosen.
+
+void add_info(CLI::App& program);
+void add_bench(CLI::App& program);
+
+}  // namespace laconic::tools
