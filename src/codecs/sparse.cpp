@@ -45,13 +45,15 @@ struct Incoming {
   View<const std::byte> payload;  ///< cut to payload_bytes
   IndexRange range;
   View<std::uint32_t> indices;  ///< as many as the header counts
+  std::uint64_t value_bytes;    ///< of as many values
 };
 
-/// Notes that the index section would need `needed` bytes of a payload that is shorter.
-bool fits(const Incoming& incoming, std::uint64_t needed, StatusView status) {
-  if (kIndicesOffset + needed <= incoming.payload.size()) return true;
+/// Whether a payload whose indices take `index_bytes` is as long as this one, and if not notes that.
+bool has_length(const Incoming& incoming, std::uint64_t index_bytes, StatusView status) {
+  const std::uint64_t expected = kIndicesOffset + index_bytes + incoming.value_bytes;
+  if (incoming.payload.size() == expected) return true;
   return note_fault(status, PayloadFault::wrong_length, offsetof(PayloadHeader, payload_bytes), incoming.payload.size(),
-                    kIndicesOffset + needed);
+                    expected);
 }
 
 bool wrong_indices(const Incoming& incoming, StatusView status) {
@@ -61,7 +63,7 @@ bool wrong_indices(const Incoming& incoming, StatusView status) {
 bool get_raw(Place& place, const Incoming& incoming, std::uint64_t& bytes, StatusView status) {
   const std::uint64_t count = incoming.indices.size();
   bytes = raw_bytes(count);
-  if (!fits(incoming, bytes, status)) return false;
+  if (!has_length(incoming, bytes, status)) return false;
   const auto relative = body_of<std::uint32_t>(incoming.payload, kIndicesOffset, count);
   return indices_of_relative(place, relative, incoming.range.first, incoming.range.size, incoming.indices) ||
          wrong_indices(incoming, status);
@@ -69,7 +71,7 @@ bool get_raw(Place& place, const Incoming& incoming, std::uint64_t& bytes, Statu
 
 bool get_bitmap(Place& place, const Incoming& incoming, std::uint64_t& bytes, StatusView status) {
   bytes = bitmap_bytes(incoming.range.size);
-  if (!fits(incoming, bytes, status)) return false;
+  if (!has_length(incoming, bytes, status)) return false;
   const auto words = body_of<std::uint32_t>(incoming.payload, kIndicesOffset, bytes / sizeof(std::uint32_t));
   return indices_of_bitmap(place, words, incoming.range.first, incoming.range.size, incoming.indices) ||
          wrong_indices(incoming, status);
@@ -96,12 +98,15 @@ bool check_gap_tail(const Incoming& incoming, std::uint8_t last_width, std::uint
 
 bool get_gaps(Place& place, const Incoming& incoming, std::uint64_t& bytes, StatusView status) {
   const std::uint64_t count = incoming.indices.size();
-  if (!fits(incoming, width_bytes(count), status)) return false;
+  const std::uint64_t groups_offset = kIndicesOffset + width_bytes(count);
+  if (incoming.payload.size() < groups_offset) {
+    return note_fault(status, PayloadFault::wrong_length, offsetof(PayloadHeader, payload_bytes),
+                      incoming.payload.size(), groups_offset);
+  }
   const auto widths = body_of<std::uint8_t>(incoming.payload, kIndicesOffset, gap_groups(count));
   if (!check_widths(widths, status)) return false;
   bytes = gap_bytes(count, widths);
-  const std::uint64_t groups_offset = kIndicesOffset + width_bytes(count);
-  if (!fits(incoming, bytes, status) ||
+  if (!has_length(incoming, bytes, status) ||
       !check_filling(incoming.payload, kIndicesOffset + widths.size(), groups_offset, status)) {
     return false;
   }
@@ -207,15 +212,14 @@ bool decode(Place& place, View<const std::byte> payload, IndexRange range, Value
   PayloadHeader header;
   if (!open(place, payload, range, format, entries.size(), header, status)) return false;
 
-  const Incoming incoming{payload.sub(0, header.payload_bytes), range, entries.indices.sub(0, header.count)};
+  const Incoming incoming{payload.sub(0, header.payload_bytes), range, entries.indices.sub(0, header.count),
+                          value_bytes(header.count, format)};
   const auto coding = static_cast<IndexCoding>((header.flags & kCodingMask) >> kCodingShift);
   std::uint64_t bytes = 0;
   if (!get_indices(place, coding, incoming, bytes, status)) return false;
   const std::uint64_t values_offset = kIndicesOffset + bytes;
-  if (!check_length(header, values_offset + value_bytes(header.count, format), status) ||
-      !check_filling(payload, values_offset + header.count * bytes_of(format), header.payload_bytes, status)) {
-    return false;
-  }
+  const std::uint64_t values_end = values_offset + header.count * bytes_of(format);
+  if (!check_filling(payload, values_end, header.payload_bytes, status)) return false;
   get_values(place, payload, values_offset, format, entries.values.sub(0, header.count));
   status[0].count = header.count;
   return accept(header, status);

@@ -1,0 +1,296 @@
+#include "codecs/samples.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+
+#include "base/keep.h"
+#include "codecs/block.h"
+#include "codecs/dense.h"
+#include "codecs/sign.h"
+#include "codecs/sparse.h"
+#include "codecs/uniform.h"
+#include "kernels/checksum/checksum.h"
+#include "support/support.h"
+
+namespace laconic::test {
+namespace {
+
+constexpr float kFill = 0.5F;  // what views hold before a decoder comes
+
+/// What a receiver of that format sees, by the conversion kernel, whose own test has an independent model.
+std::vector<float> seen_as(std::vector<float> values, ValueFormat format) {
+  if (format == ValueFormat::f32) return values;
+  Place place({.threads = 1, .simd = SimdLevel::reference});
+  std::vector<float> errors(values.size());
+  Status status;
+  round_through_16bit(place, format, values, errors, view_of(status));
+  return values;
+}
+
+void expect_accepted(const Outcome& outcome) {
+  EXPECT_TRUE(outcome.accepted) << payload_reason(outcome.status.fault);
+  EXPECT_EQ(outcome.status.fault, PayloadFault::none);
+  EXPECT_TRUE(outcome.guards_intact);
+}
+
+Outcome outcome_of(bool accepted, const Status& status, const Guarded<float>& out) {
+  Outcome outcome{.accepted = accepted, .status = status, .values = out.values(), .indices = {}};
+  outcome.guards_intact = out.intact();
+  outcome.untouched = outcome.values == std::vector<float>(outcome.values.size(), kFill);
+  return outcome;
+}
+
+class DenseSample : public Sample {
+ public:
+  DenseSample(std::size_t n, ValueFormat format, bool add)
+      : values_(normal_values(n, n + 1)), format_(format), add_(add) {}
+  std::string name() const override {
+    return std::string("dense ") + format_name(format_) + (add_ ? " add " : " ") + std::to_string(values_.size());
+  }
+  std::uint64_t max_payload_bytes() const override { return dense::max_payload_bytes(values_.size(), format_); }
+  void encode(Place& place, View<std::byte> payload, Status& status) const override {
+    dense::encode(place, values_, format_, payload, view_of(status));
+  }
+  Outcome decode(Place& place, View<const std::byte> payload) const override {
+    Guarded<float> out(values_.size(), 5, kFill);
+    Status status;
+    const bool accepted = add_ ? dense::decode_add(place, payload, format_, out.view(), view_of(status))
+                               : dense::decode(place, payload, format_, out.view(), view_of(status));
+    return outcome_of(accepted, status, out);
+  }
+  void expect_sound(const Outcome& outcome) const override {
+    expect_accepted(outcome);
+    auto expected = seen_as(values_, format_);
+    for (float& value : expected) value = add_ ? kFill + value : value;
+    EXPECT_EQ(outcome.values, expected);
+  }
+
+ private:
+  std::vector<float> values_;
+  ValueFormat format_;
+  bool add_;
+};
+
+class SparseSample : public Sample {
+ public:
+  /// One entry in `stride`, a little irregular.
+  SparseSample(std::size_t n, std::uint32_t stride, ValueFormat format)
+      : range_{77, n}, stride_(stride), format_(format) {
+    for (std::uint64_t i = 0; i < n; i += 1 + (i * 2'654'435'761U >> 7) % (2 * stride - 1)) {
+      indices_.push_back(static_cast<std::uint32_t>(range_.first + i));
+    }
+    values_ = normal_values(indices_.size(), n);
+  }
+  std::string name() const override {
+    return "sparse 1/" + std::to_string(stride_) + " " + format_name(format_) + " " + std::to_string(range_.size);
+  }
+  std::uint64_t max_payload_bytes() const override {
+    return sparse::max_payload_bytes(indices_.size(), range_.size, format_);
+  }
+  bool exact() const override { return false; }
+  void encode(Place& place, View<std::byte> payload, Status& status) const override {
+    sparse::encode(place, {indices_, values_}, range_, format_, payload, view_of(status));
+  }
+  Outcome decode(Place& place, View<const std::byte> payload) const override {
+    Guarded<std::uint32_t> indices(indices_.size(), 3);
+    Guarded<float> values(indices_.size(), 5, kFill);
+    Status status;
+    const bool accepted =
+        sparse::decode(place, payload, range_, format_, {indices.view(), values.view()}, view_of(status));
+    Outcome outcome = outcome_of(accepted, status, values);
+    outcome.guards_intact = outcome.guards_intact && indices.intact();
+    outcome.untouched = status.count == 0;  // entries may hold a prefix, but nothing counts
+    outcome.indices = indices.values();
+    return outcome;
+  }
+  void expect_sound(const Outcome& outcome) const override {
+    expect_accepted(outcome);
+    EXPECT_EQ(outcome.status.count, indices_.size());
+    EXPECT_EQ(outcome.indices, indices_);
+    EXPECT_EQ(outcome.values, seen_as(values_, format_));
+  }
+
+ private:
+  sparse::IndexRange range_;
+  std::uint32_t stride_;
+  ValueFormat format_;
+  std::vector<std::uint32_t> indices_;
+  std::vector<float> values_;
+};
+
+class BlockSample : public Sample {
+ public:
+  /// Three tensors, each with a block that wraps; the middle half of their entries travels.
+  BlockSample(std::size_t n, ValueFormat format, bool add)
+      : flat_(normal_values(n, 2 * n)), format_(format), add_(add) {
+    std::uint64_t offset = 0;
+    for (const std::uint64_t size : {n / 2, n / 3, n - n / 2 - n / 3}) {
+      if (size > 0) blocks_.push_back({offset, size, size - 1, (size + 1) / 2});
+      offset += size;
+    }
+    begin_ = blocks_size(blocks_) / 4;
+    count_ = blocks_size(blocks_) / 2;
+  }
+  std::string name() const override {
+    return std::string("block ") + format_name(format_) + (add_ ? " add " : " ") + std::to_string(flat_.size());
+  }
+  std::uint64_t max_payload_bytes() const override { return block::max_payload_bytes(count_, format_); }
+  void encode(Place& place, View<std::byte> payload, Status& status) const override {
+    if (!add_) return block::encode(place, flat_, blocks_, begin_, count_, format_, payload, view_of(status));
+    std::vector<float> values(count_);
+    gather_blocks(place, flat_, blocks_, begin_, values);
+    block::encode_values(place, values, blocks_, begin_, format_, payload, view_of(status));
+  }
+  Outcome decode(Place& place, View<const std::byte> payload) const override {
+    Guarded<float> out(add_ ? count_ : flat_.size(), 5, kFill);
+    Status status;
+    const bool accepted =
+        add_ ? block::decode_add(place, payload, blocks_, begin_, format_, out.view(), view_of(status))
+             : block::decode(place, payload, blocks_, begin_, count_, format_, out.view(), view_of(status));
+    return outcome_of(accepted, status, out);
+  }
+  void expect_sound(const Outcome& outcome) const override {
+    expect_accepted(outcome);
+    std::vector<std::uint64_t> positions;
+    for (const Block& each : blocks_) {
+      for (std::uint64_t i = 0; i < each.count; ++i) positions.push_back(each.offset + (each.start + i) % each.size);
+    }
+    const auto seen = seen_as(flat_, format_);
+    std::vector<float> expected(add_ ? count_ : flat_.size(), kFill);
+    for (std::uint64_t i = 0; i < count_; ++i) {
+      const float value = seen[positions[begin_ + i]];
+      (add_ ? expected[i] : expected[positions[begin_ + i]]) = add_ ? kFill + value : value;
+    }
+    EXPECT_EQ(outcome.values, expected);
+  }
+
+ private:
+  std::vector<float> flat_;
+  std::vector<Block> blocks_;
+  std::uint64_t begin_ = 0;
+  std::uint64_t count_ = 0;
+  ValueFormat format_;
+  bool add_;
+};
+
+/// Four tensors, one of them empty, together n entries.
+Layout four_tensors(std::size_t n) {
+  const std::vector<std::uint64_t> sizes{n / 2, 0, n / 5, n - n / 2 - n / 5};
+  return Layout(sizes);
+}
+
+class SignSample : public Sample {
+ public:
+  explicit SignSample(std::size_t n)
+      : layout_(four_tensors(n)), begin_(layout_.cut(n / 4, 32)), values_(normal_values(n - begin_, n)) {
+    if (!values_.empty()) values_[0] = -0.0F;
+  }
+  std::string name() const override { return "sign " + std::to_string(values_.size()); }
+  std::uint64_t max_payload_bytes() const override { return sign::max_payload_bytes(layout_, begin_, layout_.size()); }
+  void encode(Place& place, View<std::byte> payload, Status& status) const override {
+    sign::encode(place, values_, layout_, begin_, layout_.size(), payload, view_of(status));
+  }
+  Outcome decode(Place& place, View<const std::byte> payload) const override {
+    Guarded<float> out(values_.size(), 5, kFill);
+    Status status;
+    const bool accepted = sign::decode(place, payload, layout_, begin_, layout_.size(), out.view(), view_of(status));
+    return outcome_of(accepted, status, out);
+  }
+  void expect_sound(const Outcome& outcome) const override {
+    expect_accepted(outcome);
+    std::vector<float> expected;
+    for (const float value : values_) expected.push_back(value < 0.0F ? -1.0F : 1.0F);
+    EXPECT_EQ(outcome.values, expected);
+  }
+
+ private:
+  Layout layout_;
+  std::uint64_t begin_;
+  std::vector<float> values_;
+};
+
+class UniformSample : public Sample {
+ public:
+  UniformSample(std::size_t n, int bits)
+      : layout_(four_tensors(n)),
+        bits_(bits),
+        begin_(layout_.cut(n / 4, 512)),
+        values_(normal_values(n, n)),
+        norms_(layout_.tensors()) {
+    Place place({.threads = 1});
+    Status status;
+    uniform::tensor_norms(place, values_, layout_, Norm::max, norms_, view_of(status));
+  }
+  std::string name() const override {
+    return "uniform " + std::to_string(bits_) + " bits " + std::to_string(values_.size());
+  }
+  std::uint64_t max_payload_bytes() const override {
+    return uniform::max_payload_bytes(layout_, begin_, layout_.size(), bits_);
+  }
+  void encode(Place& place, View<std::byte> payload, Status& status) const override {
+    const Stream stream{.seed = 5, .step = 3, .rank = 1, .tensor = 0, .purpose = Purpose::rounding};
+    uniform::encode(place, stretch(), layout_, begin_, layout_.size(), norms_, bits_, stream, payload, view_of(status));
+  }
+  Outcome decode(Place& place, View<const std::byte> payload) const override {
+    Guarded<float> out(layout_.size() - begin_, 5, kFill);
+    Status status;
+    const bool accepted =
+        uniform::decode_add(place, payload, layout_, begin_, layout_.size(), bits_, out.view(), view_of(status));
+    return outcome_of(accepted, status, out);
+  }
+  void expect_sound(const Outcome& outcome) const override {
+    expect_accepted(outcome);
+    const auto levels = static_cast<double>(levels_of(bits_));
+    layout_.for_each_piece(begin_, layout_.size(), [&](const Piece& piece) {
+      const double step = norms_[piece.tensor] / levels;
+      for (std::uint64_t i = 0; i < piece.count; ++i) {
+        const double decoded = outcome.values[piece.offset - begin_ + i] - static_cast<double>(kFill);
+        ASSERT_LE(std::fabs(decoded - values_[piece.offset + i]), step * 1.001 + 1e-6) << piece.offset + i;
+      }
+    });
+  }
+
+ private:
+  View<const float> stretch() const { return View<const float>(values_).sub(begin_, values_.size() - begin_); }
+
+  Layout layout_;
+  int bits_;
+  std::uint64_t begin_;
+  std::vector<float> values_;
+  std::vector<float> norms_;
+};
+
+}  // namespace
+
+Payload Sample::encoded(Place& place) const {
+  Payload payload(max_payload_bytes());
+  Status status;
+  encode(place, payload, status);
+  payload.resize(status.payload_bytes);
+  return payload;
+}
+
+Samples samples_of(std::size_t n) {
+  Samples samples;
+  for (const auto format : {ValueFormat::f32, ValueFormat::f16, ValueFormat::bf16}) {
+    samples.push_back(std::make_unique<DenseSample>(n, format, false));
+    samples.push_back(std::make_unique<DenseSample>(n, format, true));
+    samples.push_back(std::make_unique<BlockSample>(n, format, false));
+    samples.push_back(std::make_unique<BlockSample>(n, format, true));
+    for (const std::uint32_t stride : {1U, 3U, 30U, 500U}) {
+      samples.push_back(std::make_unique<SparseSample>(n, stride, format));
+    }
+  }
+  samples.push_back(std::make_unique<SignSample>(n));
+  for (const int bits : {2, 3, 4, 7, 8, 16}) samples.push_back(std::make_unique<UniformSample>(n, bits));
+  return samples;
+}
+
+void reseal(Place& place, Payload& payload) {
+  const std::uint32_t sum = checksum_with_hole(place, payload, offsetof(PayloadHeader, checksum));
+  overwrite(payload, offsetof(PayloadHeader, checksum), sum);
+}
+
+}  // namespace laconic::test

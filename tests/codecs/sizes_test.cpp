@@ -1,0 +1,33 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "codecs/samples.h"
+
+namespace laconic {
+namespace {
+
+/// "name: bytes", a line a sample: what tests/codecs/sizes.txt holds.
+std::string table_of_sizes() {
+  Place place({.threads = 1});
+  std::ostringstream table;
+  for (const std::size_t n : {1'000U, 100'000U}) {
+    for (const auto& sample : test::samples_of(n)) {
+      if (sample->name().find("add") != std::string::npos) continue;  // the same payloads
+      table << sample->name() << ": " << sample->encoded(place).size() << '\n';
+    }
+  }
+  return table.str();
+}
+
+TEST(Sizes, AreThoseOfTheCommittedTable) {
+  std::ifstream file(LACONIC_SIZES_FILE);
+  std::stringstream committed;
+  committed << file.rdbuf();
+  EXPECT_EQ(table_of_sizes(), committed.str())
+      << "Payload lengths changed. If that is meant, put the table above into tests/codecs/sizes.txt and say why.";
+}
+
+}  // namespace
+}  // namespace laconic
