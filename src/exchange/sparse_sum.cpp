@@ -37,14 +37,12 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
     throw InvalidConfig("union = keep needs owners of index ranges, got route = gather: use route = range");
   }
   const auto ranks = static_cast<std::uint64_t>(size());
-  const std::uint64_t all = std::min(ranks * most, ranks * n);
+  const std::uint64_t all = ranks * most;
   const std::uint64_t payload = sparse::max_payload_bytes(most, n, options_.format);
   send_.reserve(payload + ranks * sparse::max_payload_bytes(0, n, options_.format));
   receive_.reserve(ranks * payload);
-  decoded_.reserve(all);
-  union_.reserve(std::min(all, n));
-  summed_.reserve(std::min(all, n));
-  if (options_.keep_union) left_.reserve(std::min(all, n));
+  for (EntryBuffer* buffer : {&decoded_, &summed_, &union_}) buffer->reserve(all);
+  if (options_.keep_union) left_.reserve(all);
 }
 
 void SparseSum::start(ConstSparseView mine, View<float> mean, StatusView status) {
