@@ -22,6 +22,7 @@ void MpiOperation::reset(const Call& call, std::uint64_t sequence, Milliseconds 
   sequence_ = sequence;
   patience_ = patience;
   requests_.clear();
+  ended_ = 0;
   receives_ = 0;
   timed_out_ = false;
 }
@@ -37,12 +38,20 @@ void MpiOperation::require(int code) const {
   if (code != MPI_SUCCESS) require_success(code, name());
 }
 
-/// Whether all requests have ended. Under the lock.
+/// Whether all requests have ended. Under the lock. Looks before it lets MPI free them: OpenMPI reports what went wrong
+/// in a nonblocking collective to the error handler of MPI_COMM_WORLD, which ends the program, unless one asks this
+/// way.
 bool MpiOperation::finish() {
+  for (; ended_ < requests_.size(); ++ended_) {
+    int done = 0;
+    MPI_Status status;
+    status.MPI_ERROR = MPI_SUCCESS;
+    require(MPI_Request_get_status(requests_[ended_], &done, &status));
+    if (done == 0) return false;
+    require(status.MPI_ERROR);
+  }
   if (requests_.empty()) return true;
-  int done = 0;
-  require(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE));
-  if (done == 0) return false;
+  require(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE));
   requests_.clear();
   link_.operation_ended();
   return true;

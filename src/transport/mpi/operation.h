@@ -42,6 +42,7 @@ class MpiOperation final : public Operation {
   Milliseconds patience_{0};  ///< how long a dropped handle waits for its end
   std::uint64_t sequence_ = 0;
   std::vector<MPI_Request> requests_;
+  std::size_t ended_ = 0;     ///< leading requests that have ended
   std::size_t receives_ = 0;  ///< leading requests that MPI can take back
   bool timed_out_ = false;
 };

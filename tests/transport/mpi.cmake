@@ -1,0 +1,32 @@
+# For test programs that run under mpirun; include() it from any folder of tests, inside if(LACONIC_MPI).
+include_guard(GLOBAL)
+
+set(LACONIC_MPI_MAIN ${CMAKE_CURRENT_LIST_DIR}/../support/mpi_main.cpp CACHE INTERNAL "main() of MPI test programs")
+
+# laconic_mpi_program(name SOURCES files... LIBRARIES targets...): a GoogleTest program whose ranks all run every test.
+function(laconic_mpi_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES} ${LACONIC_MPI_MAIN})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} laconic_mpi GTest::gtest MPI::MPI_CXX)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+endfunction()
+
+# laconic_mpi_test(name RANKS n TARGET program [MCA name value...] [ARGUMENTS arguments...] [ENVIRONMENT A=b...]
+# [TIMEOUT seconds]): one ctest entry that runs any executable under mpirun. More ranks than cores, and root in a
+# container, are fine here and nowhere else.
+function(laconic_mpi_test name)
+  cmake_parse_arguments(ARG "" "RANKS;TARGET;TIMEOUT" "MCA;ARGUMENTS;ENVIRONMENT" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  set(mca)
+  while(ARG_MCA)
+    list(POP_FRONT ARG_MCA key value)
+    list(APPEND mca --mca ${key} ${value})
+  endwhile()
+  add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1
+    ${mca} ${MPIEXEC_NUMPROC_FLAG} ${ARG_RANKS} $<TARGET_FILE:${ARG_TARGET}> ${ARG_ARGUMENTS})
+  # OpenMPI keeps memory at its end, which is not ours to free.
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} PROCESSORS 2
+    ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0;${ARG_ENVIRONMENT}")
+endfunction()

@@ -1,0 +1,264 @@
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include "laconic/error.h"
+#include "laconic/mpi.h"
+#include "support/support.h"
+#include "transport/communicator_suite.h"
+
+namespace laconic::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+int world_size() {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::unique_ptr<Communicator> world(std::uint64_t max_message_bytes = MpiOptions{}.max_message_bytes) {
+  auto communicator = mpi_communicator(MPI_COMM_WORLD, {.max_message_bytes = max_message_bytes});
+  communicator->set_timeout(15s);
+  return communicator;
+}
+
+bool progress_thread_granted() {
+  int level = 0;
+  MPI_Query_thread(&level);
+  return level >= MPI_THREAD_SERIALIZED;
+}
+
+/// Memory that lasts as long as the program: MPI may touch the views of a call that a failure ended.
+template <class T>
+std::vector<T>& lasting(std::size_t size) {
+  static auto& all = *new std::vector<std::unique_ptr<std::vector<T>>>;
+  all.push_back(std::make_unique<std::vector<T>>(size));
+  return *all.back();
+}
+
+TEST(Mpi, Suite) { check_everything(*world()); }
+
+// Every message longer than a thousand bytes travels in pieces.
+TEST(Mpi, SuiteInPieces) { check_everything(*world(1000), 4099); }
+
+TEST(Mpi, SuiteWithoutProgressThread) {
+  auto communicator = mpi_communicator(MPI_COMM_WORLD, {.progress_thread = false});
+  EXPECT_TRUE(contains(communicator->description(), "no progress thread (switched off): the host drives progress"));
+  check_everything(*communicator, 4099);
+}
+
+TEST(Mpi, DescribesItself) {
+  const auto text = world()->description();
+  EXPECT_TRUE(contains(text, "mpi, " + std::to_string(world_size()))) << text;
+  if (progress_thread_granted()) {
+    EXPECT_TRUE(contains(text, ", progress thread")) << text;
+  } else {
+    EXPECT_TRUE(contains(text, "no progress thread (MPI granted MPI_THREAD_FUNNELED): the host drives progress"))
+        << text;
+  }
+}
+
+TEST(Mpi, RefusesBadOptions) {
+  EXPECT_EQ("max_message_bytes must be in 64..2147483647, got 10: MPI counts are int",
+            message_of<InvalidConfig>([] { mpi_communicator(MPI_COMM_WORLD, {.max_message_bytes = 10}); }));
+  EXPECT_TRUE(contains(message_of<InvalidConfig>([] { mpi_communicator(MPI_COMM_NULL); }), "parent is MPI_COMM_NULL"));
+  if (world_size() == 1) return;
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const std::uint64_t limit = rank == 0 ? 1000 : 2000;
+  EXPECT_EQ("max_message_bytes is 1000 on one rank and 2000 on another: give all ranks the same",
+            message_of<InvalidConfig>([&] { mpi_communicator(MPI_COMM_WORLD, {.max_message_bytes = limit}); }));
+}
+
+TEST(Mpi, SeveralCommunicatorsLiveSideBySide) {
+  auto one = world();
+  auto other = world(1000);
+  std::vector<float> left(5000, 1.0F);
+  std::vector<float> right(5000, 2.0F);
+  Handle first = one->all_reduce(left, Reduction::sum);
+  Handle second = other->all_reduce(right, Reduction::sum);
+  second.wait();
+  first.wait();
+  EXPECT_EQ(static_cast<float>(one->size()), left[4999]);
+  EXPECT_EQ(static_cast<float>(2 * one->size()), right[4999]);
+}
+
+// The host of the counter sleeps outside the library for two seconds; the others must not wait for it.
+TEST(MpiCounter, AdvancesWhileItsHostSleeps) {
+  if (!progress_thread_granted()) GTEST_SKIP() << "needs a progress thread";
+  auto communicator = world();
+  auto counter = communicator->make_counter();
+  communicator->barrier().wait();
+  if (communicator->rank() == 0) {
+    std::this_thread::sleep_for(2s);
+  } else {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 100; ++i) counter->fetch_add(1);
+    EXPECT_LT(seconds_since(start), 1.0);
+  }
+  communicator->barrier().wait();
+  EXPECT_EQ(100 * (communicator->size() - 1), counter->fetch_add(0));
+}
+
+// A long message moves while its sender computes.
+TEST(MpiProgress, MessageArrivesWhileItsSenderSleeps) {
+  if (!progress_thread_granted() || world_size() == 1) GTEST_SKIP() << "needs a progress thread and two ranks";
+  auto communicator = world();
+  std::vector<std::byte> bytes(20'000'000, std::byte{1});
+  communicator->barrier().wait();
+  const auto start = std::chrono::steady_clock::now();
+  Handle handle = communicator->broadcast(bytes, 0);
+  if (communicator->rank() == 0) std::this_thread::sleep_for(2s);
+  handle.wait();
+  if (communicator->rank() == 1) {
+    EXPECT_LT(seconds_since(start), 1.5);
+  }
+}
+
+// What is told: a notice may overtake the end of calls that had begun before, so the others reduce until it comes.
+TEST(MpiFailure, OthersAreToldWhoFailed) {
+  auto communicator = world();
+  if (communicator->size() == 1) GTEST_SKIP() << "needs two ranks";
+  const int culprit = communicator->size() - 1;
+  std::vector<float>& data = lasting<float>(1000);
+  const auto start = std::chrono::steady_clock::now();
+  const std::string named = "rank " + std::to_string(culprit);
+  if (communicator->rank() == culprit) {
+    communicator->all_reduce(data, Reduction::sum).wait();
+    communicator->fail("its gradient is not finite");
+    const auto text = message_of<TransportError>([&] { communicator->barrier().wait(); });
+    EXPECT_TRUE(contains(text, named + ", this one, failed: its gradient is not finite")) << text;
+  } else {
+    const auto text = message_of<TransportError>([&] {
+      for (;;) communicator->all_reduce(data, Reduction::sum).wait();
+    });
+    EXPECT_TRUE(contains(text, named + " failed: its gradient is not finite")) << text;
+    EXPECT_TRUE(contains(text, "all_reduce")) << text;
+    const auto later = message_of<TransportError>([&] { communicator->barrier().wait(); });
+    EXPECT_TRUE(contains(later, named + " failed")) << later;
+  }
+  communicator.reset();
+  EXPECT_LT(seconds_since(start), 5.0);
+}
+
+// Nobody calls fail(): the exception that ends the communicator tells the others.
+TEST(MpiFailure, ExceptionThatEndsARankTellsTheOthers) {
+  if (world_size() == 1) GTEST_SKIP() << "needs two ranks";
+  const auto start = std::chrono::steady_clock::now();
+  const auto body = [] {
+    auto communicator = world();
+    std::vector<std::byte>& mine = lasting<std::byte>(100'000);
+    std::vector<std::byte>& all = lasting<std::byte>(mine.size() * static_cast<std::size_t>(communicator->size()));
+    for (int step = 0; step < 5; ++step) {
+      communicator->all_gather(mine, all).wait();
+      if (communicator->rank() == 0 && step == 2) throw CorruptPayload("cut short");
+    }
+  };
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 0) {
+    EXPECT_EQ("cut short", message_of<CorruptPayload>(body));
+  } else {
+    const auto text = message_of<TransportError>(body);
+    EXPECT_TRUE(contains(text, "rank 0 failed: an exception ended it")) << text;
+  }
+  EXPECT_LT(seconds_since(start), 10.0);
+}
+
+TEST(MpiFailure, DuplicateHearsOfIt) {
+  auto communicator = world();
+  if (communicator->size() == 1) GTEST_SKIP() << "needs two ranks";
+  auto twin = communicator->duplicate();
+  if (communicator->rank() == 0) {
+    twin->barrier().wait();
+    return communicator->fail("out of memory");
+  }
+  const auto text = message_of<TransportError>([&] {
+    for (;;) twin->barrier().wait();
+  });
+  EXPECT_TRUE(contains(text, "rank 0 failed: out of memory")) << text;
+}
+
+TEST(MpiFailure, RankThatIsLateIsATimeout) {
+  auto communicator = world();
+  if (communicator->size() == 1) GTEST_SKIP() << "needs two ranks";
+  if (communicator->rank() == 0) {
+    std::this_thread::sleep_for(500ms);
+    communicator->barrier().wait();
+    return;
+  }
+  Handle handle = communicator->barrier();
+  const auto text = message_of<TransportError>([&] { handle.wait(50ms); });
+  EXPECT_TRUE(contains(text, "barrier (operation 0) did not end within 50 ms")) << text;
+  EXPECT_TRUE(contains(text, "raise the timeout")) << text;
+  handle.wait();  // a timeout is not the end
+}
+
+// A stopped process neither answers nor says so. The others give up after the timeout and end without it.
+TEST(MpiFailure, StoppedRankIsATimeout) {
+  if (world_size() == 1) GTEST_SKIP() << "needs two ranks";
+  auto communicator = world();
+  const int stopped = communicator->size() - 1;
+  std::vector<std::uint32_t> processes(static_cast<std::size_t>(communicator->size()));
+  std::vector<std::uint32_t> mine{static_cast<std::uint32_t>(getpid())};
+  communicator->all_gather(as_bytes(View<std::uint32_t>(mine)), as_writable_bytes(View<std::uint32_t>(processes)))
+      .wait();
+  std::vector<std::byte>& large = lasting<std::byte>(3'000'000);
+  std::vector<std::byte>& all = lasting<std::byte>(large.size() * processes.size());
+  if (communicator->rank() == stopped) {
+    // Continued by rank 0 below. What the others left in MPI's hands may still complete; then it hears that one
+    // withdrew.
+    raise(SIGSTOP);
+    EXPECT_THROW(for (;;) communicator->all_gather(large, all).wait(), TransportError);
+    return;
+  }
+  std::this_thread::sleep_for(100ms);
+  communicator->set_timeout(300ms);
+  const auto start = std::chrono::steady_clock::now();
+  const auto text = message_of<TransportError>([&] { communicator->all_gather(large, all).wait(); });
+  EXPECT_TRUE(contains(text, "did not end within 300 ms") || contains(text, "withdrew from")) << text;
+  communicator.reset();
+  EXPECT_LT(seconds_since(start), 4.0);
+  if (mine[0] == processes[0]) kill(static_cast<pid_t>(processes.back()), SIGCONT);
+}
+
+TEST(MpiLarge, MoreThanTwoToTheThirtyFirstBytes) {
+  if (std::getenv("LACONIC_LARGE_TESTS") == nullptr)
+    GTEST_SKIP() << "set LACONIC_LARGE_TESTS=1; takes 14 GB at 2 ranks";
+  auto communicator = world();
+  communicator->set_timeout(120s);
+  const auto ranks = static_cast<std::uint64_t>(communicator->size());
+  const auto rank = static_cast<std::uint64_t>(communicator->rank());
+  constexpr std::uint64_t kBytes = (std::uint64_t{1} << 31) + 50'000'003;
+  const auto filled = [&](std::uint64_t sender, std::uint64_t i) {
+    return static_cast<std::byte>(sender * 91 + i / 1'000'003);
+  };
+  std::vector<std::byte> mine(kBytes);
+  for (std::uint64_t i = 0; i < kBytes; ++i) mine[i] = filled(rank, i);
+  std::vector<std::byte> all(kBytes * ranks);
+  const auto check = [&](std::uint64_t r) {
+    for (std::uint64_t i = 0; i < kBytes; i += 997) ASSERT_EQ(filled(r, i), all[r * kBytes + i]) << r << " " << i;
+    ASSERT_EQ(filled(r, kBytes - 1), all[(r + 1) * kBytes - 1]);
+  };
+  communicator->all_gather(mine, all).wait();
+  for (std::uint64_t r = 0; r < ranks; ++r) check(r);
+  std::fill(all.begin(), all.end(), std::byte{0});
+  std::vector<Part> sent(ranks, Part{0, kBytes});
+  std::vector<Part> received;
+  for (std::uint64_t r = 0; r < ranks; ++r) received.push_back({r * kBytes, kBytes});
+  communicator->all_to_all_varying(mine, sent, all, received).wait();
+  for (std::uint64_t r = 0; r < ranks; ++r) check(r);
+}
+
+}  // namespace
+}  // namespace laconic::test
