@@ -1,0 +1,62 @@
+#include "codecs/sparse.h"
+
+#include <algorithm>
+
+#include "harness.h"
+
+namespace laconic::fuzz {
+namespace {
+
+/// Ascending indices of the range, one in `stride`: few give raw or gaps, many a bitmap.
+std::vector<std::uint32_t> some_indices(sparse::IndexRange range, std::uint64_t stride) {
+  std::vector<std::uint32_t> indices;
+  for (std::uint64_t i = 0; i < range.size; i += 1 + i * 7919 % (2 * stride - 1)) {
+    indices.push_back(static_cast<std::uint32_t>(range.first + i));
+  }
+  return indices;
+}
+
+void check_entries(sparse::IndexRange range, View<const std::uint32_t> indices) {
+  std::uint64_t least = range.first;
+  for (const std::uint32_t index : indices) {
+    require(index >= least && index - range.first < range.size);
+    least = std::uint64_t{index} + 1;
+  }
+}
+
+void decode_one(const std::uint8_t* input, std::size_t size) {
+  const std::uint8_t choice = size > 1 ? input[1] : 0;
+  const std::uint64_t first = choice % 2 == 0 ? 0 : (std::uint64_t{1} << 32) - kMostEntries;
+  const sparse::IndexRange range{first, size_of_case(choice)};
+  const auto format = static_cast<ValueFormat>(choice / 16 % 3);
+  constexpr std::uint64_t kStrides[] = {1, 3, 9, 100};
+  const auto indices = some_indices(range, kStrides[choice / 64]);
+  const auto values = some_values(indices.size());
+  std::vector<std::byte> sound(sparse::max_payload_bytes(indices.size(), range.size, format));
+  Status sender;
+  sparse::encode(place(), {indices, values}, range, format, sound, view_of(sender));
+  sound.resize(sender.payload_bytes);
+  const auto payload = payload_of(input, size, Codec::sparse, sound);
+
+  // Sometimes room for one entry less than the sound payload has.
+  const std::size_t capacity = std::max<std::size_t>(indices.size(), choice % 3) - choice % 3 / 2;
+  Guarded<std::uint32_t> found(capacity);
+  Guarded<float> decoded(capacity);
+  Status status;
+  const bool accepted =
+      sparse::decode(place(), payload, range, format, {found.view(), decoded.view()}, view_of(status));
+  check_outcome(accepted, status);
+  require(found.intact() && decoded.intact());
+  require(status.count <= capacity);
+  if (!accepted) return require(status.count == 0 && decoded.untouched());
+  require(status.count == sparse::peek_count(payload));
+  check_entries(range, found.view().sub(0, status.count));
+}
+
+}  // namespace
+}  // namespace laconic::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
+  laconic::fuzz::decode_one(input, size);
+  return 0;
+}

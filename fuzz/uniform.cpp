@@ -1,0 +1,42 @@
+#include "codecs/uniform.h"
+
+#include <cmath>
+
+#include "harness.h"
+
+namespace laconic::fuzz {
+namespace {
+
+void decode_one(const std::uint8_t* input, std::size_t size) {
+  const std::uint8_t choice = size > 1 ? input[1] : 0;
+  const std::size_t n = size_of_case(choice);
+  const int bits = 2 + choice / 16 % 15;
+  const std::vector<std::uint64_t> sizes{n / 3, 0, n - n / 3};
+  const Layout layout = choice % 3 == 0 ? Layout(n) : Layout(sizes);
+  const std::uint64_t begin = layout.cut(n / 2, 512);
+  const auto flat = some_values(n);
+  std::vector<float> norms(layout.tensors());
+  Status sender;
+  uniform::tensor_norms(place(), flat, layout, Norm::max, norms, view_of(sender));
+  std::vector<std::byte> sound(uniform::max_payload_bytes(layout, begin, n, bits));
+  const Stream stream{.seed = 1, .step = 2, .rank = 3, .tensor = 0, .purpose = Purpose::rounding};
+  uniform::encode(place(), View<const float>(flat).sub(begin, n - begin), layout, begin, n, norms, bits, stream, sound,
+                  view_of(sender));
+  const auto payload = payload_of(input, size, Codec::uniform, sound);
+
+  Guarded<float> values(n - begin);
+  Status status;
+  const bool accepted = uniform::decode_add(place(), payload, layout, begin, n, bits, values.view(), view_of(status));
+  check_outcome(accepted, status);
+  require(values.intact());
+  if (!accepted) return require(values.untouched());
+  for (const float value : values.view()) require(!std::isnan(value));
+}
+
+}  // namespace
+}  // namespace laconic::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t size) {
+  laconic::fuzz::decode_one(input, size);
+  return 0;
+}
