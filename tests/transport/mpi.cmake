@@ -9,6 +9,11 @@ function(laconic_mpi_program name)
   add_executable(${name} ${ARG_SOURCES} ${LACONIC_MPI_MAIN})
   target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} laconic_mpi GTest::gtest MPI::MPI_CXX)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
+  if(NOT TARGET tests_${folder})
+    add_custom_target(tests_${folder})
+  endif()
+  add_dependencies(tests_${folder} ${name})
 endfunction()
 
 # laconic_mpi_test(name RANKS n TARGET program [MCA name value...] [ARGUMENTS arguments...] [ENVIRONMENT A=b...]
@@ -26,7 +31,8 @@ function(laconic_mpi_test name)
   endwhile()
   add_test(NAME ${name} COMMAND ${MPIEXEC_EXECUTABLE} --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1
     ${mca} ${MPIEXEC_NUMPROC_FLAG} ${ARG_RANKS} $<TARGET_FILE:${ARG_TARGET}> ${ARG_ARGUMENTS})
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
   # OpenMPI keeps memory at its end, which is not ours to free.
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} PROCESSORS 2
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} PROCESSORS 2 LABELS ${folder}
     ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0;${ARG_ENVIRONMENT}")
 endfunction()

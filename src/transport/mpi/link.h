@@ -58,9 +58,9 @@ class Link {
   void fail(std::string_view reason) noexcept;
 
   // For the progress thread: operations in flight, and whether a thread polls at this moment anyway.
-  void operation_started() { in_flight_.fetch_add(1, std::memory_order_relaxed); }
-  void operation_ended() { in_flight_.fetch_sub(1, std::memory_order_relaxed); }
-  bool in_flight() const { return in_flight_.load(std::memory_order_relaxed) > 0; }
+  void operation_started() { in_flight_.fetch_add(1); }
+  void operation_ended() { in_flight_.fetch_sub(1); }
+  bool in_flight() const { return in_flight_.load() > 0; }
   bool somebody_polls() const { return pollers_.load(std::memory_order_relaxed) > 0; }
 
   /// Gives the communicator back. Only if nothing has failed and every rank is about to call it.
