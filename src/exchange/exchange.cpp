@@ -24,6 +24,7 @@ std::vector<std::uint64_t> even_borders(std::uint64_t n, int ranks) {
 
 Exchange::Exchange(Communicator& communicator, Place& place, Weights weights)
     : communicator_(communicator), place_(place), weights_(std::move(weights)) {
+  if (place.device() != Device::cpu) no_cuda_version("an exchange");
   if (weights_.empty()) return;
   if (weights_.size() != static_cast<std::size_t>(size())) {
     throw InvalidConfig("weights has " + std::to_string(weights_.size()) + " entries, expected " +

@@ -8,18 +8,9 @@
 #include "laconic/communicator.h"
 #include "laconic/place.h"
 #include "laconic/status.h"
+#include "laconic/traffic.h"
 
 namespace laconic {
-
-/// What one exchange cost this rank.
-struct Traffic {
-  std::uint64_t payload_bytes = 0;   ///< this rank's encoded message, whole
-  std::uint64_t sent_bytes = 0;      ///< handed to other ranks; an engine's own collective by the ring formula
-  std::uint64_t received_bytes = 0;  ///< and taken from them
-  double encode_seconds = 0.0;
-  double exchange_seconds = 0.0;  ///< from the start of a message to the moment its arrival was noticed
-  double decode_seconds = 0.0;    ///< decode, combine, write out
-};
 
 /// How ranks' values become one: empty, the sum in rank order divided once by W; else Σ ω_n·a_n, one weight a rank.
 using Weights = std::vector<float>;

@@ -1,0 +1,224 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "laconic/communicator.h"
+#include "laconic/key.h"
+#include "laconic/place.h"
+#include "laconic/status.h"
+#include "laconic/traffic.h"
+#include "laconic/view.h"
+
+namespace laconic {
+
+/// A tensor as a method is told of it, once: tensors lie one after another in flat views, in registration order.
+struct Tensor {
+  std::string name;
+  std::uint64_t size = 0;
+};
+
+/// A part of a gradient that has arrived. The view receives the aggregate and must live until finish().
+struct TensorPart {
+  std::uint32_t tensor = 0;  ///< index in registration order
+  View<float> values;        ///< the whole tensor
+};
+
+/// What one step did, on this rank.
+struct StepReport {
+  bool skipped = false;      ///< dropped on all ranks, a value not being finite; memory is as it was
+  bool finished = false;     ///< asynchronous runs: no step is left
+  std::uint32_t rounds = 0;  ///< rounds that this rank joined
+  Traffic traffic;
+  double select_seconds = 0.0;  ///< adding what is remembered, selecting, scoring
+  double bits = 0.0;            ///< quantizers: bits of a field
+  double extra = 0.0;           ///< a method's own diagnostic, named by its row in the table (0 where it has none)
+};
+
+/// Named pieces of a method's memory, by rank. Numbers and arrays; a file format is the host's business.
+class State {
+ public:
+  void put(const std::string& name, View<const float> values);
+  void put(const std::string& name, View<const std::uint32_t> values);
+  void put(const std::string& name, double value);
+  /// InvalidConfig where the name is missing or the size differs from the view's.
+  void get(const std::string& name, View<float> values) const;
+  void get(const std::string& name, View<std::uint32_t> values) const;
+  double number(const std::string& name) const;
+  bool has(const std::string& name) const;
+  /// A state inside a state, for a method that is built on another.
+  void put(const std::string& name, const State& part);
+  State part(const std::string& name) const;
+  /// Entries of an array, 0 where there is none of that name.
+  std::uint64_t size(const std::string& name) const;
+
+  /// One flat, versioned, checksummed string of bytes and back; CorruptPayload if it is damaged.
+  std::vector<std::byte> to_bytes() const;
+  static State from_bytes(View<const std::byte> bytes);
+
+ private:
+  struct Entry {
+    std::string name;
+    char kind;  ///< 'f' floats, 'u' 32-bit words, 'd' one double
+    std::vector<std::byte> bytes;
+  };
+  const Entry& entry(const std::string& name, char kind) const;
+  Entry& fresh(const std::string& name, char kind, std::size_t bytes);
+  std::vector<Entry> entries_;
+};
+
+/// What every method has: tensors, memory that can be saved, a group of ranks that can change.
+class Method {
+ public:
+  virtual ~Method() = default;
+  Method(const Method&) = delete;
+  Method& operator=(const Method&) = delete;
+
+  /// Tells the tensors, once, before the first step. Collective: ranks that differ in names or sizes are all told
+  /// where.
+  void register_tensors(std::span<const Tensor> tensors);
+
+  /// This rank's memory between steps. A run that loads it goes on bit for bit as if it had never stopped.
+  State save() const;
+  /// InvalidConfig for another method's, another rank's or another number of ranks' state: use resize for the last.
+  void load(const State& state);
+
+  /// Ranks come or go. Collective over the old ranks and the new: every old rank calls it, with `next` null if it
+  /// leaves; every newcomer makes the method on `next`, registers the tensors and calls it too. What is owed, the
+  /// weighted mean of the residuals, is kept; RegTop-k forgets its last support; a newcomer to a round method starts at
+  /// the centre.
+  virtual void resize(Communicator* next);
+
+  /// ℓ2 norm of what this rank still owes; 0 for methods that remember nothing. Reads the memory once.
+  double residual_norm();
+
+  const std::string& name() const { return name_; }
+
+ protected:
+  Method(std::string name, Communicator& communicator, Place& place);
+
+  /// Tensors are known: allocate memory for them.
+  virtual void prepare() = 0;
+  virtual void save_memory(State& state) const = 0;
+  virtual void load_memory(const State& state) = 0;
+  /// Memory that differs from rank to rank and is owed to the others (residuals, local momenta), the residual first:
+  /// resize replaces it by its mean over the old ranks.
+  virtual std::vector<View<float>> owed() { return {}; }
+  /// Memory that is the same on all ranks: resize hands it to newcomers.
+  virtual std::vector<View<float>> shared() { return {}; }
+  /// After resize: communicator() is the new one; drop what cannot be kept, make the exchanges anew.
+  virtual void regrouped() = 0;
+
+  Communicator& communicator() const { return *communicator_; }
+  Place& place() const { return *place_; }
+  int rank() const { return communicator_->rank(); }
+  int ranks() const { return communicator_->size(); }
+  const std::vector<Tensor>& tensors() const { return tensors_; }
+  std::uint64_t parameters() const { return parameters_; }
+  bool registered() const { return registered_; }
+
+ private:
+  std::string name_;
+  Communicator* communicator_;
+  Place* place_;
+  std::vector<Tensor> tensors_;
+  std::uint64_t parameters_ = 0;
+  bool registered_ = false;
+};
+
+enum class NonfinitePolicy : std::uint8_t { error, skip };
+
+/// Turns this worker's gradient into the aggregate of all workers.
+class GradientMethod : public Method {
+ public:
+  /// One step as it arrives: begin, add in any partition and order, finish. The result does not depend on the
+  /// partition.
+  void begin(StepKey key);
+  void add(std::span<const TensorPart> parts);
+  StepReport finish();
+
+  /// The three in one, on a flat view of all tensors in order; without registered tensors it is one tensor, "gradient".
+  StepReport reduce(StepKey key, View<float> gradient);
+
+  void set_nonfinite_policy(NonfinitePolicy policy) { policy_ = policy; }
+  std::uint64_t skipped_steps() const { return skipped_steps_; }
+
+ protected:
+  using Method::Method;
+
+  /// The paper's step on the flat gradient, in place: what is remembered goes into a second copy that `commit` makes
+  /// the memory. Sets status.nonfinite and nonfinite_rank through its exchange on all ranks alike.
+  virtual void aggregate(StepKey key, View<float> gradient, StatusView status, StepReport& report) = 0;
+  /// All parts of all ranks were finite: the step counts.
+  virtual void commit() = 0;
+
+  /// Call it after an exchange's start, while the gradient is still this worker's: notes which tensor was not finite.
+  void locate_nonfinite(View<const float> gradient, const Status& status);
+
+ private:
+  static constexpr std::uint64_t kNoTensor = ~std::uint64_t{0};
+
+  StepReport run(View<float> gradient);
+  [[noreturn]] void refuse_nonfinite(const Status& status);
+
+  NonfinitePolicy policy_ = NonfinitePolicy::error;
+  std::uint64_t skipped_steps_ = 0;
+  StepKey key_;
+  bool open_ = false;
+  std::uint64_t bad_tensor_ = kNoTensor;
+  std::vector<bool> arrived_;
+  std::vector<View<float>> parts_;
+  std::vector<float> flat_;
+};
+
+/// One step's settings that a host may change from step to step.
+struct StepInput {
+  StepKey key;
+  float learning_rate = 0.0F;
+};
+
+/// model -> gradients of it on the batch that all workers share in this round, flat.
+using ScoringFunction = std::function<void(View<const float> model, View<float> gradient)>;
+
+/// Decides where the next gradient is taken, or when models meet. Every gradient method lifts to one (`lift`).
+class ModelMethod : public Method {
+ public:
+  /// Takes the start point, the same on all ranks (compared), and, in an asynchronous run, the first ticket. The model
+  /// then holds the point where the first gradient is to be taken.
+  StepReport start(View<float> model);
+
+  /// `gradient` was taken at `model`, which ends as the point for the next one; `gradient` is scratch afterwards.
+  /// report.finished: an asynchronous run has used its steps up.
+  StepReport step(const StepInput& input, View<float> model, View<float> gradient);
+
+  /// The point to test and save, into `out`; `model` is not changed. Collective.
+  void read_out(View<const float> model, View<float> out);
+
+  void set_scoring(ScoringFunction scoring) { scoring_ = std::move(scoring); }
+  void set_nonfinite_policy(NonfinitePolicy policy) { policy_ = policy; }
+  std::uint64_t skipped_steps() const { return skipped_steps_; }
+
+ protected:
+  using Method::Method;
+
+  virtual StepReport do_start(View<float> model) = 0;
+  virtual StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) = 0;
+  virtual void do_read_out(View<const float> model, View<float> out) = 0;
+
+  const ScoringFunction& scoring() const { return scoring_; }
+  NonfinitePolicy policy() const { return policy_; }
+  void count_skipped() { ++skipped_steps_; }
+
+ private:
+  ScoringFunction scoring_;
+  NonfinitePolicy policy_ = NonfinitePolicy::error;
+  std::uint64_t skipped_steps_ = 0;
+};
+
+}  // namespace laconic

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "laconic/method.h"
+
+namespace laconic {
+
+/// What a caller asks of a method; what is left out has the default of the method's row (`laconic methods` prints
+/// them). An option that the method does not have is an error.
+struct MethodOptions {
+  using Number = std::optional<double>;
+  using Word = std::optional<std::string>;
+
+  // Which entries travel.
+  Number keep{};   ///< share of entries, (0, 1]
+  Number ratio{};  ///< one entry in so many, blocks
+  Word scope{};    ///< model | tensor
+  // How values travel.
+  Word values{};   ///< f32 | f16 | bf16
+  Word order{};    ///< rank_order | engine
+  Word route{};    ///< sparse: automatic | gather | range; quantized: gather | scatter
+  Word union_{};   ///< sum | keep
+  Word return_{};  ///< full | requantized
+  // RegTop-k.
+  Number mu{};
+  Word denominator{};  ///< previous | current
+  Word step_guard{};   ///< off | on
+  // Error feedback in parameter units.
+  Number lambda{};
+  Number momentum{};
+  Number weight_decay{};
+  Number local_steps{};
+  // Signs.
+  Number beta{};
+  Word ties{};          ///< random | plus
+  Number abstain{};     ///< share of the mean magnitude below which no vote is cast; 0: everybody votes
+  Number early_sign{};  ///< steps in which the gradient's own sign votes
+  // Quantizers.
+  Number bits{};
+  Word norm{};  ///< l2 | max
+  Word rule{};  ///< nonconvex | convex
+  Number tau{};
+  Number kappa{};
+  Number error_budget{};
+  Number bit_budget{};
+  Word norm_source{};  ///< workers | aggregate | exact
+  Number window{};
+  Number smoothness{};
+  Number convexity{};
+  Number step_size{};
+  Number total_steps{};
+  // Rounds.
+  Number period{};
+  Number pull{};
+  Number proximity{};
+  Number smoothing{};
+  Word score{};  ///< shared | local
+  Word pace{};   ///< lockstep | async
+};
+
+/// The optimizer of a lifted gradient method, or of a round method's local steps.
+struct OptimizerOptions {
+  std::string name = "sgd";  ///< sgd | adam
+  double momentum = 0.0;
+  bool nesterov = false;
+  double weight_decay = 0.0;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+};
+
+/// A gradient method by its name in the table. Collective: ranks that differ in wire version, method or parameters are
+/// all told where.
+std::unique_ptr<GradientMethod> make_method(std::string_view name, const MethodOptions& options,
+                                            Communicator& communicator, Place& place);
+
+/// Any method as a model method; a gradient method is lifted with the optimizer. Collective.
+std::unique_ptr<ModelMethod> make_model_method(std::string_view name, const MethodOptions& options,
+                                               const OptimizerOptions& optimizer, Communicator& communicator,
+                                               Place& place);
+
+}  // namespace laconic

@@ -1,0 +1,47 @@
+// Dense averaging: what every paper compares with.
+//   1. g_n: this worker's gradient
+//   2. g = (g_0 + g_1 + ... ) / W, in rank order; fp16 and bf16 send 16-bit values both ways
+// sgd and adam differ only in the optimizer that follows.
+
+#include "exchange/dense_sum.h"
+#include "methods/makers.h"
+
+namespace laconic {
+namespace {
+
+class DenseMethod : public GradientMethod {
+ public:
+  DenseMethod(std::string name, DenseSumOptions options, Communicator& communicator, Place& place)
+      : GradientMethod(std::move(name), communicator, place), options_(std::move(options)) {}
+
+ private:
+  void prepare() override { sum_ = std::make_unique<DenseSum>(communicator(), place(), parameters(), options_); }
+  void regrouped() override { prepare(); }
+  void save_memory(State&) const override {}
+  void load_memory(const State&) override {}
+
+  void aggregate(StepKey, View<float> gradient, StatusView status, StepReport& report) override {
+    sum_->start(gradient, status);
+    locate_nonfinite(gradient, status[0]);
+    sum_->finish();
+    report.traffic = sum_->traffic();
+  }
+  void commit() override {}
+
+  DenseSumOptions options_;
+  std::unique_ptr<DenseSum> sum_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientMethod> make_sgd(const Settings& settings, Communicator& communicator, Place& place) {
+  const auto order = settings.is("order", "engine") ? SumOrder::engine : SumOrder::rank_order;
+  return std::make_unique<DenseMethod>(settings.method(), DenseSumOptions{.order = order}, communicator, place);
+}
+
+std::unique_ptr<GradientMethod> make_half(const Settings& settings, Communicator& communicator, Place& place) {
+  const auto format = settings.method() == "fp16" ? ValueFormat::f16 : ValueFormat::bf16;
+  return std::make_unique<DenseMethod>(settings.method(), DenseSumOptions{.format = format}, communicator, place);
+}
+
+}  // namespace laconic

@@ -1,0 +1,70 @@
+#include "methods/lift.h"
+
+#include "kernels/elementwise/elementwise.h"
+
+namespace laconic {
+
+LiftedMethod::LiftedMethod(std::unique_ptr<GradientMethod> inner, const OptimizerOptions& optimizer, bool guard,
+                           Communicator& communicator, Place& place)
+    : ModelMethod(inner->name(), communicator, place), inner_(std::move(inner)), optimizer_(optimizer), guard_(guard) {}
+
+void LiftedMethod::prepare() {
+  inner_->register_tensors(tensors());
+  optimizer_.prepare(parameters());
+  if (guard_) before_.resize(parameters());
+}
+
+StepReport LiftedMethod::do_start(View<float> /*model*/) { return {}; }
+
+StepReport LiftedMethod::do_step(const StepInput& input, View<float> model, View<float> gradient) {
+  inner_->set_nonfinite_policy(policy());
+  const StepReport report = inner_->reduce(input.key, gradient);
+  if (report.skipped) {
+    count_skipped();
+  } else if (guard_) {
+    guarded_step(input.learning_rate, model, gradient);
+  } else {
+    optimizer_.step(place(), input.learning_rate, gradient, model);
+  }
+  return report;
+}
+
+void LiftedMethod::guarded_step(float learning_rate, View<float> model, View<const float> gradient) {
+  copy(place(), model, before_);
+  optimizer_.step(place(), learning_rate, gradient, model);
+  double squares = 0.0;
+  for (std::size_t i = 0; i < model.size(); ++i) {
+    const double moved = static_cast<double>(model[i]) - static_cast<double>(before_[i]);
+    squares += moved * moved;
+  }
+  if (squares >= largest_step_) {
+    copy(place(), before_, model);
+  } else {
+    largest_step_ = 100.0 * squares;
+  }
+}
+
+void LiftedMethod::do_read_out(View<const float> model, View<float> out) { copy(place(), model, out); }
+
+void LiftedMethod::save_memory(State& state) const {
+  state.put("inner", inner_->save());
+  State optimizer;
+  optimizer_.save(optimizer);
+  state.put("optimizer", optimizer);
+  state.put("largest step", largest_step_);
+}
+
+void LiftedMethod::load_memory(const State& state) {
+  inner_->load(state.part("inner"));
+  optimizer_.load(state.part("optimizer"));
+  largest_step_ = state.number("largest step");
+}
+
+std::vector<View<float>> LiftedMethod::shared() { return optimizer_.memory(); }
+
+void LiftedMethod::resize(Communicator* next) {
+  inner_->resize(next);
+  ModelMethod::resize(next);
+}
+
+}  // namespace laconic

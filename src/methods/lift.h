@@ -1,0 +1,37 @@
+#pragma once
+
+#include "methods/optimizer.h"
+
+namespace laconic {
+
+/// A gradient method as a model method: the optimizer steps along the aggregate, so all ranks hold the same model.
+class LiftedMethod : public ModelMethod {
+ public:
+  /// `guard`: RegTop-k's step guard. dev = 1e5 at first; a step with ‖θ_new − θ_old‖² >= dev is undone (its error
+  /// memory is not), else dev = 100·‖step‖².
+  LiftedMethod(std::unique_ptr<GradientMethod> inner, const OptimizerOptions& optimizer, bool guard,
+               Communicator& communicator, Place& place);
+
+  void resize(Communicator* next) override;
+
+ private:
+  void prepare() override;
+  void save_memory(State& state) const override;
+  void load_memory(const State& state) override;
+  std::vector<View<float>> shared() override;
+  void regrouped() override {}
+
+  StepReport do_start(View<float> model) override;
+  StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) override;
+  void do_read_out(View<const float> model, View<float> out) override;
+
+  void guarded_step(float learning_rate, View<float> model, View<const float> gradient);
+
+  std::unique_ptr<GradientMethod> inner_;
+  Optimizer optimizer_;
+  bool guard_;
+  double largest_step_ = 1e5;
+  std::vector<float> before_;
+};
+
+}  // namespace laconic

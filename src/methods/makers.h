@@ -1,0 +1,25 @@
+#pragma once
+
+#include "methods/settings.h"
+
+// One maker a method family; the table names them.
+
+namespace laconic {
+
+std::unique_ptr<GradientMethod> make_sgd(const Settings& settings, Communicator& communicator, Place& place);
+std::unique_ptr<GradientMethod> make_half(const Settings& settings, Communicator& communicator, Place& place);
+std::unique_ptr<GradientMethod> make_topk(const Settings& settings, Communicator& communicator, Place& place);
+std::unique_ptr<GradientMethod> make_regtopk(const Settings& settings, Communicator& communicator, Place& place);
+std::unique_ptr<GradientMethod> make_randk(const Settings& settings, Communicator& communicator, Place& place);
+std::unique_ptr<GradientMethod> make_sign(const Settings& settings, Communicator& communicator, Place& place);
+std::unique_ptr<GradientMethod> make_quantized(const Settings& settings, Communicator& communicator, Place& place);
+std::unique_ptr<GradientMethod> make_dqsgd(const Settings& settings, Communicator& communicator, Place& place);
+
+std::unique_ptr<ModelMethod> make_def(const Settings& settings, const OptimizerOptions& optimizer,
+                                      Communicator& communicator, Place& place);
+std::unique_ptr<ModelMethod> make_psync(const Settings& settings, const OptimizerOptions& optimizer,
+                                        Communicator& communicator, Place& place);
+std::unique_ptr<ModelMethod> make_rounds(const Settings& settings, const OptimizerOptions& optimizer,
+                                         Communicator& communicator, Place& place);
+
+}  // namespace laconic

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <vector>
+
+#include "laconic/methods.h"
+
+namespace laconic {
+
+/// Moves a model along a direction: SGD with momentum, Nesterov's or not, and weight decay; or Adam, bias-corrected.
+/// The same updates, operation for operation, as the reference loops in optimizer.cpp; no fused operation.
+class Optimizer {
+ public:
+  /// InvalidConfig for an unknown name or a setting out of range.
+  explicit Optimizer(OptimizerOptions options);
+
+  void prepare(std::uint64_t parameters);
+  void step(Place& place, float learning_rate, View<const float> gradient, View<float> model);
+
+  void save(State& state) const;
+  void load(const State& state);
+  /// Its memory, the same on all ranks where its directions are.
+  std::vector<View<float>> memory();
+
+  const OptimizerOptions& options() const { return options_; }
+
+ private:
+  OptimizerOptions options_;
+  std::uint64_t steps_ = 0;
+  std::vector<float> first_;   ///< momentum, or Adam's first moment
+  std::vector<float> second_;  ///< Adam's second moment
+};
+
+}  // namespace laconic

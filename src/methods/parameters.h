@@ -1,0 +1,30 @@
+#pragma once
+
+#include "methods/settings.h"
+
+// Parameters that several methods share; the table names those that a method has.
+
+namespace laconic::parameters {
+
+Parameter number(const char* name, MethodOptions::Number MethodOptions::*member, double low, double high,
+                 std::string fallback, const char* help);
+Parameter above(const char* name, MethodOptions::Number MethodOptions::*member, double low, double high,
+                std::string fallback, const char* help);
+Parameter whole(const char* name, MethodOptions::Number MethodOptions::*member, double low, double high,
+                std::string fallback, const char* help);
+Parameter word(const char* name, MethodOptions::Word MethodOptions::*member, std::vector<std::string> choices,
+               const char* help);
+
+Parameter keep();
+Parameter ratio();
+Parameter scope(const char* fallback);
+Parameter values();
+Parameter order();
+Parameter sparse_route();
+Parameter bits(const char* fallback);
+Parameter norm();
+Parameter ties();
+Parameter period(const char* fallback);
+Parameter pace();
+
+}  // namespace laconic::parameters

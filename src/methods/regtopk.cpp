@@ -1,0 +1,102 @@
+// RegTop-k (Bereyhi, Liang, Boudreau, Afana 2025), worker n with weight ω.
+//   1. a = g + e
+//   2. Δ = (g_last − ω·a_last) / (ω·D) on the last support, huge elsewhere; D = a_last (previous) or a (current)
+//   3. score = |a| · tanh(|1 + Δ| / μ)
+//   4. s = top-k of the score; send s ⊙ a, unscaled
+//   5. e = a − s ⊙ a
+//   6. everyone: g = Σ ω · what the workers sent
+// 1 to 5 are one pass (kernels/regtopk). Remembers k entries: the support with a and g on it. The first step is Top-k.
+
+#include "kernels/regtopk/regtopk.h"
+
+#include <utility>
+
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/sparse/sparse.h"
+#include "methods/makers.h"
+#include "methods/sparse_method.h"
+
+namespace laconic {
+namespace {
+
+class Regtopk : public SparseMethod {
+ public:
+  Regtopk(const Settings& settings, Communicator& communicator, Place& place)
+      : SparseMethod(settings, communicator, place) {
+    score_.mu = static_cast<float>(settings.number("mu"));
+    score_.denominator = settings.is("denominator", "current") ? Denominator::current : Denominator::previous;
+  }
+
+ private:
+  /// The support of a step, stretch after stretch, indices counted from the stretch's start.
+  struct Support {
+    Buffer<std::uint32_t> indices;
+    Buffer<float> corrected;
+    Buffer<float> aggregate;
+    bool known = false;
+  };
+
+  void prepare() override {
+    SparseMethod::prepare();
+    for (Support* support : {&last_, &next_}) {
+      support->indices.reserve(selected_count());
+      support->corrected.reserve(selected_count());
+      support->aggregate.reserve(selected_count());
+    }
+    score_.weight = 1.0F / static_cast<float>(ranks());
+  }
+
+  void regrouped() override {
+    SparseMethod::regrouped();
+    last_.known = false;  // its aggregate was over other workers
+    score_.weight = 1.0F / static_cast<float>(ranks());
+  }
+
+  void select(std::size_t, const Stretch& stretch, View<const float> gradient, View<const float> residual,
+              View<float> rest, SparseView selected, StatusView status) override {
+    const std::uint64_t count = last_.known ? stretch.count : 0;
+    const LastSupport last{last_.indices.view().sub(stretch.first, count),
+                           last_.corrected.view().sub(stretch.first, count),
+                           last_.aggregate.view().sub(stretch.first, count)};
+    error_feedback_regtopk(place(), gradient, residual, rest, last, score_, selected, status);
+    // By stretch, before indices become those of the whole model.
+    for (std::uint64_t i = 0; i < stretch.count; ++i) next_.indices.view()[stretch.first + i] = selected.indices[i];
+  }
+
+  void remember(ConstSparseView sent, View<const float> aggregate) override {
+    copy(place(), sent.values, next_.corrected.view(selected_count()));
+    gather(place(), aggregate, sent.indices, next_.aggregate.view(selected_count()));
+    next_.known = true;
+  }
+
+  void committed() override { std::swap(last_, next_); }
+
+  void save_memory(State& state) const override {
+    SparseMethod::save_memory(state);
+    const std::uint64_t count = last_.known ? selected_count() : 0;
+    state.put("support", View<const std::uint32_t>(last_.indices.view(count)));
+    state.put("support's a", View<const float>(last_.corrected.view(count)));
+    state.put("support's g", View<const float>(last_.aggregate.view(count)));
+  }
+
+  void load_memory(const State& state) override {
+    SparseMethod::load_memory(state);
+    last_.known = state.size("support") > 0;
+    const std::uint64_t count = last_.known ? selected_count() : 0;
+    state.get("support", last_.indices.view(count));
+    state.get("support's a", last_.corrected.view(count));
+    state.get("support's g", last_.aggregate.view(count));
+  }
+
+  RegtopkScore score_;
+  Support last_;
+  Support next_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientMethod> make_regtopk(const Settings& settings, Communicator& communicator, Place& place) {
+  return std::make_unique<Regtopk>(settings, communicator, place);
+}
+
+}  // namespace laconic

@@ -1,0 +1,128 @@
+#include "methods/settings.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <sstream>
+
+#include "base/check.h"
+#include "laconic/error.h"
+#include "methods/table.h"
+
+namespace laconic {
+namespace {
+
+/// The shortest text that reads back as the same number.
+std::string text_of(double value) {
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  return {buffer, end};
+}
+
+std::optional<double> number_of(std::string_view text) {
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool allowed(const Parameter& parameter, double value) {
+  if (!std::isfinite(value) || value > parameter.high) return false;
+  if (parameter.whole && value != std::floor(value)) return false;
+  return parameter.low_open ? value > parameter.low : value >= parameter.low;
+}
+
+[[noreturn]] void refuse(std::string_view method, const Parameter& parameter, std::string_view value) {
+  throw InvalidConfig(std::string(method) + ": " + parameter.name + " must be " +
+                      (parameter.word != nullptr ? "one of " : "in ") + parameter.range() + ", got " +
+                      std::string(value) + ": " + parameter.help);
+}
+
+bool is_set(const MethodOptions& options, const Parameter& parameter) {
+  return parameter.number != nullptr ? (options.*parameter.number).has_value() : (options.*parameter.word).has_value();
+}
+
+}  // namespace
+
+std::string Parameter::range() const {
+  std::string text;
+  if (word != nullptr) {
+    for (const auto& choice : choices) text.append(text.empty() ? "" : " | ").append(choice);
+    return text;
+  }
+  if (whole) return text_of(low) + ".." + text_of(high);
+  text.append(low_open ? "(" : "[").append(text_of(low)).append(", ").append(text_of(high)).append("]");
+  return text;
+}
+
+Parameter Parameter::with(std::string other_fallback) const {
+  Parameter changed = *this;
+  changed.fallback = std::move(other_fallback);
+  return changed;
+}
+
+Settings::Settings(std::string method, std::span<const Parameter> parameters, const MethodOptions& options)
+    : method_(std::move(method)) {
+  for (const Parameter& parameter : parameters) {
+    if (parameter.number != nullptr) {
+      const auto given = options.*parameter.number;
+      if (!given && parameter.fallback.empty()) continue;
+      const double value = given ? *given : number_of(parameter.fallback).value();
+      if (!allowed(parameter, value)) refuse(method_, parameter, text_of(value));
+      texts_.emplace_back(parameter.name, text_of(value));
+    } else {
+      const auto& given = options.*parameter.word;
+      if (!given && parameter.fallback.empty()) continue;
+      const std::string& value = given ? *given : parameter.fallback;
+      if (std::find(parameter.choices.begin(), parameter.choices.end(), value) == parameter.choices.end()) {
+        refuse(method_, parameter, value);
+      }
+      texts_.emplace_back(parameter.name, value);
+    }
+  }
+  // An option that belongs to other methods only would be ignored silently; say so instead.
+  for (const MethodRow& row : method_table()) {
+    for (const Parameter& other : row.parameters) {
+      const bool mine = std::any_of(parameters.begin(), parameters.end(), [&](const Parameter& parameter) {
+        return parameter.name == std::string_view(other.name);
+      });
+      if (mine || !is_set(options, other)) continue;
+      throw InvalidConfig(method_ + " has no parameter " + other.name + " (" + row.name +
+                          " has): leave it out, or see `laconic methods`");
+    }
+  }
+}
+
+bool Settings::has(std::string_view name) const {
+  return std::any_of(texts_.begin(), texts_.end(), [&](const auto& each) { return each.first == name; });
+}
+
+const std::string& Settings::word(std::string_view name) const {
+  const auto found = std::find_if(texts_.begin(), texts_.end(), [&](const auto& each) { return each.first == name; });
+  if (found == texts_.end()) throw BrokenInvariant(method_ + " reads " + std::string(name) + ", which is not set");
+  return found->second;
+}
+
+double Settings::number(std::string_view name) const { return number_of(word(name)).value(); }
+
+void set_option(MethodOptions& options, std::string_view method, std::string_view name, std::string_view text) {
+  const MethodRow& row = method_row(method);
+  std::vector<std::string> names;
+  for (const Parameter& parameter : row.parameters) {
+    names.emplace_back(parameter.name);
+    if (parameter.name != name) continue;
+    if (parameter.word != nullptr) {
+      options.*parameter.word = std::string(text);
+      return;
+    }
+    const auto value = number_of(text);
+    if (!value) refuse(method, parameter, text);
+    options.*parameter.number = *value;
+    return;
+  }
+  throw InvalidConfig(std::string(method) + " has no parameter " + std::string(name) +
+                      (names.empty() ? std::string(": it has none")
+                                     : "; did you mean " + nearest_name(name, names) + "? See `laconic methods`"));
+}
+
+}  // namespace laconic

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "methods/settings.h"
+
+namespace laconic {
+
+enum class Face : std::uint8_t { gradient, model };
+
+using GradientMaker = std::unique_ptr<GradientMethod> (*)(const Settings&, Communicator&, Place&);
+using ModelMaker = std::unique_ptr<ModelMethod> (*)(const Settings&, const OptimizerOptions&, Communicator&, Place&);
+
+/// One method: all that the program, the tests and the plug-in know of it beforehand.
+struct MethodRow {
+  const char* name;
+  Face face;
+  const char* summary;
+  const char* paper;
+  double memory_bytes;  ///< a parameter, on each rank, without the optimizer's
+  std::vector<Parameter> parameters;
+  GradientMaker make_gradient = nullptr;
+  ModelMaker make_model = nullptr;  ///< model methods; null for gradient methods, which are lifted
+  const char* extra = "";           ///< what StepReport::extra means
+};
+
+/// The one table of methods.
+std::span<const MethodRow> method_table();
+
+/// InvalidConfig with the nearest name.
+const MethodRow& method_row(std::string_view name);
+
+/// The nearest of the names by edit distance, for "did you mean".
+std::string nearest_name(std::string_view name, std::span<const std::string> names);
+
+}  // namespace laconic

@@ -1,0 +1,277 @@
+// Properties that every method has, looped over the table: a new row is tested by being there.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "laconic/error.h"
+#include "laconic/threads.h"
+#include "methods/harness.h"
+#include "support/support.h"
+
+namespace laconic::test {
+namespace {
+
+std::string row_name(const testing::TestParamInfo<std::tuple<std::string, int>>& test) {
+  std::string name = std::get<0>(test.param) + "_" + std::to_string(std::get<1>(test.param));
+  for (char& letter : name) letter = letter == '-' ? '_' : letter;
+  return name;
+}
+
+std::vector<std::string> all_names() {
+  std::vector<std::string> names;
+  for (const MethodRow& row : method_table()) names.emplace_back(row.name);
+  return names;
+}
+
+class EveryMethod : public testing::TestWithParam<std::tuple<std::string, int>> {
+ protected:
+  const MethodRow& row() const { return method_row(std::get<0>(GetParam())); }
+  int ranks() const { return std::get<1>(GetParam()); }
+  bool is_gradient() const { return row().face == Face::gradient; }
+};
+
+INSTANTIATE_TEST_SUITE_P(Table, EveryMethod,
+                         testing::Combine(testing::ValuesIn(all_names()), testing::Values(1, 2, 3, 4, 7)), row_name);
+
+TEST_P(EveryMethod, SharesTheSameBits) {
+  run_ranks(ranks(), [&](Communicator& communicator) {
+    Worker worker(row(), small_options(row()), communicator);
+    for (std::uint32_t step = 0; step < 12; ++step) {
+      worker.step(step);
+      if (is_gradient()) {
+        ASSERT_TRUE(same_everywhere(communicator, worker.model)) << "step " << step;
+      } else {
+        ASSERT_TRUE(same_everywhere(communicator, worker.read_out())) << "step " << step;
+      }
+    }
+    for (const float value : worker.model) ASSERT_TRUE(std::isfinite(value));
+  });
+}
+
+TEST_P(EveryMethod, ResumesBitForBit) {
+  run_ranks(ranks(), [&](Communicator& communicator) {
+    for (const std::uint32_t cut : {1U, 4U, 6U}) {
+      Worker straight(row(), small_options(row()), communicator);
+      std::vector<std::byte> saved;
+      std::vector<float> model;
+      for (std::uint32_t step = 0; step < 9; ++step) {
+        if (step == cut) {
+          saved = straight.method->save().to_bytes();
+          model = straight.model;
+        }
+        straight.step(step);
+      }
+      Worker resumed(row(), small_options(row()), communicator);
+      resumed.model = model;
+      resumed.method->load(State::from_bytes(saved));
+      for (std::uint32_t step = cut; step < 9; ++step) resumed.step(step);
+      ASSERT_EQ(std::memcmp(resumed.model.data(), straight.model.data(), model.size() * sizeof(float)), 0)
+          << "cut at " << cut;
+      ASSERT_EQ(resumed.method->save().to_bytes(), straight.method->save().to_bytes()) << "cut at " << cut;
+    }
+  });
+}
+
+TEST_P(EveryMethod, DoesNotDependOnThePartition) {
+  if (!is_gradient()) GTEST_SKIP() << "a model method has no parts";
+  run_ranks(ranks(), [&](Communicator& communicator) {
+    Place place({.threads = 1});
+    const auto tensors = small_model();
+    const auto whole = make_method(row().name, small_options(row()), communicator, place);
+    const auto parts = make_method(row().name, small_options(row()), communicator, place);
+    whole->register_tensors(tensors);
+    parts->register_tensors(tensors);
+    for (std::uint32_t step = 0; step < 4; ++step) {
+      const StepKey key{5, step, static_cast<std::uint32_t>(communicator.rank())};
+      auto flat = normal_values(size_of(tensors), step * 100 + static_cast<std::uint64_t>(communicator.rank()));
+      std::vector<std::vector<float>> pieces;
+      std::size_t offset = 0;
+      for (const Tensor& tensor : tensors) {
+        pieces.emplace_back(flat.begin() + static_cast<std::ptrdiff_t>(offset),
+                            flat.begin() + static_cast<std::ptrdiff_t>(offset + tensor.size));
+        offset += tensor.size;
+      }
+      whole->reduce(key, flat);
+      parts->begin(key);
+      // Another partition and order each step, as buckets that are rebuilt give.
+      const auto part = [&](std::uint32_t tensor) { return TensorPart{tensor, View<float>(pieces[tensor])}; };
+      if (step % 2 == 0) {
+        const std::vector<TensorPart> first{part(3), part(1)};
+        const std::vector<TensorPart> second{part(0), part(2)};
+        parts->add(first);
+        parts->add(second);
+      } else {
+        for (const std::uint32_t tensor : {2U, 3U, 0U, 1U}) {
+          const TensorPart one = part(tensor);
+          parts->add({&one, 1});
+        }
+      }
+      parts->finish();
+      std::vector<float> joined;
+      for (const auto& piece : pieces) joined.insert(joined.end(), piece.begin(), piece.end());
+      ASSERT_EQ(std::memcmp(joined.data(), flat.data(), flat.size() * sizeof(float)), 0) << "step " << step;
+    }
+  });
+}
+
+TEST_P(EveryMethod, SkipsAStepEverywhereAndForgetsIt) {
+  run_ranks(ranks(), [&](Communicator& communicator) {
+    Worker worker(row(), small_options(row()), communicator);
+    worker.method->set_nonfinite_policy(NonfinitePolicy::skip);
+    for (std::uint32_t step = 0; step < 2; ++step) worker.step(step);
+    const auto before = worker.method->save().to_bytes();
+    const auto model = worker.model;
+    auto gradient = pull_gradient(worker.model, communicator.rank(), 2);
+    const bool culprit = communicator.rank() == communicator.size() - 1;
+    if (culprit) gradient[705] = std::numeric_limits<float>::infinity();
+    const StepKey key{42, 2, static_cast<std::uint32_t>(communicator.rank())};
+    const StepReport report = worker.method->step({key, 0.05F}, worker.model, gradient);
+    // In a local step of a round method only the worker concerned drops it.
+    const bool local = !is_gradient() && !report.skipped && !culprit;
+    if (local) return;
+    EXPECT_TRUE(report.skipped);
+    EXPECT_EQ(worker.method->skipped_steps(), 1U);
+    EXPECT_TRUE(worker.model == model);
+    if (is_gradient()) {
+      EXPECT_EQ(worker.method->save().to_bytes(), before);
+    }
+  });
+}
+
+TEST_P(EveryMethod, NamesRankTensorAndStepOfANonfiniteValue) {
+  if (!is_gradient()) GTEST_SKIP() << "tested by the model methods' own tests";
+  run_ranks(ranks(), [&](Communicator& communicator) {
+    Place place({.threads = 1});
+    const auto method = make_method(row().name, small_options(row()), communicator, place);
+    method->register_tensors(small_model());
+    auto gradient = integer_gradient(size_of(small_model()), communicator.rank(), 0);
+    const int culprit = communicator.size() - 1;
+    if (communicator.rank() == culprit) gradient[705] = std::nanf("");
+    const auto text = message_of<InvalidConfig>([&] {
+      method->reduce({1, 7, static_cast<std::uint32_t>(communicator.rank())}, gradient);
+    });
+    EXPECT_TRUE(contains(text, "rank " + std::to_string(culprit))) << text;
+    EXPECT_TRUE(contains(text, "conv.bias") && contains(text, "step 7")) << text;
+  });
+}
+
+TEST_P(EveryMethod, ConservesWhatIsOwed) {
+  if (!is_gradient()) GTEST_SKIP() << "tested by the model methods' own tests";
+  run_ranks(ranks(), [&](Communicator& communicator) {
+    Place place({.threads = 1});
+    const auto method = make_method(row().name, small_options(row()), communicator, place);
+    method->register_tensors(small_model());
+    const auto n = size_of(small_model());
+    if (!method->save().has("residual")) return;
+    std::vector<float> residual(n, 0.0F);
+    for (std::uint32_t step = 0; step < 6; ++step) {
+      auto gradient = integer_gradient(n, communicator.rank(), step);
+      const auto came = sum_everywhere(communicator, gradient);
+      const auto owed = sum_everywhere(communicator, residual);
+      method->reduce({1, step, static_cast<std::uint32_t>(communicator.rank())}, gradient);
+      method->save().get("residual", residual);
+      const auto still_owed = sum_everywhere(communicator, residual);
+      for (std::size_t i = 0; i < n; ++i) {
+        // The mean is divided by W once, which rounds: the sums are integers below 2^24.
+        const double sent = std::round(static_cast<double>(gradient[i]) * communicator.size());
+        ASSERT_EQ(sent + still_owed[i], came[i] + owed[i]) << "step " << step << " entry " << i;
+      }
+    }
+  });
+}
+
+TEST_P(EveryMethod, AllocatesNothingAfterTheFirstSteps) {
+  run_ranks(ranks(), [&](Communicator& communicator) {
+    Worker worker(row(), small_options(row()), communicator);
+    worker.method->set_scoring([](View<const float> point, View<float> gradient) {
+      for (std::size_t i = 0; i < point.size(); ++i) gradient[i] = point[i];
+    });
+    std::vector<float> gradient(worker.model.size(), 1.0F);
+    const auto step = [&](std::uint32_t number) {
+      for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>((i * 7 + number) % 13) - 6.0F;
+      worker.method->step({{42, number, static_cast<std::uint32_t>(communicator.rank())}, 0.01F}, worker.model,
+                          gradient);
+    };
+    for (std::uint32_t number = 0; number < 7; ++number) step(number);
+    communicator.barrier().wait();
+    const auto before = allocation_count();
+    communicator.barrier().wait();
+    for (std::uint32_t number = 7; number < 14; ++number) step(number);
+    communicator.barrier().wait();
+    EXPECT_EQ(allocation_count(), before);
+    communicator.barrier().wait();
+  });
+}
+
+TEST_P(EveryMethod, RanksWithOtherSettingsAreToldWhere) {
+  if (ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  run_ranks(ranks(), [&](Communicator& communicator) {
+    Place place({.threads = 1});
+    const bool odd_one = communicator.rank() == communicator.size() - 1;
+    const auto text = message_of<InvalidConfig>([&] {
+      make_model_method(odd_one ? (std::string(row().name) == "sgd" ? "fp16" : "sgd") : row().name, {}, {},
+                        communicator, place);
+    });
+    EXPECT_TRUE(contains(text, "rank " + std::to_string(communicator.size() - 1))) << text;
+    EXPECT_TRUE(contains(text, "method")) << text;
+  });
+}
+
+TEST(Table, FullSelectionOnOneWorkerIsPlainSgdBitForBit) {
+  for (const MethodRow& row : method_table()) {
+    MethodOptions options;
+    bool full = false;
+    for (const Parameter& parameter : row.parameters) {
+      if (parameter.number == &MethodOptions::keep) options.keep = 1.0, full = true;
+      if (parameter.number == &MethodOptions::ratio) options.ratio = 1.0, full = true;
+    }
+    if (!full) continue;
+    run_ranks(1, [&](Communicator& communicator) {
+      Worker plain(method_row("sgd"), {}, communicator);
+      Worker worker(row, options, communicator);
+      for (std::uint32_t step = 0; step < 10; ++step) {
+        plain.step(step);
+        worker.step(step);
+        ASSERT_EQ(std::memcmp(plain.model.data(), worker.model.data(), plain.model.size() * sizeof(float)), 0)
+            << row.name << " step " << step;
+      }
+    });
+  }
+}
+
+TEST(Table, NamesAndParametersAreUnique) {
+  for (const MethodRow& row : method_table()) {
+    EXPECT_EQ(std::count_if(method_table().begin(), method_table().end(),
+                            [&](const MethodRow& other) { return std::string_view(other.name) == row.name; }),
+              1);
+    EXPECT_TRUE((row.face == Face::gradient) == (row.make_gradient != nullptr)) << row.name;
+    EXPECT_TRUE((row.face == Face::model) == (row.make_model != nullptr)) << row.name;
+    // Every default is in its own range.
+    Settings(row.name, row.parameters, {});
+  }
+}
+
+TEST(Table, RefusalsNameValueRangeAndRemedy) {
+  run_ranks(1, [](Communicator& communicator) {
+    Place place({.threads = 1});
+    const auto of = [&](const char* name, const MethodOptions& options) {
+      return message_of<InvalidConfig>([&] { make_method(name, options, communicator, place); });
+    };
+    EXPECT_TRUE(contains(of("topk", {.keep = 1.5}), "topk: keep must be in (0, 1], got 1.5"))
+        << of("topk", {.keep = 1.5});
+    EXPECT_TRUE(contains(of("topk", {.scope = "layer"}), "one of model | tensor, got layer"));
+    EXPECT_TRUE(contains(of("sgd", {.keep = 0.5}), "sgd has no parameter keep"));
+    EXPECT_TRUE(contains(of("topkk", {}), "did you mean topk?"));
+    EXPECT_TRUE(contains(of("regtopk", {.step_guard = "on"}), "step_guard needs the model"));
+    MethodOptions options;
+    EXPECT_TRUE(
+        contains(message_of<InvalidConfig>([&] { set_option(options, "topk", "kep", "0.1"); }), "did you mean keep?"));
+    EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { set_option(options, "topk", "keep", "x"); }), "got x"));
+  });
+}
+
+}  // namespace
+}  // namespace laconic::test
