@@ -3,10 +3,11 @@ add_library(laconic_flags INTERFACE)
 target_include_directories(laconic_flags INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
 target_compile_features(laconic_flags INTERFACE cxx_std_20)
-# (nvcc's standard is a flag here because CMake before 3.26 does not know that it has C++20.)
+# Relaxed constexpr lets device code call our constexpr functions, Philox above all, so that there is one of each.
 target_compile_options(laconic_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off -fno-math-errno -Wall -Wextra -Wpedantic -Wshadow -Wno-psabi>
-  $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 -fmad=false -Xcompiler=-ffp-contract=off,-fno-math-errno,-Wall,-Wextra>)
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-overloaded-shift-op-parentheses>  # LACONIC_CHECK means it
+  $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false --expt-relaxed-constexpr -Xcompiler=-ffp-contract=off,-fno-math-errno,-Wall,-Wextra>)
 foreach(part HIGHWAY MPI CUDA TORCH)
   target_compile_definitions(laconic_flags INTERFACE LACONIC_${part}=$<BOOL:${LACONIC_${part}}>)
 endforeach()

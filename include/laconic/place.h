@@ -8,6 +8,7 @@
 
 namespace laconic {
 
+class DeviceQueue;
 class Workspace;
 class ThreadPool;
 
@@ -36,20 +37,28 @@ struct CpuOptions {
 class Place {
  public:
   explicit Place(CpuOptions options = {});
+  /// A device behind its queue of work; <laconic/cuda.h> makes these.
+  Place(Device device, std::unique_ptr<DeviceQueue> queue);
   ~Place();
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
 
   Device device() const { return device_; }
   SimdLevel simd() const { return simd_; }
+  /// Of the pool; 1 on a device, the caller who gives it work.
   int threads() const;
+  /// Its memory lies where the place works.
   Workspace& workspace() { return *workspace_; }
-  ThreadPool& pool() { return *pool_; }
+  /// InvalidConfig on a device, whose memory host threads must not touch.
+  ThreadPool& pool();
+  /// Null on the CPU.
+  DeviceQueue* queue() { return queue_.get(); }
 
  private:
   Device device_;
   SimdLevel simd_;
-  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<ThreadPool> pool_;    ///< null on a device
+  std::unique_ptr<DeviceQueue> queue_;  ///< null on the CPU; outlives the workspace, whose memory is the queue's
   std::unique_ptr<Workspace> workspace_;
 };
 

@@ -62,7 +62,15 @@ void require_size(std::string_view name, std::size_t size, std::size_t expected)
 /// InvalidConfig unless the view has at least `expected` entries.
 void require_at_least(std::string_view name, std::size_t size, std::size_t expected);
 
-/// InvalidConfig unless the view lies on the device where the place works.
-void require_device(std::string_view name, Device device, Device expected);
+/// InvalidConfig unless the view lies on the device where the place works, and that is the CPU. What has no CUDA twin
+/// asks this of its views before it touches them, so that the host never reaches into a device's memory; the message
+/// names the source file that asked.
+void require_device(std::string_view name, Device device, Device expected, const char* file = __builtin_FILE());
+
+/// The same for what has a twin: InvalidConfig unless the view lies on the device where the place works.
+void require_same_device(std::string_view name, Device device, Device expected);
+
+/// InvalidConfig: `what` has no CUDA version, so use a place on the CPU.
+[[noreturn]] void no_cuda_version(std::string_view what);
 
 }  // namespace laconic

@@ -2,7 +2,10 @@
 
 #include <string>
 #include <thread>
+#include <utility>
 
+#include "base/check.h"
+#include "base/device_queue.h"
 #include "base/thread_pool.h"
 #include "base/workspace.h"
 #include "laconic/error.h"
@@ -33,8 +36,19 @@ Place::Place(CpuOptions options)
       pool_(std::make_unique<ThreadPool>(thread_count(options.threads))),
       workspace_(std::make_unique<Workspace>()) {}
 
+Place::Place(Device device, std::unique_ptr<DeviceQueue> queue)
+    : device_(device),
+      simd_(SimdLevel::reference),
+      queue_(std::move(queue)),
+      workspace_(std::make_unique<Workspace>(device, queue_.get())) {}
+
 Place::~Place() = default;
 
-int Place::threads() const { return pool_->threads(); }
+int Place::threads() const { return pool_ == nullptr ? 1 : pool_->threads(); }
+
+ThreadPool& Place::pool() {
+  if (pool_ == nullptr) no_cuda_version("a loop over host threads");
+  return *pool_;
+}
 
 }  // namespace laconic

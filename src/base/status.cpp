@@ -3,7 +3,10 @@
 #include <array>
 #include <sstream>
 
+#include "base/check.h"
+#include "base/device_queue.h"
 #include "laconic/error.h"
+#include "laconic/place.h"
 
 namespace laconic {
 
@@ -26,7 +29,14 @@ const char* payload_reason(PayloadFault fault) {
   return "faulty in a way that this version does not know";
 }
 
-Status read_status(Place& /*place*/, StatusView status) { return status[0]; }
+Status read_status(Place& place, StatusView status) {
+  require_at_least("status", status.size(), 1);
+  require_same_device("status", status.device(), place.device());
+  if (place.queue() == nullptr) return status[0];
+  Status here;
+  place.queue()->read(&here, status.data(), sizeof(here));
+  return here;
+}
 
 void require_sound(Place& place, StatusView view) {
   const Status status = read_status(place, view);

@@ -1,7 +1,10 @@
 #include "base/workspace.h"
 
 #include <algorithm>
+#include <exception>
 #include <new>
+
+#include "base/device_queue.h"
 
 namespace laconic {
 namespace {
@@ -14,11 +17,17 @@ std::size_t round_up(std::size_t bytes) {
 
 }  // namespace
 
-void Workspace::Free::operator()(std::byte* memory) const { ::operator delete (memory, std::align_val_t{kAlignment}); }
+void Workspace::Free::operator()(std::byte* memory) const {
+  if (queue != nullptr) {
+    queue->release(memory);
+  } else {
+    ::operator delete (memory, std::align_val_t{kAlignment});
+  }
+}
 
-Workspace::Block Workspace::allocate(std::size_t bytes) {
-  auto* memory = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}));
-  return {std::unique_ptr<std::byte, Free>(memory), bytes};
+Workspace::Block Workspace::allocate(std::size_t bytes) const {
+  void* memory = queue_ != nullptr ? queue_->allocate(bytes) : ::operator new (bytes, std::align_val_t{kAlignment});
+  return {std::unique_ptr<std::byte, Free>(static_cast<std::byte*>(memory), Free{queue_}), bytes};
 }
 
 void* Workspace::take_bytes(std::size_t bytes) {
@@ -50,7 +59,7 @@ void Workspace::restore(std::size_t block, std::size_t used) noexcept {
     blocks_.push_back(std::move(merged));
     block_ = 0;
     used_ = 0;
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {
     // The blocks that are there still serve.
   }
 }

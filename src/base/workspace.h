@@ -8,15 +8,20 @@
 
 namespace laconic {
 
+class DeviceQueue;
+
 /// Scratch memory in stack order. It grows during the first step and is then reused: no allocation after that.
 class Workspace {
  public:
   static constexpr std::size_t kAlignment = 64;
 
+  /// Takes its memory from the queue, which must outlive it; null: from the CPU's.
+  explicit Workspace(Device device = Device::cpu, DeviceQueue* queue = nullptr) : device_(device), queue_(queue) {}
+
   /// `count` entries, uninitialised, aligned to 64 bytes; they last until the Scope around them ends.
   template <class T>
   View<T> take(std::size_t count) {
-    return {static_cast<T*>(take_bytes(count * sizeof(T))), count};
+    return {static_cast<T*>(take_bytes(count * sizeof(T))), count, device_};
   }
 
   /// Gives back at its end what was taken since its start.
@@ -37,6 +42,7 @@ class Workspace {
 
  private:
   struct Free {
+    DeviceQueue* queue = nullptr;
     void operator()(std::byte* memory) const;
   };
   struct Block {
@@ -44,10 +50,12 @@ class Workspace {
     std::size_t bytes = 0;
   };
 
-  static Block allocate(std::size_t bytes);
+  Block allocate(std::size_t bytes) const;
   void* take_bytes(std::size_t bytes);
   void restore(std::size_t block, std::size_t used) noexcept;
 
+  Device device_;
+  DeviceQueue* queue_;
   std::vector<Block> blocks_;
   std::size_t block_ = 0;  ///< the block that is being filled
   std::size_t used_ = 0;   ///< and how much of it is taken

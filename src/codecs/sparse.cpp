@@ -208,6 +208,7 @@ bool decode(Place& place, View<const std::byte> payload, IndexRange range, Value
   require_range(range);
   require_size("values", entries.values.size(), entries.indices.size());
   require_at_least("status", status.size(), 1);
+  require_device("status", status.device(), place.device());
   status[0].count = 0;
   PayloadHeader header;
   if (!open(place, payload, range, format, entries.size(), header, status)) return false;

@@ -99,6 +99,7 @@ void encode(Place& place, View<const float> values, const Layout& layout, std::u
   require_size("values", values.size(), end - begin);
   require_size("norms", norms.size(), layout.tensors());
   require_at_least("status", status.size(), 1);
+  require_device("payload", payload.device(), place.device());
   for_each_section(
       layout, begin, end, bits,
       [&](const Piece& piece, std::uint64_t norm_offset, std::uint64_t offset, std::uint64_t bytes) {

@@ -128,6 +128,7 @@ void indices_from_first(Place& place, View<const std::uint32_t> indices, std::ui
 
 bool indices_of_relative(Place& place, View<const std::uint32_t> relative, std::uint64_t first, std::uint64_t size,
                          View<std::uint32_t> indices) {
+  require_device("indices", indices.device(), place.device());
   LACONIC_CHECK(indices.size() == relative.size());
   if (!inside(place, relative, 0, size)) return false;
   indices_from_first(place, relative, 0 - first, indices);

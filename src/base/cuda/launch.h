@@ -1,0 +1,57 @@
+#pragma once
+
+// What every .cu file needs: kernel, then launcher, which takes a place and names its stream in the launch. Nothing
+// here waits for the device.
+
+#include <cstdint>
+
+#include "base/cuda/queue.h"
+
+namespace laconic::cuda {
+
+inline constexpr unsigned kThreads = 256;  ///< of a block, in every kernel
+inline constexpr unsigned kWarp = 32;
+
+/// Stands round one launch: its device is current meanwhile, and `check` says whether the launch was taken.
+class Launch {
+ public:
+  Launch(Place& place, const char* kernel)
+      : kernel_(kernel), stream_(queue_of(place).stream()), here_(queue_of(place).device()) {}
+
+  cudaStream_t stream() const { return stream_; }
+  void check() const { cuda::check(cudaGetLastError(), kernel_); }
+
+ private:
+  const char* kernel_;
+  cudaStream_t stream_;
+  OnDevice here_;
+};
+
+/// Blocks that cover `count` entries at `per_thread` entries a thread. At most 2^31 - 1, which is 2^39 threads.
+inline unsigned blocks_for(std::uint64_t count, std::uint64_t per_thread) {
+  const std::uint64_t per_block = kThreads * per_thread;
+  return static_cast<unsigned>((count + per_block - 1) / per_block);
+}
+
+#ifdef __CUDACC__
+/// The index of this thread in the whole launch.
+inline __device__ std::uint64_t thread_index() { return std::uint64_t{blockIdx.x} * kThreads + threadIdx.x; }
+
+/// Entries that a thread of an elementwise kernel handles: enough loads in flight to hide memory.
+inline constexpr unsigned kEntries = 8;
+
+/// Calls body(i) for this thread's entries below n, a block's width apart, so that a warp's neighbours are neighbours.
+template <class Body>
+__device__ void for_each_entry(std::uint64_t n, Body body) {
+  const std::uint64_t first = std::uint64_t{blockIdx.x} * kThreads * kEntries + threadIdx.x;
+#pragma unroll
+  for (unsigned step = 0; step < kEntries; ++step) {
+    const std::uint64_t i = first + step * kThreads;
+    if (i < n) body(i);
+  }
+}
+
+inline __device__ bool is_nonfinite(float value) { return (__float_as_uint(value) & 0x7F80'0000U) == 0x7F80'0000U; }
+#endif
+
+}  // namespace laconic::cuda

@@ -1,0 +1,88 @@
+#include "base/cuda/queue.h"
+
+#include <string>
+
+#include "base/check.h"
+
+namespace laconic {
+namespace cuda {
+namespace {
+
+int existing(int device) {
+  const int count = cuda_device_count();
+  if (device >= 0 && device < count) return device;
+  throw InvalidConfig("CUDA device " + std::to_string(device) + " asked for, this process can use " +
+                      std::to_string(count) + ", counted from 0: look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use " +
+                      "a place on the CPU");
+}
+
+}  // namespace
+
+void check(cudaError_t result, const char* call) {
+  if (result == cudaSuccess) return;
+  throw CudaError(std::string(call) + " failed on CUDA with " + cudaGetErrorName(result) + ", " +
+                  cudaGetErrorString(result) + ": an earlier kernel may be the cause; compute-sanitizer finds it");
+}
+
+OnDevice::OnDevice(int device) {
+  check(cudaGetDevice(&before_), "cudaGetDevice");
+  changed_ = before_ != device;
+  if (changed_) check(cudaSetDevice(device), "cudaSetDevice");
+}
+
+OnDevice::~OnDevice() {
+  if (changed_) static_cast<void>(cudaSetDevice(before_));
+}
+
+Queue::Queue(const CudaOptions& options) : device_(existing(options.device)), own_(!options.stream.has_value()) {
+  const OnDevice here(device_);
+  if (own_) {
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  } else {
+    stream_ = *options.stream;
+  }
+}
+
+Queue::~Queue() {
+  if (own_) static_cast<void>(cudaStreamDestroy(stream_));
+}
+
+void* Queue::allocate(std::size_t bytes) {
+  const OnDevice here(device_);
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, bytes), "cudaMalloc");
+  return memory;
+}
+
+void Queue::release(void* memory) noexcept {
+  static_cast<void>(cudaStreamSynchronize(stream_));
+  static_cast<void>(cudaFree(memory));
+}
+
+void Queue::read(void* to, const void* from, std::size_t bytes) {
+  const OnDevice here(device_);
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
+  check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+}
+
+Queue& queue_of(Place& place) {
+  LACONIC_CHECK(static_cast<int>(place.device()) == static_cast<int>(Device::cuda));
+  return static_cast<Queue&>(*place.queue());
+}
+
+}  // namespace cuda
+
+int cuda_device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  static_cast<void>(cudaGetLastError());  // no driver is an answer, not a fault that the next launch should report
+  return 0;
+}
+
+std::unique_ptr<Place> cuda_place(CudaOptions options) {
+  return std::make_unique<Place>(Device::cuda, std::make_unique<cuda::Queue>(options));
+}
+
+CUstream_st* cuda_stream(Place& place) { return cuda::queue_of(place).stream(); }
+
+}  // namespace laconic

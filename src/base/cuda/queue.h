@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "base/device_queue.h"
+#include "laconic/cuda.h"
+
+namespace laconic::cuda {
+
+/// CudaError that names the call, unless it went well.
+void check(cudaError_t result, const char* call);
+
+/// Makes a device the current one for as long as it lives.
+class OnDevice {
+ public:
+  explicit OnDevice(int device);
+  ~OnDevice();
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  int before_ = 0;
+  bool changed_ = false;
+};
+
+/// A stream on a device, its own or the caller's.
+class Queue final : public DeviceQueue {
+ public:
+  explicit Queue(const CudaOptions& options);
+  ~Queue() override;
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  int device() const { return device_; }
+  cudaStream_t stream() const { return stream_; }
+
+  void* allocate(std::size_t bytes) override;
+  void release(void* memory) noexcept override;
+  void read(void* to, const void* from, std::size_t bytes) override;
+
+ private:
+  int device_;
+  bool own_;
+  cudaStream_t stream_ = nullptr;
+};
+
+/// The queue of a place on CUDA.
+Queue& queue_of(Place& place);
+
+}  // namespace laconic::cuda

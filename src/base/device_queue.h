@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+
+namespace laconic {
+
+/// What a place needs of a device that is not the CPU: memory there, and the order of the work on it. A twin reaches
+/// what else its device has through the device's own class (base/cuda/queue.h).
+class DeviceQueue {
+ public:
+  virtual ~DeviceQueue() = default;
+
+  /// Uninitialised, aligned to 64 bytes at least. An Error if there is no room.
+  virtual void* allocate(std::size_t bytes) = 0;
+
+  /// Waits until the work given so far no longer needs it.
+  virtual void release(void* memory) noexcept = 0;
+
+  /// Copies to the host what is there once the work given so far is done; waits for that.
+  virtual void read(void* to, const void* from, std::size_t bytes) = 0;
+};
+
+}  // namespace laconic
