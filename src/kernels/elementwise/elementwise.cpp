@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "kernels/cuda.h"
 #include "kernels/elementwise/flagged.h"
 #include "kernels/elementwise/loops.h"
 #include "kernels/simd.h"
@@ -15,6 +16,11 @@ namespace {
 
 // Ranges begin at whole cache lines of the first view, so that threads do not share one.
 constexpr std::size_t kCut = 64;
+
+void require_status(Place& place, StatusView status) {
+  require_at_least("status", status.size(), 1);
+  require_same_device("status", status.device(), place.device());
+}
 
 void require_parts(Place& place, Parts parts, View<float> out) {
   require_device("out", out.device(), place.device());
@@ -28,8 +34,7 @@ void require_parts(Place& place, Parts parts, View<float> out) {
 }  // namespace
 
 void parallel_flagged(Place& place, std::size_t size, StatusView status, FunctionRef<bool(Range)> body) {
-  require_at_least("status", status.size(), 1);
-  require_device("status", status.device(), place.device());
+  require_status(place, status);
   std::atomic<bool> nonfinite{false};
   parallel_ranges(place.pool(), size, kCut, [&](Range range) {
     if (body(range)) nonfinite.store(true, std::memory_order_relaxed);
@@ -38,37 +43,42 @@ void parallel_flagged(Place& place, std::size_t size, StatusView status, Functio
 }
 
 void fill(Place& place, float value, View<float> values) {
-  require_device("values", values.device(), place.device());
+  require_same_device("values", values.device(), place.device());
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(fill, place, value, values);
   parallel_ranges(place.pool(), values.size(), kCut,
                   [&](Range range) { std::fill_n(values.data() + range.begin, range.size(), value); });
 }
 
 void copy(Place& place, View<const float> from, View<float> to) {
-  require_device("from", from.device(), place.device());
-  require_device("to", to.device(), place.device());
+  require_same_device("from", from.device(), place.device());
+  require_same_device("to", to.device(), place.device());
   require_size("to", to.size(), from.size());
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(copy, place, from, to);
   parallel_ranges(place.pool(), from.size(), kCut, [&](Range range) {
     std::memcpy(to.data() + range.begin, from.data() + range.begin, range.size() * sizeof(float));
   });
 }
 
 void axpy(Place& place, float alpha, View<const float> x, View<float> y) {
-  require_device("x", x.device(), place.device());
-  require_device("y", y.device(), place.device());
+  require_same_device("x", x.device(), place.device());
+  require_same_device("y", y.device(), place.device());
   require_size("x", x.size(), y.size());
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(axpy, place, alpha, x, y);
   parallel_ranges(place.pool(), y.size(), kCut, [&](Range range) {
     LACONIC_DISPATCH(place.simd(), axpy, alpha, x.data() + range.begin, y.data() + range.begin, range.size());
   });
 }
 
 void divide(Place& place, float divisor, View<float> values) {
-  require_device("values", values.device(), place.device());
+  require_same_device("values", values.device(), place.device());
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(divide, place, divisor, values);
   parallel_ranges(place.pool(), values.size(), kCut, [&](Range range) {
     LACONIC_DISPATCH(place.simd(), divide, divisor, values.data() + range.begin, range.size());
   });
 }
 
 void sum_in_rank_order(Place& place, Parts parts, float divisor, View<float> out, StatusView status) {
+  if (place.device() == Device::cuda) no_cuda_version("sum_in_rank_order");
   require_parts(place, parts, out);
   parallel_flagged(place, out.size(), status, [&](Range range) {
     const Stretch stretch{range.begin, range.end};
@@ -77,6 +87,7 @@ void sum_in_rank_order(Place& place, Parts parts, float divisor, View<float> out
 }
 
 void weighted_sum(Place& place, Parts parts, std::span<const float> weights, View<float> out, StatusView status) {
+  if (place.device() == Device::cuda) no_cuda_version("weighted_sum");
   require_parts(place, parts, out);
   require_size("weights", weights.size(), parts.size());
   parallel_flagged(place, out.size(), status, [&](Range range) {
@@ -86,7 +97,9 @@ void weighted_sum(Place& place, Parts parts, std::span<const float> weights, Vie
 }
 
 void find_nonfinite(Place& place, View<const float> values, StatusView status) {
-  require_device("values", values.device(), place.device());
+  require_same_device("values", values.device(), place.device());
+  require_status(place, status);
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(find_nonfinite, place, values, status);
   parallel_flagged(place, values.size(), status, [&](Range range) {
     return LACONIC_DISPATCH(place.simd(), find_nonfinite, values.data() + range.begin, range.size());
   });

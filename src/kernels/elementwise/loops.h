@@ -4,6 +4,7 @@
 #include <span>
 
 #include "laconic/place.h"
+#include "laconic/status.h"
 #include "laconic/view.h"
 
 // The loops behind kernels/elementwise, on plain ranges. Those that return bool say whether a NaN or an Inf came up.
@@ -33,5 +34,14 @@ bool sum_in_rank_order(SimdLevel level, Parts parts, float divisor, float* out, 
 bool weighted_sum(SimdLevel level, Parts parts, std::span<const float> weights, float* out, Stretch stretch);
 bool find_nonfinite(SimdLevel level, const float* values, std::size_t n);
 }  // namespace simd
+
+// The twins, on a place's stream.
+namespace cuda {
+void fill(Place& place, float value, View<float> values);
+void copy(Place& place, View<const float> from, View<float> to);
+void axpy(Place& place, float alpha, View<const float> x, View<float> y);
+void divide(Place& place, float divisor, View<float> values);
+void find_nonfinite(Place& place, View<const float> values, StatusView status);
+}  // namespace cuda
 
 }  // namespace laconic

@@ -12,10 +12,19 @@ struct QuantizeScale {
   float multiplier;  ///< s / (norm·scale)
   float levels;      ///< s
 };
-QuantizeScale quantize_scale(float norm, int bits);
+constexpr QuantizeScale quantize_scale(float norm, int bits) {
+  const float scale = norm < 0x1p-64F ? 0x1p64F : norm > 0x1p64F ? 0x1p-64F : 1.0F;
+  const auto levels = static_cast<float>((1 << (bits - 1)) - 1);
+  return {scale, levels / (norm * scale), levels};
+}
+
+/// The value of one level.
+constexpr float quantize_step(float norm, int bits) { return norm / static_cast<float>((1 << (bits - 1)) - 1); }
 
 /// The stream of the draws that decide where the first 16 bits tie.
-Stream tail_stream(const Stream& rounding);
+constexpr Stream tail_stream(const Stream& rounding) {
+  return rounding.with(rounding.purpose == Purpose::return_rounding ? Purpose::return_tail : Purpose::rounding_tail);
+}
 
 /// Whether the further bits carry into the level of value i, whose first 16 bits tie.
 bool tail_carries(float value, const QuantizeScale& scale, const Stream& rounding, std::uint64_t i);
@@ -24,7 +33,7 @@ bool tail_carries(float value, const QuantizeScale& scale, const Stream& roundin
 
 namespace laconic::reference {
 void quantize(View<const float> values, const QuantizeScale& scale, const Quantizer& quantizer, std::byte* packed);
-/// `step` is the value of one level, norm / s.
+/// `step` is quantize_step.
 void dequantize_add(const std::byte* packed, float step, int bits, View<float> values);
 }  // namespace laconic::reference
 
@@ -33,3 +42,10 @@ void quantize(SimdLevel level, View<const float> values, const QuantizeScale& sc
               std::byte* packed);
 void dequantize_add(SimdLevel level, const std::byte* packed, float step, int bits, View<float> values);
 }  // namespace laconic::simd
+
+// The twins, on a place's stream; contracts as in quantize.h.
+namespace laconic::cuda {
+void quantize(Place& place, View<const float> values, View<const float> norm, const Quantizer& quantizer,
+              View<std::byte> packed);
+void dequantize_add(Place& place, View<const std::byte> packed, View<const float> norm, int bits, View<float> values);
+}  // namespace laconic::cuda

@@ -7,6 +7,7 @@
 #include "base/keep.h"
 #include "base/thread_pool.h"
 #include "kernels/bitpack/bitpack.h"
+#include "kernels/cuda.h"
 #include "kernels/quantize/loops.h"
 #include "kernels/simd.h"
 
@@ -14,9 +15,9 @@ namespace laconic {
 namespace {
 
 void require(Place& place, View<const float> values, View<const float> norm, int bits, View<const std::byte> packed) {
-  require_device("values", values.device(), place.device());
-  require_device("norm", norm.device(), place.device());
-  require_device("packed", packed.device(), place.device());
+  require_same_device("values", values.device(), place.device());
+  require_same_device("norm", norm.device(), place.device());
+  require_same_device("packed", packed.device(), place.device());
   require_size("norm", norm.size(), 1);
   require_size("packed", packed.size(), quantized_bytes(values.size(), bits));
 }
@@ -29,16 +30,6 @@ void require_group_start(std::uint64_t first) {
 
 }  // namespace
 
-QuantizeScale quantize_scale(float norm, int bits) {
-  const float scale = norm < 0x1p-64F ? 0x1p64F : norm > 0x1p64F ? 0x1p-64F : 1.0F;
-  const auto levels = static_cast<float>(levels_of(bits));
-  return {scale, levels / (norm * scale), levels};
-}
-
-Stream tail_stream(const Stream& rounding) {
-  return rounding.with(rounding.purpose == Purpose::return_rounding ? Purpose::return_tail : Purpose::rounding_tail);
-}
-
 std::uint64_t quantized_bytes(std::uint64_t n, int bits) {
   levels_of(bits);  // refuses bits out of range
   return packed_bytes(n, bits);
@@ -48,6 +39,7 @@ void quantize(Place& place, View<const float> values, View<const float> norm, co
               View<std::byte> packed) {
   require(place, values, norm, quantizer.bits, packed);
   require_group_start(quantizer.first);
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(quantize, place, values, norm, quantizer, packed);
   if (!(norm[0] > 0.0F)) {
     if (!packed.empty()) std::memset(packed.data(), 0, packed.size());
     return;
@@ -63,7 +55,8 @@ void quantize(Place& place, View<const float> values, View<const float> norm, co
 
 void dequantize_add(Place& place, View<const std::byte> packed, View<const float> norm, int bits, View<float> values) {
   require(place, values, norm, bits, packed);
-  const float step = norm[0] / static_cast<float>(levels_of(bits));
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(dequantize_add, place, packed, norm, bits, values);
+  const float step = quantize_step(norm[0], bits);
   parallel_ranges(place.pool(), values.size(), kPackGroup, [&](Range range) {
     LACONIC_DISPATCH(place.simd(), dequantize_add, packed.data() + packed_bytes(range.begin, bits), step, bits,
                      values.sub(range.begin, range.size()));

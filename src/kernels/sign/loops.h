@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "laconic/place.h"
+#include "laconic/status.h"
 #include "laconic/view.h"
 
 // The loops behind kernels/sign: one stretch of values that begins at a word.
@@ -17,3 +18,9 @@ namespace laconic::simd {
 bool pack_signs(SimdLevel level, View<const float> values, std::uint32_t* words);
 void unpack_signs(SimdLevel level, const std::uint32_t* words, float magnitude, View<float> values);
 }  // namespace laconic::simd
+
+// The twins, on a place's stream.
+namespace laconic::cuda {
+void pack_signs(Place& place, View<const float> values, View<std::uint32_t> words, StatusView status);
+void unpack_signs(Place& place, View<const std::uint32_t> words, float magnitude, View<float> values);
+}  // namespace laconic::cuda
