@@ -1,0 +1,210 @@
+// cuda_timing [entries]: sign packing and quantization on a device beside a read and a copy of the same values, timed
+// with device events, medians of interleaved repeats. Each result is compared with the CPU's before its time counts.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/cuda/launch.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/quantize/quantize.h"
+#include "kernels/sign/sign.h"
+#include "laconic/laconic.h"
+#include "support/support.h"
+
+namespace laconic::test {
+namespace {
+
+constexpr int kRepeats = 21;
+constexpr std::size_t kTile = std::size_t{1} << 20;  ///< the values repeat after this many
+constexpr float kNorm = 6.0F;
+
+using cuda::check;
+
+/// The cheapest read that there is: 16 bytes a load, four under way, nothing written.
+__global__ void read_kernel(const float4* values, std::uint64_t n, std::uint32_t* sink) {
+  std::uint32_t seen = 0;
+  const std::uint64_t first = std::uint64_t{blockIdx.x} * cuda::kThreads * 4 + threadIdx.x;
+#pragma unroll
+  for (unsigned step = 0; step < 4; ++step) {
+    const std::uint64_t i = first + step * cuda::kThreads;
+    if (i >= n) continue;
+    const float4 value = values[i];
+    seen |= __float_as_uint(value.x) & __float_as_uint(value.y) & __float_as_uint(value.z) & __float_as_uint(value.w);
+  }
+  if (seen == 0xFFFF'FFFFU) *sink = seen;  // never, for finite values
+}
+
+void read(Place& place, View<const float> values, View<std::uint32_t> sink) {
+  const cuda::Launch launch(place, "read");
+  const std::uint64_t n = values.size() / 4;
+  read_kernel<<<cuda::blocks_for(n, 4), cuda::kThreads, 0, launch.stream()>>>(
+      reinterpret_cast<const float4*>(values.data()), n, sink.data());
+  launch.check();
+}
+
+template <class T>
+View<T> device_view(std::size_t count) {
+  T* memory = nullptr;
+  check(cudaMalloc(&memory, count * sizeof(T)), "cudaMalloc");  // the end of the process frees it
+  check(cudaMemset(memory, 0xEE, count * sizeof(T)), "cudaMemset");
+  return {memory, count, Device::cuda};
+}
+
+template <class T>
+std::vector<T> fetch(View<T> view) {
+  std::vector<T> here(view.size());
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  check(cudaMemcpy(here.data(), view.data(), view.size_bytes(), cudaMemcpyDeviceToHost), "cudaMemcpy");
+  return here;
+}
+
+void require_equal(bool equal, const char* what) {
+  if (equal) return;
+  std::printf("%s differs from the reference: no time counts\n", what);
+  std::exit(1);
+}
+
+struct Data {
+  std::vector<float> tile = normal_values(kTile, 1);
+  View<float> values, sums, norm;
+  View<std::uint32_t> words;
+  View<std::byte> packed;
+  View<Status> status;
+
+  explicit Data(std::size_t n)
+      : values(device_view<float>(n)),
+        sums(device_view<float>(n)),
+        norm(device_view<float>(1)),
+        words(device_view<std::uint32_t>(sign_words(n))),
+        packed(device_view<std::byte>(quantized_bytes(n, 8))),
+        status(device_view<Status>(1)) {
+    check(cudaMemcpy(norm.data(), &kNorm, sizeof(kNorm), cudaMemcpyHostToDevice), "cudaMemcpy");
+    for (std::size_t i = 0; i < n; i += kTile) {
+      const std::size_t count = std::min(kTile, n - i);
+      check(cudaMemcpy(values.data() + i, tile.data(), count * sizeof(float), cudaMemcpyHostToDevice), "cudaMemcpy");
+    }
+    check(cudaMemset(sums.data(), 0, sums.size_bytes()), "cudaMemset");
+    check(cudaMemset(status.data(), 0, sizeof(Status)), "cudaMemset");
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  }
+};
+
+Quantizer quantizer_of(int bits, std::uint64_t first = 0) {
+  return {.bits = bits, .rounding = {.seed = 7, .step = 1, .rank = 0, .purpose = Purpose::rounding}, .first = first};
+}
+
+/// The first and the last whole tile of each result.
+void verify(Place& place, Data& data) {
+  Place host;
+  std::vector<std::uint32_t> words(kTile / kSignsPerWord);
+  Status status;
+  pack_signs(host, data.tile, words, view_of(status));
+  pack_signs(place, data.values, data.words, data.status);
+  const std::size_t last = data.values.size() / kTile - 1;
+  for (const std::size_t tile : {std::size_t{0}, last}) {
+    require_equal(fetch(data.words.sub(tile * words.size(), words.size())) == words, "pack_signs");
+  }
+  for (const int bits : {4, 8}) {
+    std::vector<std::byte> packed(quantized_bytes(kTile, bits));
+    const auto whole = data.packed.sub(0, quantized_bytes(data.values.size(), bits));
+    quantize(place, data.values, data.norm, quantizer_of(bits), whole);
+    for (const std::size_t tile : {std::size_t{0}, last}) {
+      quantize(host, data.tile, {&kNorm, 1}, quantizer_of(bits, tile * kTile), packed);
+      require_equal(fetch(whole.sub(tile * packed.size(), packed.size())) == packed, "quantize");
+      std::vector<float> sums = fetch(data.sums.sub(tile * kTile, kTile));
+      dequantize_add(host, packed, {&kNorm, 1}, bits, sums);
+      const auto part = whole.sub(tile * packed.size(), packed.size());
+      dequantize_add(place, part, data.norm, bits, data.sums.sub(tile * kTile, kTile));
+      require_equal(fetch(data.sums.sub(tile * kTile, kTile)) == sums, "dequantize_add");
+    }
+  }
+}
+
+struct Job {
+  std::string name;
+  double bytes;  ///< that must move
+  std::function<void()> run;
+  std::vector<float> milliseconds;
+};
+
+float median(std::vector<float> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+void time_all(Place& place, std::vector<Job>& jobs) {
+  cudaEvent_t begin, end;
+  check(cudaEventCreate(&begin), "cudaEventCreate");
+  check(cudaEventCreate(&end), "cudaEventCreate");
+  for (int repeat = -2; repeat < kRepeats; ++repeat) {  // two to warm up
+    for (Job& job : jobs) {
+      check(cudaEventRecord(begin, cuda_stream(place)), "cudaEventRecord");
+      job.run();
+      check(cudaEventRecord(end, cuda_stream(place)), "cudaEventRecord");
+      check(cudaEventSynchronize(end), "cudaEventSynchronize");
+      float milliseconds = 0.0F;
+      check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
+      if (repeat >= 0) job.milliseconds.push_back(milliseconds);
+    }
+  }
+}
+
+int run(std::size_t n) {
+  const auto place = cuda_place();
+  Data data(n);
+  verify(*place, data);
+  const auto sink = device_view<std::uint32_t>(1);
+  const double size = static_cast<double>(n);
+  const auto packed = [&](int bits) { return data.packed.sub(0, quantized_bytes(n, bits)); };
+  std::vector<Job> jobs{
+      {"read", 4 * size, [&] { read(*place, data.values, sink); }, {}},
+      {"copy", 8 * size, [&] { copy(*place, data.values, data.sums); }, {}},
+      {"find_nonfinite", 4 * size, [&] { find_nonfinite(*place, data.values, data.status); }, {}},
+      {"axpy", 12 * size, [&] { axpy(*place, 0.5F, data.values, data.sums); }, {}},
+      {"pack_signs", 4.125 * size, [&] { pack_signs(*place, data.values, data.words, data.status); }, {}},
+      {"unpack_signs", 4.125 * size, [&] { unpack_signs(*place, data.words, 1.0F, data.sums); }, {}}};
+  for (const int bits : {4, 8, 7}) {
+    jobs.push_back({"quantize_" + std::to_string(bits),
+                    (4 + bits / 8.0) * size,
+                    [&, bits] { quantize(*place, data.values, data.norm, quantizer_of(bits), packed(bits)); },
+                    {}});
+    jobs.push_back({"dequantize_add_" + std::to_string(bits),
+                    (8 + bits / 8.0) * size,
+                    [&, bits] { dequantize_add(*place, packed(bits), data.norm, bits, data.sums); },
+                    {}});
+  }
+  time_all(*place, jobs);
+
+  cudaDeviceProp device;
+  check(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
+  const float read_time = median(jobs[0].milliseconds);
+  std::printf("%s, %zu floats, medians of %d\n", device.name, n, kRepeats);
+  std::printf("%-20s %10s %10s %10s %10s\n", "kernel", "ms", "best ms", "GB/s", "x read");
+  for (const Job& job : jobs) {
+    const float time = median(job.milliseconds);
+    const float best = *std::min_element(job.milliseconds.begin(), job.milliseconds.end());
+    std::printf("%-20s %10.3f %10.3f %10.0f %10.2f\n", job.name.c_str(), time, best, job.bytes / time * 1e-6,
+                time / read_time);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace laconic::test
+
+int main(int argc, char** argv) {
+  const double entries = argc > 1 ? std::atof(argv[1]) : 1e9;
+  if (laconic::cuda_device_count() == 0) {
+    std::printf("no CUDA device\n");
+    return 0;
+  }
+  if (!(entries >= laconic::test::kTile)) {
+    std::printf("cuda_timing needs at least %zu entries\n", laconic::test::kTile);
+    return 2;
+  }
+  return laconic::test::run(static_cast<std::size_t>(entries));
+}
