@@ -84,7 +84,9 @@ class Method {
   /// where.
   void register_tensors(std::span<const Tensor> tensors);
 
-  /// This rank's memory between steps. A run that loads it goes on bit for bit as if it had never stopped.
+  /// This rank's memory between steps. A run that loads it goes on bit for bit as if it had never stopped. An
+  /// asynchronous run is saved at a round: on each rank when start or step has returned from the same round, and before
+  /// any rank goes on (a barrier of the host's); InvalidConfig elsewhere. Tickets taken since are dealt anew.
   State save() const;
   /// InvalidConfig for another method's, another rank's or another number of ranks' state: use resize for the last.
   void load(const State& state);
@@ -115,6 +117,13 @@ class Method {
   /// After resize: communicator() is the new one; drop what cannot be kept, make the exchanges anew.
   virtual void regrouped() = 0;
 
+  /// Call it while the gradient is still this worker's, after the exchange's start: notes which tensor was not finite.
+  void locate_nonfinite(View<const float> gradient, const Status& status);
+  /// All ranks know of a non-finite value: each throws which rank, tensor and step it was. Collective.
+  [[noreturn]] void refuse_nonfinite(const Status& status, std::uint32_t step);
+  /// Only this rank knows, as in a local step: throws the same, and the others' next wait ends with it.
+  [[noreturn]] void refuse_own_nonfinite(std::uint32_t step);
+
   Communicator& communicator() const { return *communicator_; }
   Place& place() const { return *place_; }
   int rank() const { return communicator_->rank(); }
@@ -124,12 +133,17 @@ class Method {
   bool registered() const { return registered_; }
 
  private:
+  static constexpr std::uint64_t kNoTensor = ~std::uint64_t{0};
+
+  std::string nonfinite_message(int culprit, std::uint64_t tensor, std::uint32_t step) const;
+
   std::string name_;
   Communicator* communicator_;
   Place* place_;
   std::vector<Tensor> tensors_;
   std::uint64_t parameters_ = 0;
   bool registered_ = false;
+  std::uint64_t bad_tensor_ = kNoTensor;
 };
 
 enum class NonfinitePolicy : std::uint8_t { error, skip };
@@ -158,20 +172,13 @@ class GradientMethod : public Method {
   /// All parts of all ranks were finite: the step counts.
   virtual void commit() = 0;
 
-  /// Call it after an exchange's start, while the gradient is still this worker's: notes which tensor was not finite.
-  void locate_nonfinite(View<const float> gradient, const Status& status);
-
  private:
-  static constexpr std::uint64_t kNoTensor = ~std::uint64_t{0};
-
   StepReport run(View<float> gradient);
-  [[noreturn]] void refuse_nonfinite(const Status& status);
 
   NonfinitePolicy policy_ = NonfinitePolicy::error;
   std::uint64_t skipped_steps_ = 0;
   StepKey key_;
   bool open_ = false;
-  std::uint64_t bad_tensor_ = kNoTensor;
   std::vector<bool> arrived_;
   std::vector<View<float>> parts_;
   std::vector<float> flat_;
@@ -181,6 +188,7 @@ class GradientMethod : public Method {
 struct StepInput {
   StepKey key;
   float learning_rate = 0.0F;
+  float loss = 0.0F;  ///< this worker's training loss where the gradient was taken; lsgd elects its leader by it
 };
 
 /// model -> gradients of it on the batch that all workers share in this round, flat.
@@ -190,7 +198,9 @@ using ScoringFunction = std::function<void(View<const float> model, View<float> 
 class ModelMethod : public Method {
  public:
   /// Takes the start point, the same on all ranks (compared), and, in an asynchronous run, the first ticket. The model
-  /// then holds the point where the first gradient is to be taken.
+  /// then holds the point where the first gradient is to be taken. After load or resize it goes on instead, from this
+  /// rank's own model: an asynchronous run needs that call on every rank (collective; it makes a new counter), a
+  /// newcomer to a round method too, whose model ends as the centre; other runs may leave it out.
   StepReport start(View<float> model);
 
   /// `gradient` was taken at `model`, which ends as the point for the next one; `gradient` is scratch afterwards.

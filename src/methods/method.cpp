@@ -101,6 +101,52 @@ double Method::residual_norm() {
   return std::sqrt(squares);
 }
 
+void Method::locate_nonfinite(View<const float> gradient, const Status& status) {
+  bad_tensor_ = kNoTensor;
+  if (status.nonfinite == 0) return;
+  std::uint64_t offset = 0;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    Status found;
+    find_nonfinite(*place_, gradient.sub(offset, tensors_[i].size), view_of(found));
+    if (found.nonfinite != 0) {
+      bad_tensor_ = i;
+      return;
+    }
+    offset += tensors_[i].size;
+  }
+}
+
+/// Each rank says which tensor it found. Payloads told whose flag was up; after an engine's own sum, where no payload
+/// has a flag, it is the lowest rank that found a tensor.
+void Method::refuse_nonfinite(const Status& status, std::uint32_t step) {
+  std::vector<std::uint64_t> found(static_cast<std::size_t>(ranks()));
+  communicator_
+      ->all_gather(as_bytes(View<const std::uint64_t>(&bad_tensor_, 1)), as_writable_bytes(View<std::uint64_t>(found)))
+      .wait();
+  std::size_t culprit = 0;
+  if (status.nonfinite_rank != 0) {
+    culprit = status.nonfinite_rank - 1;
+  } else {
+    const auto first = std::find_if(found.begin(), found.end(), [](std::uint64_t each) { return each != kNoTensor; });
+    if (first != found.end()) culprit = static_cast<std::size_t>(first - found.begin());
+  }
+  throw InvalidConfig(nonfinite_message(static_cast<int>(culprit), found[culprit], step));
+}
+
+void Method::refuse_own_nonfinite(std::uint32_t step) {
+  const std::string message = nonfinite_message(rank(), bad_tensor_, step);
+  communicator_->fail(message);
+  throw InvalidConfig(message);
+}
+
+std::string Method::nonfinite_message(int culprit, std::uint64_t tensor, std::uint32_t step) const {
+  return name_ + ": rank " + std::to_string(culprit) + " has a NaN or an Inf " +
+         (tensor == kNoTensor ? std::string("in what it remembers or in a sum")
+                              : "in the gradient of tensor " + tensors_[tensor].name) +
+         " at step " + std::to_string(step) +
+         ": lower the learning rate, clip gradients, or set the non-finite policy to skip";
+}
+
 void GradientMethod::begin(StepKey key) {
   if (open_) throw InvalidConfig(name() + ": begin() before finish() of the step before: finish it first");
   if (!registered()) throw InvalidConfig(name() + ": begin() before register_tensors(): tell the tensors first");
@@ -170,43 +216,16 @@ StepReport GradientMethod::run(View<float> gradient) {
   StepReport report;
   Status status;
   status.threshold = 0.0F;
-  bad_tensor_ = kNoTensor;
   aggregate(key_, gradient, view_of(status), report);
   if (status.nonfinite == 0) {
     commit();
     return report;
   }
-  if (policy_ == NonfinitePolicy::error) refuse_nonfinite(status);
+  if (policy_ == NonfinitePolicy::error) refuse_nonfinite(status, key_.step);
   fill(place(), 0.0F, gradient);
   ++skipped_steps_;
   report.skipped = true;
   return report;
-}
-
-void GradientMethod::locate_nonfinite(View<const float> gradient, const Status& status) {
-  if (status.nonfinite == 0) return;
-  std::uint64_t offset = 0;
-  for (std::size_t i = 0; i < tensors().size(); ++i) {
-    Status found;
-    find_nonfinite(place(), gradient.sub(offset, tensors()[i].size), view_of(found));
-    if (found.nonfinite != 0) {
-      bad_tensor_ = i;
-      return;
-    }
-    offset += tensors()[i].size;
-  }
-}
-
-/// Every rank learned which rank it was; that one tells which tensor.
-void GradientMethod::refuse_nonfinite(const Status& status) {
-  const int culprit = status.nonfinite_rank == 0 ? 0 : static_cast<int>(status.nonfinite_rank) - 1;
-  std::uint64_t tensor = bad_tensor_;
-  communicator().broadcast(as_writable_bytes(View<std::uint64_t>(&tensor, 1)), culprit).wait();
-  throw InvalidConfig(name() + ": rank " + std::to_string(culprit) + " has a NaN or an Inf " +
-                      (tensor == kNoTensor ? std::string("in what it remembers or in a sum")
-                                           : "in the gradient of tensor " + tensors()[tensor].name) +
-                      " at step " + std::to_string(key_.step) +
-                      ": lower the learning rate, clip gradients, or set the non-finite policy to skip");
 }
 
 StepReport ModelMethod::start(View<float> model) {
