@@ -56,9 +56,10 @@ void scan_part(SimdLevel level, const Selection& selection, Part& part, bool aga
 void restore_part(const Selection& selection, const Part& part);
 
 /// The threshold among all parts' candidates with keys above `base`; there are at least k > 0. Fills each part's
-/// `greater`, `equal` (how many to take, lowest index first) and `offset`. `histograms`: parts x kBins.
+/// `greater`, `equal` (how many to take, lowest index first) and `offset`. `histograms`: parts x kHistogram.
 inline constexpr unsigned kBinBits = 12;
 inline constexpr std::size_t kBins = std::size_t{1} << kBinBits;
+inline constexpr std::size_t kHistogram = kBins + 16;
 std::uint32_t choose_threshold(SimdLevel level, ThreadPool& pool, std::span<Part> parts, std::int32_t base,
                                std::size_t k, View<std::uint32_t> histograms);
 

@@ -28,8 +28,9 @@ void for_each_part(ThreadPool& pool, std::span<Part> parts, FunctionRef<void(std
 void count_bins(const std::uint32_t* keys, std::size_t n, Window window, View<std::uint32_t> bins) {
   std::fill(bins.begin(), bins.end(), 0U);
   for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t key = keys[i] & kMagnitude;
-    if (key >= window.low) ++bins[(key - window.low) >> window.shift];
+    // What lies below wraps round to a large number and lands in the bin beyond the last, without a branch.
+    const std::uint32_t above = (keys[i] & kMagnitude) - window.low;
+    ++bins[std::min<std::size_t>(above >> window.shift, kBins)];
   }
 }
 
@@ -38,11 +39,11 @@ void count_bins(const std::uint32_t* keys, std::size_t n, Window window, View<st
 std::size_t find_bin(std::span<Part> parts, View<std::uint32_t> histograms, std::size_t& rank) {
   for (std::size_t bin = kBins; bin-- > 0;) {
     std::size_t in_bin = 0;
-    for (std::size_t part = 0; part < parts.size(); ++part) in_bin += histograms[part * kBins + bin];
+    for (std::size_t part = 0; part < parts.size(); ++part) in_bin += histograms[part * kHistogram + bin];
     if (in_bin >= rank) return bin;
     if (in_bin == 0) continue;
     rank -= in_bin;
-    for (std::size_t part = 0; part < parts.size(); ++part) parts[part].greater += histograms[part * kBins + bin];
+    for (std::size_t part = 0; part < parts.size(); ++part) parts[part].greater += histograms[part * kHistogram + bin];
   }
   return 0;
 }
@@ -75,12 +76,12 @@ std::uint32_t choose_threshold(SimdLevel level, ThreadPool& pool, std::span<Part
   for (bool first = true;; first = false) {
     for_each_part(pool, parts, [&](std::size_t i) {
       const std::uint32_t* keys = first ? parts[i].keys : parts[i].scratch;
-      count_bins(keys, parts[i].members, window, histograms.sub(i * kBins, kBins));
+      count_bins(keys, parts[i].members, window, histograms.sub(i * kHistogram, kHistogram));
     });
     const std::size_t bin = find_bin(parts, histograms, rank);
     window.low += static_cast<std::uint32_t>(bin << window.shift);
     if (window.shift == 0) {
-      for (std::size_t i = 0; i < parts.size(); ++i) parts[i].equal = histograms[i * kBins + bin];
+      for (std::size_t i = 0; i < parts.size(); ++i) parts[i].equal = histograms[i * kHistogram + bin];
       deal(parts, rank);
       return window.low;
     }

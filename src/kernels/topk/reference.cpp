@@ -36,8 +36,8 @@ void select_largest(Place& place, const topk::Selection& selection, Status& stat
 
   if (selection.rescored != nullptr) {
     const auto support = selection.rescored->indices;
-    for (std::size_t i = 0; i < support.size() && support[i] < n; ++i) {
-      keys[support[i]] = topk::key_of(selection.rescored->score(i, selection.rest[support[i]]));
+    for (std::uint32_t i = 0; i < support.size() && support[i] < n; ++i) {
+      keys[support[i]] = topk::key_of(selection.rescored->score_at(i, selection.rest[support[i]]));
     }
   }
   largest_first(keys, positions, k);

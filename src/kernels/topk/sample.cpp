@@ -1,6 +1,7 @@
 #include "kernels/topk/sample.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "kernels/topk/kth_largest.h"
@@ -10,7 +11,8 @@ namespace {
 
 constexpr std::size_t kFewestLines = kLeastSampled / kLine;
 constexpr std::size_t kWarmLines = 1024;  // to confirm a guess
-constexpr std::size_t kColdLines = 4096;  // to make one
+constexpr std::size_t kColdLines = 2048;  // to make one
+constexpr std::size_t kAhead = 12;        // lines asked for before they are read; they are far apart
 
 /// A well mixed function of the line's number: where it lies in its share of the view.
 std::uint64_t jitter(std::uint64_t line) {
@@ -23,11 +25,16 @@ std::uint64_t jitter(std::uint64_t line) {
 /// Keys of whole cache lines, one from each of equal shares of the view.
 class Sample {
  public:
-  /// `memory` holds two times lines x kLine words.
+  /// `memory` holds three times lines x kLine words.
   Sample(ThreadPool& pool, const Selection& selection, View<std::uint32_t> memory, std::size_t lines, bool again)
-      : lines_(lines), keys_(memory.sub(0, lines * kLine)), scratch_(memory.sub(lines * kLine, lines * kLine)) {
-    parallel_ranges(pool, lines * kLine, kLine, [&](Range range) {
-      for (std::size_t line = range.begin / kLine; line < range.end / kLine; ++line) read(selection, line, again);
+      : lines_(lines),
+        keys_(memory.sub(0, lines * kLine)),
+        top_(memory.sub(lines * kLine, lines * kLine)),
+        scratch_(memory.sub(2 * lines * kLine, lines * kLine)) {
+    const auto parts = lines < kWarmLines ? 1 : static_cast<std::size_t>(pool.threads());
+    pool.run(parts, [&](std::size_t part) {
+      const Range range = part_of(lines, part, parts, 1);
+      for (std::size_t line = range.begin; line < range.end; ++line) read(selection, line, again);
     });
   }
 
@@ -52,15 +59,36 @@ class Sample {
     return {mean, std::sqrt(std::max(variance, mean))};
   }
 
+  /// Makes `at_rank` cheap for ranks up to this one, by setting the keys apart that can have them.
+  void set_top_apart(double rank) {
+    std::array<std::uint32_t, 2048> counts{};
+    for (const std::uint32_t key : keys_) ++counts[key >> 20];
+    std::uint32_t digit = 2047;
+    for (double above = counts[digit]; above < rank && digit > 0; above += counts[digit]) --digit;
+    top_count_ = 0;
+    for (const std::uint32_t key : keys_) {
+      top_[top_count_] = key;
+      top_count_ += key >> 20 >= digit ? 1 : 0;
+    }
+  }
+
   /// The key of that rank from above; 0 where the rank is beyond the sample.
-  std::uint32_t at_rank(double rank) const {
+  std::uint32_t at_rank(double rank) {
     if (!(rank < static_cast<double>(size()))) return 0;
     const auto whole = std::max<std::size_t>(static_cast<std::size_t>(rank), 1);
-    return kth_largest(keys_.data(), size(), whole, scratch_.data()).key;
+    return kth_largest(top_.data(), top_count_, std::min(whole, top_count_), scratch_.data()).key;
   }
 
  private:
+  void ask_for(const Selection& selection, std::size_t line, bool again) const {
+    const std::size_t begin = sampled_at(selection.rest.size(), lines_, std::min(line, lines_ - 1), again);
+    if (again) return __builtin_prefetch(selection.rest.data() + begin);
+    __builtin_prefetch(selection.gradient.data() + begin);
+    __builtin_prefetch(selection.residual.data() + begin);
+  }
+
   void read(const Selection& selection, std::size_t line, bool again) {
+    ask_for(selection, line + kAhead, again);
     const std::size_t begin = sampled_at(selection.rest.size(), lines_, line, again);
     std::uint32_t* keys = keys_.data() + line * kLine;
     for (std::size_t i = 0; i < kLine; ++i) {
@@ -77,12 +105,14 @@ class Sample {
          next != support.end() && *next < begin + kLine; ++next) {
       const std::size_t at = *next;
       const float value = again ? selection.rest[at] : selection.gradient[at] + selection.residual[at];
-      keys[at - begin] = key_of(rescored.score(static_cast<std::size_t>(next - support.begin()), value));
+      keys[at - begin] = key_of(rescored.score_at(static_cast<std::uint32_t>(next - support.begin()), value));
     }
   }
 
   std::size_t lines_;
   View<std::uint32_t> keys_;
+  View<std::uint32_t> top_;
+  std::size_t top_count_ = 0;
   View<std::uint32_t> scratch_;
 };
 
@@ -107,25 +137,28 @@ Bounds sample_bounds(Place& place, const Selection& selection, std::uint32_t gue
   const auto k = static_cast<double>(selection.selected.size());
   Workspace::Scope scope(place.workspace());
   if (n < kLeastSampled) return {-1, guess > 0 ? bound_at(guess) : INT32_MAX};
-  const auto memory = place.workspace().take<std::uint32_t>(2 * kLine * cold_lines(n));
-  const auto margin = [&](const Sample::Count& count) {
-    return deviations * count.deviation + deviations * deviations / 2;
+  const auto memory = place.workspace().take<std::uint32_t>(3 * kLine * cold_lines(n));
+  const auto margin = [&](double deviation) { return deviations * deviation + deviations * deviations / 2; };
+  const auto expected_in = [&](const Sample& sample) {
+    return k * static_cast<double>(sample.size()) / static_cast<double>(n);
   };
 
   if (guess > 0) {
-    const Sample sample(place.pool(), selection, memory, lines_for(n, kWarmLines), again);
-    const double expected = k * static_cast<double>(sample.size()) / static_cast<double>(n);
+    Sample sample(place.pool(), selection, memory, lines_for(n, kWarmLines), again);
+    const double expected = expected_in(sample);
     const Sample::Count found = sample.count(guess);
-    const double allowed = margin({expected, std::max(found.deviation, std::sqrt(expected))});
+    const double allowed = margin(std::max(found.deviation, std::sqrt(expected)));
     if (std::abs(found.mean - expected) <= allowed) {
+      sample.set_top_apart(expected + allowed);
       return {bound_at(sample.at_rank(expected + allowed)), bound_at(guess)};
     }
   }
-  const Sample sample(place.pool(), selection, memory, cold_lines(n), again);
-  const double expected = k * static_cast<double>(sample.size()) / static_cast<double>(n);
+  Sample sample(place.pool(), selection, memory, cold_lines(n), again);
+  const double expected = expected_in(sample);
+  // A line counts at most kLine, which bounds the deviation.
+  sample.set_top_apart(expected + margin(std::sqrt(kLine * (expected + 1))));
   const std::uint32_t middle = sample.at_rank(std::round(expected));
-  const Sample::Count found = sample.count(middle);
-  return {bound_at(sample.at_rank(expected + margin(found))), bound_at(middle)};
+  return {bound_at(sample.at_rank(expected + margin(sample.count(middle).deviation))), bound_at(middle)};
 }
 
 }  // namespace laconic::topk

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "kernels/topk/candidates.h"
 #include "kernels/topk/kth_largest.h"
@@ -11,7 +12,7 @@ namespace {
 constexpr std::uint32_t kMagnitude = 0x7FFF'FFFFU;
 
 bool was_zeroed(const Part& part, std::size_t i) {
-  return static_cast<std::int32_t>(part.values[i] & kMagnitude) > part.bounds.zero;
+  return static_cast<std::int32_t>(part.keys[i] & kMagnitude) > part.bounds.zero;
 }
 
 /// Cuts a part's candidates down to its k largest. No later entry of the range that is not above the last of them can
@@ -40,35 +41,61 @@ void cut_to_largest(const Selection& selection, Part& part) {
   part.bounds.candidate = std::max(part.bounds.candidate, static_cast<std::int32_t>(kth.key));
 }
 
-/// Gives the candidates of a block that are in the support their score for a key.
+/// Joins the candidates of a block with the support, block after block of a part's range.
 class Rescorer {
  public:
-  Rescorer(const Rescored* rescored, std::size_t begin) : rescored_(rescored) {
-    if (rescored_ == nullptr) return;
-    const auto support = rescored_->indices;
-    next_ = static_cast<std::size_t>(std::lower_bound(support.begin(), support.end(), begin) - support.begin());
+  Rescorer(const Selection& selection, const Part& part) : selection_(selection), start_(part.bounds.candidate) {
+    const auto support = selection.rescored->indices;
+    next_ =
+        static_cast<std::size_t>(std::lower_bound(support.begin(), support.end(), part.range.begin) - support.begin());
   }
 
-  /// The candidates from `first` on are those of the block that ends at `end`.
+  /// The candidates from `first` on are those of the block that ends at `end`: makes their keys, undoes the zeros of
+  /// those whose score no longer promises to be selected, and counts the sound ones.
   void rescore(Part& part, std::size_t first, std::size_t end) {
-    if (rescored_ == nullptr) return;
     for (std::size_t i = first; i < part.count; ++i) {
-      part.keys[i] = part.values[i];
+      part.keys[i] = part.values[i] & kMagnitude;
       slots_[part.indices[i] % kBlock] = static_cast<std::uint16_t>(i - first);
     }
-    const auto support = rescored_->indices;
-    for (; next_ < support.size() && support[next_] < end; ++next_) {
-      // A slot may be left over from an earlier block, so the candidate itself says whether it is meant.
-      const std::size_t i = first + slots_[support[next_] % kBlock];
-      if (i >= part.count || part.indices[i] != support[next_]) continue;
-      part.keys[i] = key_of(rescored_->score(next_, std::bit_cast<float>(part.values[i])));
+    for (std::size_t found = kBlock; found == kBlock;) {  // once, unless the support says an index twice
+      found = match(part, first, end);
+      selection_.rescored->score({positions_.data(), values_.data(), scores_.data(), found});
+      for (std::size_t i = 0; i < found; ++i) apply(part, first, i);
+    }
+    for (std::size_t i = first; i < part.count; ++i) {
+      part.sound += static_cast<std::int32_t>(part.keys[i]) > start_ ? 1 : 0;
     }
   }
 
  private:
-  const Rescored* rescored_;
+  /// Writes down the support's entries in the block that are candidates.
+  std::size_t match(const Part& part, std::size_t first, std::size_t end) {
+    const auto support = selection_.rescored->indices;
+    std::size_t found = 0;
+    for (; next_ < support.size() && support[next_] < end && found < kBlock; ++next_) {
+      // A slot may be left over from an earlier block, so the candidate itself says whether it is meant.
+      const std::size_t i = first + slots_[support[next_] % kBlock];
+      positions_[found] = static_cast<std::uint32_t>(next_);
+      values_[found] = std::bit_cast<float>(part.values[i]);
+      found += i < part.count && part.indices[i] == support[next_] ? 1 : 0;
+    }
+    return found;
+  }
+
+  void apply(Part& part, std::size_t first, std::size_t match) const {
+    const std::size_t i = first + slots_[selection_.rescored->indices[positions_[match]] % kBlock];
+    const bool zeroed = was_zeroed(part, i);
+    part.keys[i] = key_of(scores_[match]);
+    if (zeroed && !was_zeroed(part, i)) selection_.rest[part.indices[i]] = values_[match];
+  }
+
+  const Selection& selection_;
+  std::int32_t start_;
   std::size_t next_ = 0;
   std::array<std::uint16_t, kBlock> slots_{};
+  std::array<std::uint32_t, kBlock> positions_;
+  std::array<float, kBlock> values_;
+  std::array<float, kBlock> scores_;
 };
 
 }  // namespace
@@ -76,7 +103,8 @@ class Rescorer {
 void scan_part(SimdLevel level, const Selection& selection, Part& part, bool again) {
   const std::size_t k = selection.selected.size();
   const std::int32_t start = part.bounds.candidate;
-  Rescorer rescorer(selection.rescored, part.range.begin);
+  std::optional<Rescorer> rescorer;
+  if (selection.rescored != nullptr) rescorer.emplace(selection, part);
   for (std::size_t begin = part.range.begin; begin < part.range.end; begin += kBlock) {
     // Many entries may equal the bound's next key; once k candidates are there, those that follow are not needed.
     if (part.sound >= k && part.bounds.candidate == start && start < INT32_MAX) ++part.bounds.candidate;
@@ -90,13 +118,10 @@ void scan_part(SimdLevel level, const Selection& selection, Part& part, bool aga
                                 part.indices + part.count,         part.values + part.count};
     const std::size_t first = part.count;
     part.count += again ? scan_again(level, block, part.highest) : scan_add(level, block, part.highest);
-    if (selection.rescored == nullptr) {
+    if (rescorer) {
+      rescorer->rescore(part, first, end);
+    } else {
       part.sound = part.count;
-      continue;
-    }
-    rescorer.rescore(part, first, end);
-    for (std::size_t i = first; i < part.count; ++i) {
-      part.sound += static_cast<std::int32_t>(part.keys[i] & kMagnitude) > start ? 1 : 0;
     }
   }
 }

@@ -28,7 +28,7 @@ class Search {
     const auto memory = place.workspace().take<Part>(most);
     parts_ = {memory.data(), most};
     for (std::size_t i = 0; i < most; ++i) make_part(*std::construct_at(&parts_[i]), part_of(n, i, most, kBlock));
-    histograms_ = place.workspace().take<std::uint32_t>(most * kBins);
+    histograms_ = place.workspace().take<std::uint32_t>(most * kHistogram);
   }
 
   void run(Status& status) {

@@ -10,11 +10,24 @@
 
 namespace laconic::topk {
 
+/// Entries of a support whose scores are asked for.
+struct ScoreRequest {
+  const std::uint32_t* positions;  ///< in the support
+  const float* values;             ///< of a, at indices[positions[i]]
+  float* scores;                   ///< out
+  std::size_t count;
+};
+
 /// Entries that are not scored by their magnitude. A score is never above the magnitude.
 struct Rescored {
   View<const std::uint32_t> indices;  ///< ascending
-  FunctionRef<float(std::size_t position, float value)>
-      score;  ///< of the entry indices[position], whose value is given
+  FunctionRef<void(const ScoreRequest&)> score;
+
+  float score_at(std::uint32_t position, float value) const {
+    float result = 0.0F;
+    score({&position, &value, &result, 1});
+    return result;
+  }
 };
 
 /// What to select from, and where it goes; the contract is error_feedback_topk's with scores in place of magnitudes.

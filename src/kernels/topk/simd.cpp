@@ -25,6 +25,9 @@ constexpr std::size_t kLanes = hn::MaxLanes(Floats());
 constexpr std::size_t kGroup = 64;  // entries whose candidates are one 64-bit mask
 static_assert(kGroup % kLanes == 0);
 
+/// Whether Compress is one instruction; elsewhere a loop over the bits of the mask is faster.
+constexpr bool kCompresses = HWY_TARGET == HWY_AVX3;
+
 /// A mask as bits, lane 0 lowest.
 template <class D, class M>
 HWY_INLINE std::uint64_t bits_of(D d, M mask) {
@@ -43,7 +46,7 @@ std::size_t Scan(const simd::ScanBlock& block, std::int32_t& highest) {
   const auto magnitude = hn::Set(di, 0x7FFF'FFFF);
   const auto candidate = hn::Set(di, block.bounds.candidate);
   const std::int32_t zero = block.bounds.zero;
-  float* HWY_RESTRICT rest = block.rest;
+  float* rest = block.rest;  // may be block.residual
   auto most = hn::Set(di, highest);
   std::size_t count = 0;
 
@@ -105,6 +108,60 @@ std::size_t GatherBetween(const std::uint32_t* keys, std::size_t n, std::uint32_
   return count;
 }
 
+/// Writes down which candidates are selected, and remembers those whose zero was guessed wrong.
+class Emitter {
+ public:
+  explicit Emitter(const simd::EmitPart& emit) : emit_(emit), part_(*emit.part), equals_left_(part_.equal) {}
+
+  /// The candidates from i on whose bits are set: above the threshold, at the threshold, set to zero by the scan.
+  HWY_INLINE void emit(std::size_t i, std::uint64_t above, std::uint64_t equal, std::uint64_t zeroed) {
+    std::uint64_t selected = above;
+    for (; equal != 0 && equals_left_ > 0; equal &= equal - 1, --equals_left_) selected |= equal & (~equal + 1);
+    for (std::uint64_t wrong = selected ^ zeroed; wrong != 0; wrong &= wrong - 1) {
+      // Repairs are few and far apart, so each is a cache miss: ask for it here, make it at the end.
+      const std::size_t at = i + static_cast<std::size_t>(std::countr_zero(wrong));
+      __builtin_prefetch(emit_.rest + part_.indices[at], 1);
+      part_.scratch[repairs_++] = static_cast<std::uint32_t>(at);
+    }
+    store(i, selected);
+  }
+
+  void repair() const {
+    for (std::size_t i = 0; i < repairs_; ++i) {
+      const std::uint32_t at = part_.scratch[i];
+      const bool zeroed = static_cast<std::int32_t>(part_.keys[at] & 0x7FFF'FFFFU) > part_.bounds.zero;
+      emit_.rest[part_.indices[at]] = zeroed ? std::bit_cast<float>(part_.values[at]) : 0.0F;
+    }
+  }
+
+ private:
+  HWY_INLINE void store(std::size_t i, std::uint64_t selected) {
+    if constexpr (kCompresses) {
+      if (written_ + kLanes <= part_.greater + part_.equal) {
+        const Words du;
+        const auto mask = hn::LoadMaskBits(du, reinterpret_cast<const std::uint8_t*>(&selected));
+        hn::StoreU(hn::Compress(hn::LoadU(du, part_.indices + i), mask), du, emit_.indices + written_);
+        const auto values = hn::BitCast(Floats(), hn::Compress(hn::LoadU(du, part_.values + i), mask));
+        hn::StoreU(values, Floats(), emit_.values + written_);
+        written_ += static_cast<std::size_t>(std::popcount(selected));
+        return;
+      }
+    }
+    for (; selected != 0; selected &= selected - 1) {
+      const std::size_t at = i + static_cast<std::size_t>(std::countr_zero(selected));
+      emit_.indices[written_] = part_.indices[at];
+      emit_.values[written_] = std::bit_cast<float>(part_.values[at]);
+      ++written_;
+    }
+  }
+
+  const simd::EmitPart& emit_;
+  const topk::Part& part_;
+  std::size_t equals_left_;
+  std::size_t written_ = 0;
+  std::size_t repairs_ = 0;
+};
+
 void EmitPart(const simd::EmitPart& emit) {
   const topk::Part& part = *emit.part;
   const Ints di;
@@ -112,45 +169,16 @@ void EmitPart(const simd::EmitPart& emit) {
   const auto magnitude = hn::Set(du, 0x7FFF'FFFFU);
   const auto threshold = hn::Set(di, static_cast<std::int32_t>(emit.threshold));
   const auto zero = hn::Set(di, part.bounds.zero);
-  std::size_t equals_left = part.equal;
-  std::size_t written = 0;
-
-  const auto take = [&](std::size_t i) HWY_ATTR {
-    emit.indices[written] = part.indices[i];
-    emit.values[written] = std::bit_cast<float>(part.values[i]);
-    ++written;
-  };
-  const auto repair = [&](std::size_t i, bool selected) HWY_ATTR {
-    emit.rest[part.indices[i]] = selected ? 0.0F : std::bit_cast<float>(part.values[i]);
-  };
-
-  std::size_t i = 0;
-  for (; i + kLanes <= part.count; i += kLanes) {
+  Emitter emitter(emit);
+  // The buffers are longer than their candidates, so a whole vector can be read at the end.
+  for (std::size_t i = 0; i < part.count; i += kLanes) {
+    const std::uint64_t there =
+        part.count - i < kLanes ? (std::uint64_t{1} << (part.count - i)) - 1 : ~std::uint64_t{0};
     const auto key = hn::BitCast(di, hn::And(hn::LoadU(du, part.keys + i), magnitude));
-    const auto size = hn::BitCast(di, hn::And(hn::LoadU(du, part.values + i), magnitude));
-    std::uint64_t selected = bits_of(di, hn::Gt(key, threshold));
-    const std::uint64_t zeroed = bits_of(di, hn::Gt(size, zero));
-    for (std::uint64_t equal = bits_of(di, hn::Eq(key, threshold)); equal != 0 && equals_left > 0; equal &= equal - 1) {
-      selected |= equal & (~equal + 1);
-      --equals_left;
-    }
-    for (std::uint64_t wrong = selected ^ zeroed; wrong != 0; wrong &= wrong - 1) {
-      const auto lane = static_cast<std::size_t>(std::countr_zero(wrong));
-      repair(i + lane, (selected >> lane & 1) != 0);
-    }
-    for (; selected != 0; selected &= selected - 1) take(i + static_cast<std::size_t>(std::countr_zero(selected)));
+    emitter.emit(i, bits_of(di, hn::Gt(key, threshold)) & there, bits_of(di, hn::Eq(key, threshold)) & there,
+                 bits_of(di, hn::Gt(key, zero)) & there);
   }
-  for (; i < part.count; ++i) {
-    const std::uint32_t key = part.keys[i] & 0x7FFF'FFFFU;
-    bool selected = key > emit.threshold;
-    if (key == emit.threshold && equals_left > 0) {
-      selected = true;
-      --equals_left;
-    }
-    const bool zeroed = static_cast<std::int32_t>(part.values[i] & 0x7FFF'FFFFU) > part.bounds.zero;
-    if (selected != zeroed) repair(i, selected);
-    if (selected) take(i);
-  }
+  emitter.repair();
 }
 
 }  // namespace

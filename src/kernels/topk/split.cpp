@@ -35,7 +35,7 @@ void split_largest(SimdLevel level, Place& place, ConstSparseView entries, Spars
   const std::span<topk::Part> parts(workspace.take<topk::Part>(count).data(), count);
   const auto keys = workspace.take<std::uint32_t>(n);
   const auto scratch = workspace.take<std::uint32_t>(n);
-  const auto histograms = workspace.take<std::uint32_t>(count * topk::kBins);
+  const auto histograms = workspace.take<std::uint32_t>(count * topk::kHistogram);
   place.pool().run(count, [&](std::size_t i) {
     topk::Part& part = *std::construct_at(&parts[i]);
     part.range = part_of(n, i, count, 64);
