@@ -8,8 +8,6 @@
 
 #include <hwy/highway.h>
 
-#include <utility>
-
 #include "kernels/bitpack/bitpack.h"
 #include "laconic/view.h"
 
@@ -19,71 +17,109 @@ namespace laconic {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// One vector of lanes of a group: adds the values of its 32 rows.
-template <int kBits>
-class Dequantizer {
-  using Floats = HWY_CAPPED(float, 16);
-  using Words = hwy::HWY_NAMESPACE::RebindToUnsigned<Floats>;
-  using Word = hwy::HWY_NAMESPACE::Vec<Words>;
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DequantizeFloats = HWY_CAPPED(float, 16);
+using DequantizeSigned = hn::RebindToSigned<DequantizeFloats>;
+using DequantizeWords = hn::RebindToUnsigned<DequantizeFloats>;
+
+constexpr std::size_t kDequantizeRows = kPackGroup / kPackLanes;
+constexpr std::size_t kWordRow = kPackLanes * sizeof(std::uint32_t);
+
+HWY_INLINE hn::Vec<DequantizeWords> load_lane_words(const std::byte* packed) {
+  const hn::Repartition<std::uint8_t, DequantizeWords> bytes;  // payloads may lie at any byte
+  return hn::BitCast(DequantizeWords(), hn::LoadU(bytes, reinterpret_cast<const std::uint8_t*>(packed)));
+}
+
+HWY_INLINE void add_row(hn::Vec<DequantizeFloats> addend, float* row) {
+  const DequantizeFloats d;
+  hn::StoreU(hn::Add(hn::LoadU(d, row), addend), d, row);
+}
+
+/// The values of fields.
+class FieldValues {
+  using Float = hn::Vec<DequantizeFloats>;
+  using Word = hn::Vec<DequantizeWords>;
 
  public:
-  static HWY_INLINE void add(const std::byte* packed, float step, float* values) {
-    Word word = load<0>(packed);
-    add_rows(packed, step, values, word, std::make_integer_sequence<int, kRows>());
+  /// `step` is the value of one level.
+  HWY_INLINE FieldValues(float step, int bits)
+      : step_(hn::Set(DequantizeFloats(), step)), level_mask_(hn::Set(DequantizeWords(), (1U << (bits - 1)) - 1)) {}
+
+  /// The field stands in the lowest bits of `field`, its sign in the top bit of `sign`; other bits do not matter.
+  HWY_INLINE Float of(Word field, Word sign) const {
+    const auto level = hn::BitCast(DequantizeSigned(), hn::And(field, level_mask_));
+    const Float magnitude = hn::Mul(hn::ConvertTo(DequantizeFloats(), level), step_);
+    const Word flip = hn::And(sign, hn::Set(DequantizeWords(), 0x8000'0000U));
+    return hn::BitCast(DequantizeFloats(), hn::Xor(hn::BitCast(DequantizeWords(), magnitude), flip));
   }
 
  private:
-  static constexpr int kRows = static_cast<int>(kPackGroup / kPackLanes);
-
-  template <int kWord>
-  static HWY_INLINE Word load(const std::byte* packed) {
-    namespace hn = hwy::HWY_NAMESPACE;
-    const hn::Repartition<std::uint8_t, Words> bytes;  // payloads may lie at any byte
-    const auto* from = reinterpret_cast<const std::uint8_t*>(packed) + kWord * kPackLanes * sizeof(std::uint32_t);
-    return hn::BitCast(Words(), hn::LoadU(bytes, from));
-  }
-
-  template <int... kRow>
-  static HWY_INLINE void add_rows(const std::byte* packed, float step, float* values, Word& word,
-                                  std::integer_sequence<int, kRow...>) {
-    (add_row<kRow>(packed, step, values, word), ...);
-  }
-
-  /// `word` holds the lanes' words in which the row's fields begin, and afterwards those of the next row.
-  template <int kRow>
-  static HWY_INLINE void add_row(const std::byte* packed, float step, float* values, Word& word) {
-    namespace hn = hwy::HWY_NAMESPACE;
-    const Floats d;
-    const Words du;
-    constexpr int kShift = kRow * kBits % 32;
-    constexpr int kWord = kRow * kBits / 32;
-    constexpr int kEnd = kShift + kBits;
-    Word field = hn::ShiftRight<kShift>(word);
-    Word sign = word;  // its top bit comes to stand at bit 31
-    if constexpr (kEnd > 32) {
-      word = load<kWord + 1>(packed);
-      field = hn::Or(field, hn::ShiftLeft<32 - kShift>(word));
-      sign = hn::ShiftLeft<64 - kEnd>(word);
-    } else {
-      sign = hn::ShiftLeft<32 - kEnd>(word);
-    }
-    if constexpr (kEnd == 32 && kRow + 1 < kRows) word = load<kWord + 1>(packed);
-    const Word level = hn::And(field, hn::Set(du, (1U << (kBits - 1)) - 1));
-    const hn::RebindToSigned<Floats> di;
-    const auto magnitude = hn::Mul(hn::ConvertTo(d, hn::BitCast(di, level)), hn::Set(d, step));
-    const auto addend = hn::Xor(magnitude, hn::BitCast(d, hn::And(sign, hn::Set(du, 0x8000'0000U))));
-    float* row = values + kRow * kPackLanes;
-    hn::StoreU(hn::Add(hn::LoadU(d, row), addend), d, row);
-  }
+  Float step_;
+  Word level_mask_;
 };
 
+/// Adds one vector of lanes of a group, for any width.
+HWY_INLINE void add_lanes(const std::byte* packed, const FieldValues& value, int bits, float* values) {
+  auto word = hn::Zero(DequantizeWords());
+  int left = 0;  // bits of `word` that are not yet used
+  for (std::size_t row = 0; row < kDequantizeRows; ++row) {
+    auto field = left == 0 ? word : hn::ShiftRightSame(word, 32 - left);
+    if (left < bits) {
+      word = load_lane_words(packed);
+      packed += kWordRow;
+      field = left == 0 ? word : hn::Or(field, hn::ShiftLeftSame(word, left));
+      left += 32;
+    }
+    left -= bits;
+    add_row(value.of(field, hn::ShiftLeftSame(field, 32 - bits)), values + row * kPackLanes);
+  }
+}
+
+/// The same where a word holds eight fields. With sixteen lanes the values of all fields are one vector, in which they
+/// are looked up.
+HWY_INLINE void add_lanes_4(const std::byte* packed, const FieldValues& value, float* values) {
+  const DequantizeFloats d;
+  const DequantizeWords du;
+  const auto every = hn::Iota(du, 0);
+  const auto table = value.of(every, hn::ShiftLeft<28>(every));
+  for (int index = 0; index < 4; ++index, packed += kWordRow) {
+    auto word = load_lane_words(packed);
+    for (int row = 0; row < 8; ++row, values += kPackLanes, word = hn::ShiftRight<4>(word)) {
+      if constexpr (hn::MaxLanes(d) == 16) {
+        const auto field = hn::And(word, hn::Set(du, 15));
+        add_row(hn::TableLookupLanes(table, hn::IndicesFromVec(d, field)), values);
+      } else {
+        add_row(value.of(word, hn::ShiftLeft<28>(word)), values);
+      }
+    }
+  }
+}
+
+/// And where it holds four.
+HWY_INLINE void add_lanes_8(const std::byte* packed, const FieldValues& value, float* values) {
+  for (int index = 0; index < 8; ++index, packed += kWordRow, values += 4 * kPackLanes) {
+    const auto word = load_lane_words(packed);
+    add_row(value.of(word, hn::ShiftLeft<24>(word)), values);
+    add_row(value.of(hn::ShiftRight<8>(word), hn::ShiftLeft<16>(word)), values + kPackLanes);
+    add_row(value.of(hn::ShiftRight<16>(word), hn::ShiftLeft<8>(word)), values + 2 * kPackLanes);
+    add_row(value.of(hn::ShiftRight<24>(word), word), values + 3 * kPackLanes);
+  }
+}
+
 /// Whole groups.
-template <int kBits>
-HWY_NOINLINE void dequantize_width(const std::byte* packed, float step, View<float> values) {
-  const std::size_t lanes = hwy::HWY_NAMESPACE::Lanes(HWY_CAPPED(float, 16)());
-  for (std::size_t begin = 0; begin < values.size(); begin += kPackGroup, packed += packed_bytes(kPackGroup, kBits)) {
+void dequantize_groups(const std::byte* packed, float step, int bits, View<float> values) {
+  const std::size_t lanes = hn::Lanes(DequantizeFloats());
+  const FieldValues value(step, bits);
+  for (std::size_t begin = 0; begin < values.size(); begin += kPackGroup, packed += packed_bytes(kPackGroup, bits)) {
     for (std::size_t lane = 0; lane < kPackLanes; lane += lanes) {
-      Dequantizer<kBits>::add(packed + lane * sizeof(std::uint32_t), step, values.data() + begin + lane);
+      const std::byte* from = packed + lane * sizeof(std::uint32_t);
+      float* to = values.data() + begin + lane;
+      switch (bits) {
+        case 4: add_lanes_4(from, value, to); break;
+        case 8: add_lanes_8(from, value, to); break;
+        default: add_lanes(from, value, bits, to); break;
+      }
     }
   }
 }

@@ -73,58 +73,51 @@ HWY_INLINE WordVec rounded(FloatVec value, WordVec random, const Units& units) {
   return hn::Add(cut(at_most(scaled, hn::Set(d, units.limit))), random);
 }
 
-/// The field of a row. `highest` keeps the largest half-words: 0xFFFF appears there only where a fraction ties.
-template <int kBits>
-HWY_INLINE WordVec field_of(const float* row, WordVec random, const Units& units, HalfVec& highest) {
+/// Packs the fields of one vector of lanes, row after row, and stores a word of each lane when it is full.
+struct LaneWriter {
+  WordVec word;
+  int filled;
+  std::uint8_t* to;  // payloads may lie at any byte
+
+  HWY_INLINE void append(WordVec field, int bits) {
+    word = hn::Or(word, hn::ShiftLeftSame(field, filled));
+    filled += bits;
+    if (filled < 32) return;
+    const hn::Repartition<std::uint8_t, QuantizeWords> bytes;
+    hn::StoreU(hn::BitCast(bytes, word), bytes, to);
+    to += kPackLanes * sizeof(std::uint32_t);
+    filled -= 32;
+    word = hn::ShiftRightSame(field, bits - filled);
+  }
+};
+
+/// Quantizes a row. `highest` keeps the largest half-words: 0xFFFF appears there only where a fraction ties.
+HWY_INLINE void quantize_row(const float* row, WordVec random, const Units& units, int bits, LaneWriter& writer,
+                             HalfVec& highest) {
   const QuantizeFloats d;
   const QuantizeWords du;
   const FloatVec value = hn::LoadU(d, row);
   const WordVec sum = rounded(value, random, units);
   highest = hn::Max(highest, hn::BitCast(QuantizeHalves(), sum));
-  const WordVec sign = hn::ShiftRight<32 - kBits>(hn::BitCast(du, value));
-  return hn::OrAnd(hn::ShiftRight<16>(sum), sign, hn::Set(du, 1U << (kBits - 1)));
+  const WordVec sign = hn::ShiftRightSame(hn::BitCast(du, value), 32 - bits);
+  writer.append(hn::OrAnd(hn::ShiftRight<16>(sum), sign, hn::Set(du, 1U << (bits - 1))), bits);
 }
 
-/// Appends row kRow's fields to the lanes' words and stores a word when it is full.
-template <int kBits, int kRow>
-HWY_INLINE void append(WordVec field, WordVec& word, std::byte* packed) {
-  constexpr int kShift = kRow * kBits % 32;
-  constexpr int kWord = kRow * kBits / 32;
-  if constexpr (kShift == 0) {
-    word = field;
-  } else {
-    word = hn::Or(word, hn::ShiftLeft<kShift>(field));
-  }
-  if constexpr (kShift + kBits >= 32) {
-    const hn::Repartition<std::uint8_t, QuantizeWords> bytes;  // payloads may lie at any byte
-    auto* to = reinterpret_cast<std::uint8_t*>(packed) + kWord * kPackLanes * sizeof(std::uint32_t);
-    hn::StoreU(hn::BitCast(bytes, word), bytes, to);
-  }
-  if constexpr (kShift + kBits > 32) word = hn::ShiftRight<32 - kShift>(field);
-}
-
-/// Eight rows, which use up one vector of blocks; kPart is which eight of the group.
-template <int kBits, int kPart>
-HWY_INLINE void quantize_part(const float* values, const Units& units, const QuantizePhilox& philox,
-                              std::uint64_t block, WordVec& word, HalfVec& highest, std::byte* packed) {
+/// Eight rows, which use up one vector of blocks.
+HWY_INLINE void quantize_rows(const float* row, std::uint64_t block, const QuantizePhilox& philox, const Units& units,
+                              int bits, LaneWriter& writer, HalfVec& highest) {
   const WordVec low = hn::Set(QuantizeWords(), 0xFFFFU);
-  constexpr int kRow = kPart * static_cast<int>(kDrawRows);
-  const float* row = values + kRow * kPackLanes;
   WordVec random0, random1, random2, random3;
-  philox.draw(block + kPart * kPackLanes, random0, random1, random2, random3);
-  const auto next = [&](WordVec random) HWY_ATTR {
-    const WordVec field = field_of<kBits>(row, random, units, highest);
-    row += kPackLanes;
-    return field;
+  philox.draw(block, random0, random1, random2, random3);
+  const auto two_rows = [&](WordVec random) HWY_ATTR {
+    quantize_row(row, hn::And(random, low), units, bits, writer, highest);
+    quantize_row(row + kPackLanes, hn::ShiftRight<16>(random), units, bits, writer, highest);
+    row += 2 * kPackLanes;
   };
-  append<kBits, kRow + 0>(next(hn::And(random0, low)), word, packed);
-  append<kBits, kRow + 1>(next(hn::ShiftRight<16>(random0)), word, packed);
-  append<kBits, kRow + 2>(next(hn::And(random1, low)), word, packed);
-  append<kBits, kRow + 3>(next(hn::ShiftRight<16>(random1)), word, packed);
-  append<kBits, kRow + 4>(next(hn::And(random2, low)), word, packed);
-  append<kBits, kRow + 5>(next(hn::ShiftRight<16>(random2)), word, packed);
-  append<kBits, kRow + 6>(next(hn::And(random3, low)), word, packed);
-  append<kBits, kRow + 7>(next(hn::ShiftRight<16>(random3)), word, packed);
+  two_rows(random0);
+  two_rows(random1);
+  two_rows(random2);
+  two_rows(random3);
 }
 
 /// Adds one to a level of a packed group. It stays within its field: a tie that carries was below the highest level.
@@ -180,26 +173,24 @@ HWY_NOINLINE void settle_ties(const float* values, const QuantizeScale& scale, c
 }
 
 /// Whole groups.
-template <int kBits>
-HWY_NOINLINE void quantize_width(View<const float> values, const QuantizeScale& scale, const Quantizer& quantizer,
-                                 std::byte* packed) {
-  const QuantizeWords du;
+void quantize_groups(View<const float> values, const QuantizeScale& scale, const Quantizer& quantizer,
+                     std::byte* packed) {
   const QuantizeHalves dh;
-  const std::size_t lanes = hn::Lanes(du);
+  const std::size_t lanes = hn::Lanes(QuantizeWords());
+  const int bits = quantizer.bits;
   const Units units(scale);
   QuantizePhilox philox(quantizer.rounding, quantizer.first / kDrawRows);
-  for (std::size_t begin = 0; begin < values.size(); begin += kPackGroup, packed += packed_bytes(kPackGroup, kBits)) {
+  for (std::size_t begin = 0; begin < values.size(); begin += kPackGroup, packed += packed_bytes(kPackGroup, bits)) {
     const float* group = values.data() + begin;
     const std::uint64_t block = (quantizer.first + begin) / kDrawRows;
     if (!philox.covers(block)) philox = QuantizePhilox(quantizer.rounding, block);
     HalfVec highest = hn::Zero(dh);
     for (std::size_t lane = 0; lane < kPackLanes; lane += lanes) {
-      WordVec word = hn::Zero(du);
-      std::byte* to = packed + lane * sizeof(std::uint32_t);
-      quantize_part<kBits, 0>(group + lane, units, philox, block + lane, word, highest, to);
-      quantize_part<kBits, 1>(group + lane, units, philox, block + lane, word, highest, to);
-      quantize_part<kBits, 2>(group + lane, units, philox, block + lane, word, highest, to);
-      quantize_part<kBits, 3>(group + lane, units, philox, block + lane, word, highest, to);
+      auto* to = reinterpret_cast<std::uint8_t*>(packed + lane * sizeof(std::uint32_t));
+      LaneWriter writer{hn::Zero(QuantizeWords()), 0, to};
+      for (std::size_t part = 0; part < kPackGroup; part += kDrawValues) {
+        quantize_rows(group + part + lane, block + part / kDrawRows + lane, philox, units, bits, writer, highest);
+      }
     }
     if (HWY_UNLIKELY(!hn::AllFalse(dh, hn::Eq(highest, hn::Set(dh, 0xFFFF))))) {
       settle_ties(group, scale, quantizer, philox, quantizer.first + begin, packed);

@@ -26,51 +26,6 @@ void dequantize_groups(const std::byte* packed, float step, int bits, View<float
   reference::dequantize_add(packed, step, bits, values);
 }
 
-#else
-
-// One loop a width, so that every shift is a constant.
-
-void quantize_groups(View<const float> values, const QuantizeScale& scale, const Quantizer& quantizer,
-                     std::byte* packed) {
-  switch (quantizer.bits) {
-    case 2: return quantize_width<2>(values, scale, quantizer, packed);
-    case 3: return quantize_width<3>(values, scale, quantizer, packed);
-    case 4: return quantize_width<4>(values, scale, quantizer, packed);
-    case 5: return quantize_width<5>(values, scale, quantizer, packed);
-    case 6: return quantize_width<6>(values, scale, quantizer, packed);
-    case 7: return quantize_width<7>(values, scale, quantizer, packed);
-    case 8: return quantize_width<8>(values, scale, quantizer, packed);
-    case 9: return quantize_width<9>(values, scale, quantizer, packed);
-    case 10: return quantize_width<10>(values, scale, quantizer, packed);
-    case 11: return quantize_width<11>(values, scale, quantizer, packed);
-    case 12: return quantize_width<12>(values, scale, quantizer, packed);
-    case 13: return quantize_width<13>(values, scale, quantizer, packed);
-    case 14: return quantize_width<14>(values, scale, quantizer, packed);
-    case 15: return quantize_width<15>(values, scale, quantizer, packed);
-    default: return quantize_width<16>(values, scale, quantizer, packed);
-  }
-}
-
-void dequantize_groups(const std::byte* packed, float step, int bits, View<float> values) {
-  switch (bits) {
-    case 2: return dequantize_width<2>(packed, step, values);
-    case 3: return dequantize_width<3>(packed, step, values);
-    case 4: return dequantize_width<4>(packed, step, values);
-    case 5: return dequantize_width<5>(packed, step, values);
-    case 6: return dequantize_width<6>(packed, step, values);
-    case 7: return dequantize_width<7>(packed, step, values);
-    case 8: return dequantize_width<8>(packed, step, values);
-    case 9: return dequantize_width<9>(packed, step, values);
-    case 10: return dequantize_width<10>(packed, step, values);
-    case 11: return dequantize_width<11>(packed, step, values);
-    case 12: return dequantize_width<12>(packed, step, values);
-    case 13: return dequantize_width<13>(packed, step, values);
-    case 14: return dequantize_width<14>(packed, step, values);
-    case 15: return dequantize_width<15>(packed, step, values);
-    default: return dequantize_width<16>(packed, step, values);
-  }
-}
-
 #endif
 
 }  // namespace
