@@ -33,7 +33,7 @@ struct TensorPart {
 /// What one step did, on this rank.
 struct StepReport {
   bool skipped = false;      ///< dropped on all ranks, a value not being finite; memory is as it was
-  bool finished = false;     ///< asynchronous runs: no step is left
+  bool finished = false;     ///< round methods that were told their steps: none is left
   std::uint32_t rounds = 0;  ///< rounds that this rank joined
   Traffic traffic;
   double select_seconds = 0.0;  ///< adding what is remembered, selecting, scoring
@@ -204,7 +204,7 @@ class ModelMethod : public Method {
   StepReport start(View<float> model);
 
   /// `gradient` was taken at `model`, which ends as the point for the next one; `gradient` is scratch afterwards.
-  /// report.finished: an asynchronous run has used its steps up.
+  /// report.finished: a run of round methods with total_steps has used them up; call no further step.
   StepReport step(const StepInput& input, View<float> model, View<float> gradient);
 
   /// The point to test and save, into `out`; `model` is not changed. Collective.
@@ -220,6 +220,9 @@ class ModelMethod : public Method {
   virtual StepReport do_start(View<float> model) = 0;
   virtual StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) = 0;
   virtual void do_read_out(View<const float> model, View<float> out) = 0;
+
+  /// InvalidConfig on all ranks, naming one whose start point has another checksum than rank 0's. Collective.
+  void require_same_start(View<const float> model);
 
   const ScoringFunction& scoring() const { return scoring_; }
   NonfinitePolicy policy() const { return policy_; }

@@ -34,6 +34,7 @@ struct MethodOptions {
   Number momentum{};
   Number weight_decay{};
   Number local_steps{};
+  Word diagnose{};  ///< off | on
   // Signs.
   Number beta{};
   Word ties{};          ///< random | plus

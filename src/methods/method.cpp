@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "exchange/dense_sum.h"
+#include "kernels/checksum/checksum.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/norm/norm.h"
 #include "laconic/error.h"
@@ -235,6 +236,12 @@ StepReport ModelMethod::start(View<float> model) {
   }
   require_size("model", model.size(), parameters());
   return do_start(model);
+}
+
+void ModelMethod::require_same_start(View<const float> model) {
+  const std::vector<AgreedField> fields{
+      {"checksum of the start point", std::to_string(checksum(place(), as_bytes(model)))}};
+  require_agreement(communicator(), fields);
 }
 
 StepReport ModelMethod::step(const StepInput& input, View<float> model, View<float> gradient) {

@@ -21,6 +21,10 @@ class Optimizer {
   /// Its memory, the same on all ranks where its directions are.
   std::vector<View<float>> memory();
 
+  /// Steps made, which Adam's bias correction counts: a newcomer to a run takes them over.
+  std::uint64_t steps() const { return steps_; }
+  void set_steps(std::uint64_t steps) { steps_ = steps; }
+
   const OptimizerOptions& options() const { return options_; }
 
  private:

@@ -1,0 +1,315 @@
+// Error feedback with random blocks: EF (ef-rbgs), DEF and DEF-A (Xu, Huang 2022). Worker k, step t; e = m = 0 at
+// first.
+//   1. g = gradient at the detached point x − λ·e_k, plus weight_decay times that point
+//   2. m_k = β·m_k + g
+//   3. p = η·m_k + e_k
+//   4. e_k = p − C(p); C keeps one random block a tensor, the same on all workers
+//   5. everyone: x = x − mean of C(p_k)
+//   6. what is tested and saved: DEF x − mean of e_k, DEF-A and EF x
+// EF is λ = 0. The error is in parameter units, so a change of η rescales nothing. Between steps the model holds the
+// detached point; x itself is kept here, so that nothing drifts.
+// local_steps = H: workers meet (4, 5) only in steps whose number + 1 is a multiple of H. Between them the model moves
+// by −η·m, which is added to e, so that e is all that the worker owes; the meeting sets the model to x − λ·e again.
+
+#include <limits>
+#include <utility>
+
+#include "base/buffer.h"
+#include "exchange/dense_sum.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/flagged.h"
+#include "kernels/norm/norm.h"
+#include "laconic/error.h"
+#include "methods/makers.h"
+#include "methods/owed.h"
+#include "methods/random_blocks.h"
+#include "methods/sparse_method.h"
+
+namespace laconic {
+namespace {
+
+struct DefOptions {
+  float lambda = 0.0F;
+  float momentum = 0.0F;
+  float weight_decay = 0.0F;
+  std::uint32_t local_steps = 1;
+  bool subtracts_error = false;  ///< of the point read out: DEF
+  bool diagnose = false;
+  DenseSumOptions sum{};
+};
+
+class Def : public ModelMethod {
+ public:
+  Def(std::string name, DefOptions options, RandomBlocks blocks, Communicator& communicator, Place& place)
+      : ModelMethod(std::move(name), communicator, place), options_(std::move(options)), blocks_(std::move(blocks)) {}
+
+ private:
+  void prepare() override;
+  void regrouped() override;
+  void save_memory(State& state) const override;
+  void load_memory(const State& state) override;
+  std::vector<View<float>> owed() override;
+  std::vector<View<float>> shared() override { return {point()}; }
+
+  StepReport do_start(View<float> model) override;
+  StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) override;
+  void do_read_out(View<const float> model, View<float> out) override;
+
+  void accumulate(float learning_rate, View<const float> model, View<float> gradient, StatusView status);
+  void exchange(StepKey key, View<const float> gradient, StatusView status, StepReport& report);
+  void commit_local(float learning_rate, View<float> model, View<const float> gradient);
+  void commit_meeting(View<float> model, View<const float> gradient);
+  void write_detached(View<float> model);
+  double best_lambda(View<float> scratch, Traffic& traffic);
+
+  View<float> point() const { return point_.view(parameters()); }
+  View<float> error() const { return error_.view(parameters()); }
+  View<float> next_error() const { return next_error_.view(parameters()); }
+  View<float> momentum() const { return momentum_.view(options_.momentum != 0.0F ? parameters() : 0); }
+
+  /// What start(model) finds: nothing, a state that goes with the caller's model, or one that a resize dealt anew.
+  enum class Memory : std::uint8_t { fresh, loaded, dealt };
+
+  DefOptions options_;
+  RandomBlocks blocks_;
+  std::span<const Block> drawn_;
+  Memory memory_ = Memory::fresh;
+  Buffer<float> point_;
+  Buffer<float> error_;
+  Buffer<float> next_error_;
+  Buffer<float> momentum_;
+  Buffer<float> mean_;   ///< of the blocks
+  Buffer<float> left_;   ///< what sending leaves of a block: nothing, or the rounding to 16 bits
+  Buffer<float> moved_;  ///< the blocks of x
+  std::unique_ptr<BlockSum> sum_;
+  std::unique_ptr<DenseSum> mean_error_;   ///< of the diagnosis
+  std::unique_ptr<DenseSum> mean_square_;  ///< of the diagnosis
+};
+
+void Def::prepare() {
+  blocks_.prepare(tensors());
+  for (Buffer<float>* buffer : {&point_, &error_, &next_error_}) buffer->reserve(parameters());
+  momentum_.reserve(momentum().size());
+  for (Buffer<float>* buffer : {&mean_, &left_, &moved_}) buffer->reserve(blocks_.size());
+  fill(place(), 0.0F, point());
+  fill(place(), 0.0F, error());
+  fill(place(), 0.0F, momentum());
+  fill(place(), 0.0F, left_.view(blocks_.size()));
+  regrouped();
+  memory_ = Memory::fresh;
+}
+
+void Def::regrouped() {
+  sum_ = std::make_unique<BlockSum>(communicator(), place(), blocks_.size(), options_.sum);
+  if (options_.diagnose) {
+    mean_error_ = std::make_unique<DenseSum>(communicator(), place(), parameters());
+    mean_square_ = std::make_unique<DenseSum>(communicator(), place(), 1);
+  }
+  memory_ = Memory::dealt;
+}
+
+StepReport Def::do_start(View<float> model) {
+  if (memory_ == Memory::dealt) write_detached(model);
+  if (memory_ == Memory::fresh) {
+    require_same_start(model);
+    copy(place(), model, point());
+    fill(place(), 0.0F, error());
+    fill(place(), 0.0F, momentum());
+  }
+  memory_ = Memory::fresh;
+  return {};
+}
+
+StepReport Def::do_step(const StepInput& input, View<float> model, View<float> gradient) {
+  memory_ = Memory::fresh;  // from here on start() begins another run
+  StepReport report;
+  Status status;
+  const bool meets = (std::uint64_t{input.key.step} + 1) % options_.local_steps == 0;
+  {
+    const Stopwatch watch(report.select_seconds);
+    accumulate(input.learning_rate, model, gradient, view_of(status));  // 1, 2, 3
+  }
+  if (meets) {
+    exchange(input.key, gradient, view_of(status), report);  // 4, 5
+  } else {
+    locate_nonfinite(gradient, status);
+  }
+  if (status.nonfinite != 0) {
+    if (policy() == NonfinitePolicy::error) {
+      if (!meets) refuse_own_nonfinite(input.key.step);
+      refuse_nonfinite(status, input.key.step);
+    }
+    count_skipped();
+    report.skipped = true;
+    return report;
+  }
+  const Stopwatch watch(report.select_seconds);
+  if (!meets) {
+    commit_local(input.learning_rate, model, gradient);
+    return report;
+  }
+  commit_meeting(model, gradient);
+  report.rounds = 1;
+  if (options_.diagnose) report.extra = best_lambda(gradient, report.traffic);
+  return report;
+}
+
+/// The gradient becomes m, the next error p; the memory stays as it is until the step counts.
+void Def::accumulate(float learning_rate, View<const float> model, View<float> gradient, StatusView status) {
+  const View<const float> owed = error();
+  const View<const float> last = momentum();
+  const View<float> p = next_error();
+  const float beta = options_.momentum;
+  const float decay = options_.weight_decay;
+  parallel_flagged(place(), parameters(), status, [&](Range range) {
+    FiniteWatch watch;
+    if (decay != 0.0F) {
+      for (std::size_t i = range.begin; i < range.end; ++i) gradient[i] = gradient[i] + decay * model[i];
+    }
+    if (beta != 0.0F) {
+      for (std::size_t i = range.begin; i < range.end; ++i) gradient[i] = beta * last[i] + gradient[i];
+    }
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      p[i] = add_owed(learning_rate * gradient[i], owed[i]);
+      watch.see(p[i]);
+    }
+    return watch.saw_nonfinite();
+  });
+}
+
+void Def::exchange(StepKey key, View<const float> gradient, StatusView status, StepReport& report) {
+  const View<float> p = next_error();
+  const View<float> mean = mean_.view(blocks_.size());
+  const View<float> left = left_.view(blocks_.size());
+  drawn_ = blocks_.draw(key);
+  if (options_.sum.format != ValueFormat::f32) {
+    gather_blocks(place(), p, drawn_, 0, mean);
+    round_through_16bit(place(), options_.sum.format, mean, left, status);
+    scatter_blocks(place(), mean, drawn_, 0, p);
+  }
+  // An engine's sum has no flags: what is not finite outside the blocks must show inside them.
+  if (status[0].nonfinite != 0 && !drawn_.empty())
+    p[drawn_[0].offset + drawn_[0].start] = std::numeric_limits<float>::quiet_NaN();
+  sum_->start(p, drawn_, mean, status);
+  locate_nonfinite(gradient, status[0]);
+  sum_->finish();
+  report.traffic = sum_->traffic();
+  scatter_blocks(place(), left, drawn_, 0, p);
+}
+
+void Def::commit_local(float learning_rate, View<float> model, View<const float> gradient) {
+  std::swap(error_, next_error_);
+  copy(place(), gradient.sub(0, momentum().size()), momentum());
+  axpy(place(), -learning_rate, gradient, model);
+}
+
+void Def::commit_meeting(View<float> model, View<const float> gradient) {
+  std::swap(error_, next_error_);
+  copy(place(), gradient.sub(0, momentum().size()), momentum());
+  const View<float> moved = moved_.view(blocks_.size());
+  gather_blocks(place(), point(), drawn_, 0, moved);
+  axpy(place(), -1.0F, mean_.view(blocks_.size()), moved);
+  scatter_blocks(place(), moved, drawn_, 0, point());
+  write_detached(model);
+}
+
+/// model = x − λ·e.
+void Def::write_detached(View<float> model) {
+  copy(place(), point(), model);
+  if (options_.lambda != 0.0F) axpy(place(), -options_.lambda, error(), model);
+}
+
+/// λ* = ‖mean of e_k‖² / mean of ‖e_k‖², the best detachment of this step. One dense average.
+double Def::best_lambda(View<float> scratch, Traffic& traffic) {
+  Status status;
+  double own = 0.0;
+  double together = 0.0;
+  sum_of_squares(place(), error(), View<double>(&own, 1), view_of(status));
+  auto mean_of_own = static_cast<float>(own);
+  mean_square_->start(View<float>(&mean_of_own, 1), view_of(status));
+  mean_square_->finish();
+  copy(place(), error(), scratch);
+  mean_error_->start(scratch, view_of(status));
+  mean_error_->finish();
+  sum_of_squares(place(), scratch, View<double>(&together, 1), view_of(status));
+  traffic += mean_square_->traffic();
+  traffic += mean_error_->traffic();
+  return mean_of_own > 0.0F ? together / static_cast<double>(mean_of_own) : 0.0;
+}
+
+void Def::do_read_out(View<const float> /*model*/, View<float> out) {
+  if (!options_.subtracts_error) {
+    copy(place(), point(), out);
+    return;
+  }
+  Status status;
+  copy(place(), error(), out);
+  DenseSum mean(communicator(), place(), parameters());
+  mean.start(out, view_of(status));
+  mean.finish();
+  const View<const float> x = point();
+  parallel_ranges(place().pool(), parameters(), 16, [&](Range range) {
+    for (std::size_t i = range.begin; i < range.end; ++i) out[i] = x[i] - out[i];
+  });
+}
+
+void Def::save_memory(State& state) const {
+  state.put("point", View<const float>(point()));
+  state.put("residual", View<const float>(error()));
+  state.put("momentum", View<const float>(momentum()));
+}
+
+void Def::load_memory(const State& state) {
+  state.get("point", point());
+  state.get("residual", error());
+  state.get("momentum", momentum());
+  memory_ = Memory::loaded;
+}
+
+std::vector<View<float>> Def::owed() {
+  std::vector<View<float>> views{error()};
+  if (!momentum().empty()) views.push_back(momentum());
+  return views;
+}
+
+/// The method's own settings count; the optimizer's stand in for those that were not given.
+DefOptions def_options(const Settings& settings, const OptimizerOptions& optimizer) {
+  const std::string& name = settings.method();
+  if (optimizer.name != "sgd") {
+    throw InvalidConfig(name + " is SGD with momentum on the worker and takes optimizer sgd only, got " +
+                        optimizer.name + ": leave the optimizer out, or use a gradient method");
+  }
+  if (optimizer.nesterov) {
+    throw InvalidConfig(name + " has no nesterov momentum: set nesterov to false");
+  }
+  const auto own_or = [&](const char* setting, double other) {
+    return static_cast<float>(settings.has(setting) ? settings.number(setting) : other);
+  };
+  DefOptions options;
+  options.lambda = own_or("lambda", 0.0);
+  options.momentum = own_or("momentum", optimizer.momentum);
+  options.weight_decay = own_or("weight_decay", optimizer.weight_decay);
+  options.local_steps = settings.has("local_steps") ? static_cast<std::uint32_t>(settings.number("local_steps")) : 1;
+  options.subtracts_error = name == "def";
+  options.diagnose = settings.has("diagnose") && settings.is("diagnose", "on");
+  options.sum.format = value_format(settings);
+  options.sum.order = settings.is("order", "engine") ? SumOrder::engine : SumOrder::rank_order;
+  if (!(options.momentum >= 0.0F && options.momentum < 1.0F)) {
+    throw InvalidConfig(name + ": momentum must be in [0, 1), got " + std::to_string(options.momentum));
+  }
+  if (!(options.weight_decay >= 0.0F && options.weight_decay < 1.0F)) {
+    throw InvalidConfig(name + ": weight_decay must be in [0, 1), got " + std::to_string(options.weight_decay));
+  }
+  return options;
+}
+
+}  // namespace
+
+std::unique_ptr<ModelMethod> make_def(const Settings& settings, const OptimizerOptions& optimizer,
+                                      Communicator& communicator, Place& place) {
+  DefOptions options = def_options(settings, optimizer);
+  RandomBlocks blocks(settings.number("ratio"), settings.is("scope", "tensor"));
+  return std::make_unique<Def>(settings.method(), std::move(options), std::move(blocks), communicator, place);
+}
+
+}  // namespace laconic

@@ -1,0 +1,136 @@
+// PSync (partial synchronization; CSER of Xie et al. 2020 with ratio 0 and period 1). Worker k:
+//   1. x_k = x_k − the optimizer's own full step along g_k
+//   2. one random block a tensor, the same on all workers: x_k = mean of the workers' x_k there
+//   3. what is tested and saved: the mean of the workers' models
+// No error is kept: what has not been averaged lives on in the workers' models, which differ. Nothing is owed, so a
+// newcomer starts at the mean of the models: take read_out before a resize and go on from it on every rank. Momenta
+// become their mean. In a dropped step neither model nor optimizer moves: both are tried on copies.
+
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "base/buffer.h"
+#include "exchange/dense_sum.h"
+#include "kernels/elementwise/elementwise.h"
+#include "methods/makers.h"
+#include "methods/optimizer.h"
+#include "methods/random_blocks.h"
+
+namespace laconic {
+namespace {
+
+class Psync : public ModelMethod {
+ public:
+  Psync(const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator, Place& place)
+      : ModelMethod(settings.method(), communicator, place),
+        blocks_(settings.number("ratio"), settings.is("scope", "tensor")),
+        optimizer_(optimizer),
+        tried_optimizer_(optimizer) {
+    if (settings.is("order", "engine")) options_.order = SumOrder::engine;
+  }
+
+ private:
+  void prepare() override {
+    blocks_.prepare(tensors());
+    optimizer_.prepare(parameters());
+    tried_.reserve(parameters());
+    mean_.reserve(blocks_.size());
+    make_exchange();
+  }
+  void regrouped() override {
+    optimizer_.set_steps(static_cast<std::uint64_t>(steps_[1]) << kStepBits | static_cast<std::uint64_t>(steps_[0]));
+    make_exchange();
+    goes_on_ = true;
+  }
+  void make_exchange() { sum_ = std::make_unique<BlockSum>(communicator(), place(), blocks_.size(), options_); }
+  void save_memory(State& state) const override { optimizer_.save(state); }
+  void load_memory(const State& state) override {
+    optimizer_.load(state);
+    goes_on_ = true;
+  }
+  /// No residual; the optimizer's memory.
+  std::vector<View<float>> owed() override {
+    std::vector<View<float>> views{View<float>()};
+    for (const View<float>& view : optimizer_.memory()) views.push_back(view);
+    return views;
+  }
+
+  /// The optimizer's count of steps as two floats, each exact.
+  std::vector<View<float>> shared() override {
+    steps_[0] = static_cast<float>(optimizer_.steps() % (std::uint64_t{1} << kStepBits));
+    steps_[1] = static_cast<float>(optimizer_.steps() >> kStepBits);
+    return {View<float>(steps_.data(), steps_.size())};
+  }
+
+  StepReport do_start(View<float> model) override {
+    if (!std::exchange(goes_on_, false)) require_same_start(model);
+    return {};
+  }
+
+  StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) override;
+  void do_read_out(View<const float> model, View<float> out) override;
+
+  static constexpr int kStepBits = 24;
+
+  DenseSumOptions options_;
+  RandomBlocks blocks_;
+  Optimizer optimizer_;
+  Optimizer tried_optimizer_;
+  bool goes_on_ = false;  ///< a state was loaded or dealt: models may differ at start()
+  std::array<float, 2> steps_{};
+  Buffer<float> tried_;
+  Buffer<float> mean_;
+  std::unique_ptr<BlockSum> sum_;
+};
+
+StepReport Psync::do_step(const StepInput& input, View<float> model, View<float> gradient) {
+  StepReport report;
+  Status status;
+  const View<float> tried = tried_.view(parameters());
+  const View<float> mean = mean_.view(blocks_.size());
+  const auto blocks = blocks_.draw(input.key);
+  {
+    const Stopwatch watch(report.select_seconds);
+    tried_optimizer_ = optimizer_;
+    copy(place(), model, tried);
+    tried_optimizer_.step(place(), input.learning_rate, gradient, tried);  // 1
+    find_nonfinite(place(), tried, view_of(status));
+  }
+  // An engine's sum has no flags: what is not finite outside the blocks must show inside them.
+  if (status.nonfinite != 0 && !blocks.empty()) {
+    tried[blocks[0].offset + blocks[0].start] = std::numeric_limits<float>::quiet_NaN();
+  }
+  sum_->start(tried, blocks, mean, view_of(status));  // 2
+  locate_nonfinite(gradient, status);
+  sum_->finish();
+  report.traffic = sum_->traffic();
+  if (status.nonfinite != 0) {
+    if (policy() == NonfinitePolicy::error) refuse_nonfinite(status, input.key.step);
+    count_skipped();
+    report.skipped = true;
+    return report;
+  }
+  std::swap(optimizer_, tried_optimizer_);
+  copy(place(), tried, model);
+  scatter_blocks(place(), mean, blocks, 0, model);
+  report.rounds = 1;
+  return report;
+}
+
+void Psync::do_read_out(View<const float> model, View<float> out) {
+  Status status;
+  copy(place(), model, out);
+  DenseSum mean(communicator(), place(), parameters());
+  mean.start(out, view_of(status));
+  mean.finish();
+}
+
+}  // namespace
+
+std::unique_ptr<ModelMethod> make_psync(const Settings& settings, const OptimizerOptions& optimizer,
+                                        Communicator& communicator, Place& place) {
+  return std::make_unique<Psync>(settings, optimizer, communicator, place);
+}
+
+}  // namespace laconic

@@ -1,0 +1,173 @@
+// Random-k with error feedback.
+//   1. a = g + e
+//   2. s = k entries of a, each set of k as likely as any other, drawn alike on all workers
+//   3. send s ⊙ a; no index travels
+//   4. e = a − what was sent
+//   5. everyone: g = mean of what the workers sent
+// 2 is Floyd's sampling (Bentley, Floyd 1987): k draws and a bit an entry, exactly uniform for every n and k. Values of
+// 16 bits are rounded before they are sent and the rounding stays in e; the mean's own rounding on its way back does
+// not.
+
+#include <bit>
+#include <utility>
+
+#include "base/check.h"
+#include "base/keep.h"
+#include "base/philox.h"
+#include "exchange/dense_sum.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/elementwise/flagged.h"
+#include "kernels/sparse/sparse.h"
+#include "laconic/error.h"
+#include "methods/makers.h"
+#include "methods/owed.h"
+#include "methods/sparse_method.h"
+
+namespace laconic {
+namespace {
+
+class Randk : public GradientMethod {
+ public:
+  Randk(const Settings& settings, Communicator& communicator, Place& place)
+      : GradientMethod(settings.method(), communicator, place),
+        keep_(settings.number("keep")),
+        by_tensor_(settings.is("scope", "tensor")),
+        options_{.format = value_format(settings)} {}
+
+ private:
+  /// A stretch of the flat gradient in which k entries are drawn.
+  struct Stretch {
+    std::uint32_t tensor = 0;
+    std::uint64_t offset = 0;
+    std::uint64_t size = 0;
+    std::uint64_t first = 0;  ///< where its entries begin in the list
+    std::uint64_t count = 0;  ///< k = max(1, floor(keep·size))
+  };
+
+  void prepare() override;
+  void regrouped() override { sum_ = std::make_unique<DenseSum>(communicator(), place(), selected_, options_); }
+  void save_memory(State& state) const override {
+    state.put("residual", View<const float>(residual_.view(parameters())));
+  }
+  void load_memory(const State& state) override { state.get("residual", residual_.view(parameters())); }
+  std::vector<View<float>> owed() override { return {residual_.view(parameters())}; }
+
+  void aggregate(StepKey key, View<float> gradient, StatusView status, StepReport& report) override;
+  void commit() override { std::swap(residual_, next_residual_); }
+
+  void add_stretch(std::uint32_t tensor, std::uint64_t offset, std::uint64_t size);
+  void correct(View<const float> gradient, StatusView status);
+  void draw(StepKey key, const Stretch& stretch);
+
+  double keep_;
+  bool by_tensor_;
+  DenseSumOptions options_;
+  std::vector<Stretch> stretches_;
+  std::uint64_t selected_ = 0;
+  Buffer<float> residual_;
+  Buffer<float> next_residual_;
+  std::vector<std::uint64_t> drawn_;  ///< a bit an entry of the largest stretch
+  Buffer<std::uint32_t> indices_;
+  Buffer<float> values_;
+  Buffer<float> left_;  ///< what sending leaves of the selected: nothing, or the rounding
+  std::unique_ptr<DenseSum> sum_;
+};
+
+void Randk::add_stretch(std::uint32_t tensor, std::uint64_t offset, std::uint64_t size) {
+  const std::uint64_t count = keep_count(keep_, size);
+  if (count > 0) stretches_.push_back({tensor, offset, size, selected_, count});
+  selected_ += count;
+  drawn_.resize(std::max<std::size_t>(drawn_.size(), (size + 63) / 64));
+}
+
+void Randk::prepare() {
+  if (parameters() > 0xFFFF'FFFFU) {
+    throw InvalidConfig("randk takes models of up to 4294967295 parameters, got " + std::to_string(parameters()) +
+                        ": its indices have 32 bits");
+  }
+  std::uint64_t offset = 0;
+  for (std::uint32_t tensor = 0; tensor < tensors().size(); ++tensor) {
+    if (by_tensor_) add_stretch(tensor, offset, tensors()[tensor].size);
+    offset += tensors()[tensor].size;
+  }
+  if (!by_tensor_) add_stretch(0, 0, offset);
+  for (Buffer<float>* buffer : {&residual_, &next_residual_}) {
+    buffer->reserve(parameters());
+    fill(place(), 0.0F, buffer->view(parameters()));
+  }
+  indices_.reserve(selected_);
+  values_.reserve(selected_);
+  left_.reserve(selected_);
+  fill(place(), 0.0F, left_.view(selected_));
+  regrouped();
+}
+
+void Randk::aggregate(StepKey key, View<float> gradient, StatusView status, StepReport& report) {
+  const View<std::uint32_t> indices = indices_.view(selected_);
+  const View<float> values = values_.view(selected_);
+  const View<float> left = left_.view(selected_);
+  const View<float> rest = next_residual_.view(parameters());
+  {
+    const Stopwatch watch(report.select_seconds);
+    correct(gradient, status);                                     // 1
+    for (const Stretch& stretch : stretches_) draw(key, stretch);  // 2
+    gather(place(), rest, indices, values);                        // 3
+    if (options_.format != ValueFormat::f32) round_through_16bit(place(), options_.format, values, left, status);
+    scatter(place(), {indices, left}, rest);  // 4
+  }
+  sum_->start(values, status);  // 5
+  locate_nonfinite(gradient, status[0]);
+  sum_->finish();
+  report.traffic = sum_->traffic();
+  fill(place(), 0.0F, gradient);
+  scatter(place(), {indices, values}, gradient);
+}
+
+/// a = g + e, into the next residual.
+void Randk::correct(View<const float> gradient, StatusView status) {
+  const View<const float> residual = residual_.view(parameters());
+  const View<float> rest = next_residual_.view(parameters());
+  parallel_flagged(place(), parameters(), status, [&](Range range) {
+    FiniteWatch watch;
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      rest[i] = add_owed(gradient[i], residual[i]);
+      watch.see(rest[i]);
+    }
+    return watch.saw_nonfinite();
+  });
+}
+
+/// Draw i falls in [0, n - k + i]; one that is taken already stands for n - k + i itself, which cannot be.
+void Randk::draw(StepKey key, const Stretch& stretch) {
+  const Stream stream{.seed = key.seed, .step = key.step, .tensor = stretch.tensor, .purpose = Purpose::random_k};
+  const View<std::uint32_t> indices = indices_.view(selected_).sub(stretch.first, stretch.count);
+  const std::uint64_t below = stretch.size - stretch.count;
+  parallel_ranges(place().pool(), stretch.count, 16, [&](Range range) {
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      indices[i] = static_cast<std::uint32_t>(draw_below(stream, i, below + i + 1));
+    }
+  });
+  const std::size_t words = (stretch.size + 63) / 64;
+  std::fill_n(drawn_.begin(), words, 0U);
+  const auto bit_of = [](std::uint64_t index) { return std::uint64_t{1} << (index % 64); };
+  for (std::uint64_t i = 0; i < stretch.count; ++i) {
+    std::uint64_t index = indices[i];
+    if ((drawn_[index / 64] & bit_of(index)) != 0) index = below + i;
+    drawn_[index / 64] |= bit_of(index);
+  }
+  std::size_t next = 0;
+  for (std::size_t word = 0; word < words; ++word) {
+    for (std::uint64_t bits = drawn_[word]; bits != 0; bits &= bits - 1) {
+      indices[next++] = static_cast<std::uint32_t>(stretch.offset + word * 64 + std::countr_zero(bits));
+    }
+  }
+  LACONIC_CHECK(next == stretch.count);
+}
+
+}  // namespace
+
+std::unique_ptr<GradientMethod> make_randk(const Settings& settings, Communicator& communicator, Place& place) {
+  return std::make_unique<Randk>(settings, communicator, place);
+}
+
+}  // namespace laconic
