@@ -36,6 +36,8 @@ enum class Purpose : std::uint8_t {
   vote_ties = 5,
   block_start = 6,
   random_k = 7,
+  problem_data = 32,   ///< what a problem is made of: features, labels, starts
+  problem_noise = 33,  ///< the noise of its gradients, or which points are in a batch
   test = 255,
 };
 

@@ -1,0 +1,104 @@
+#include <cmath>
+
+#include "experiment/derive.h"
+#include "laconic/error.h"
+#include "methods/table.h"
+
+namespace laconic {
+namespace {
+
+bool has_parameter(const MethodRow& row, std::string_view name) {
+  for (const Parameter& parameter : row.parameters) {
+    if (parameter.name == name) return true;
+  }
+  return false;
+}
+
+void refuse(const std::string& what, const std::string& value, const std::string& remedy) {
+  throw InvalidConfig(what + ", got " + value + ": " + remedy);
+}
+
+}  // namespace
+
+RunConfig default_config(std::string_view problem) {
+  const ProblemRow& row = problem_row(problem);
+  RunConfig config;
+  config.problem = row.name;
+  config.workers = row.workers;
+  config.steps = row.steps;
+  config.learning_rate = row.learning_rate;
+  return config;
+}
+
+void require_valid(const RunConfig& config) {
+  method_row(config.method);
+  if (config.workers < 1 || config.workers > 4096) {
+    refuse("workers must be in 1..4096", std::to_string(config.workers), "each is a thread or a process");
+  }
+  if (!(config.learning_rate >= 0.0 && std::isfinite(config.learning_rate))) {
+    refuse("learning_rate must be 0 or more and finite", std::to_string(config.learning_rate), "try 0.01");
+  }
+  for (const LearningRateDrop& drop : config.schedule) {
+    if (!(drop.factor >= 0.0 && std::isfinite(drop.factor))) {
+      refuse("a schedule's factor must be 0 or more and finite", std::to_string(drop.factor),
+             "it multiplies the learning rate from its step on");
+    }
+  }
+  if (config.adversaries < 0 || config.adversaries > config.workers) {
+    refuse("adversaries must be in 0..workers", std::to_string(config.adversaries),
+           "so many of the workers invert their gradients");
+  }
+  if (!(config.compute_seconds >= 0.0 && config.compute_seconds <= 3600.0)) {
+    refuse("compute_seconds must be in [0, 3600]", std::to_string(config.compute_seconds),
+           "it is the least time of one gradient");
+  }
+  if (!config.slowdown.empty() && config.slowdown.size() != static_cast<std::size_t>(config.workers)) {
+    refuse("slowdown must have a number a worker", std::to_string(config.slowdown.size()) + " of them",
+           "give " + std::to_string(config.workers) + ", or none");
+  }
+  for (const double times : config.slowdown) {
+    if (!(times >= 0.0 && times <= 1e6)) {
+      refuse("a slowdown must be in [0, 1e6]", std::to_string(times),
+             "4 makes the worker's gradients take 4 times as long");
+    }
+  }
+  if (!config.slowdown.empty() && config.compute_seconds == 0.0) {
+    throw InvalidConfig("slowdown without compute_seconds slows nothing: say how long a gradient takes");
+  }
+  if (config.threads < 0 || config.threads > 1024) {
+    refuse("threads must be in 0..1024", std::to_string(config.threads), "0 is one a core");
+  }
+}
+
+double learning_rate_at(const RunConfig& config, std::uint32_t step) {
+  double rate = config.learning_rate;
+  for (const LearningRateDrop& drop : config.schedule) {
+    if (step >= drop.step) rate *= drop.factor;
+  }
+  return rate;
+}
+
+bool is_asynchronous(const RunConfig& config) { return config.options.pace == "async"; }
+
+bool models_may_differ(const RunConfig& config) {
+  const MethodRow& row = method_row(config.method);
+  return row.face == Face::model && has_parameter(row, "period");
+}
+
+MethodOptions derived_options(const RunConfig& config, const Problem& problem) {
+  const MethodRow& row = method_row(config.method);
+  MethodOptions options = config.options;
+  const auto fill = [&](const char* name, MethodOptions::Number MethodOptions::*member, std::optional<double> value) {
+    if (value && has_parameter(row, name) && !(options.*member)) options.*member = value;
+  };
+  // Rounds in lockstep end with the loop, whatever their number of steps.
+  if (is_asynchronous(config) || !has_parameter(row, "pace")) {
+    fill("total_steps", &MethodOptions::total_steps, static_cast<double>(config.steps));
+  }
+  if (config.learning_rate > 0.0) fill("step_size", &MethodOptions::step_size, config.learning_rate);
+  fill("smoothness", &MethodOptions::smoothness, problem.smoothness());
+  fill("convexity", &MethodOptions::convexity, problem.convexity());
+  return options;
+}
+
+}  // namespace laconic

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "experiment/run.h"
+
+namespace laconic {
+
+/// Whether ranks go at their own pace and meet in rounds only.
+bool is_asynchronous(const RunConfig& config);
+
+/// Whether the method lets its workers hold different models between rounds, so that each may start at a point of its
+/// own.
+bool models_may_differ(const RunConfig& config);
+
+/// The run's options with what a method asks for and the run knows: the steps of the run, its learning rate, and the
+/// problem's smoothness and convexity. What was given stays.
+MethodOptions derived_options(const RunConfig& config, const Problem& problem);
+
+}  // namespace laconic

@@ -1,0 +1,122 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "laconic/communicator.h"
+#include "laconic/methods.h"
+#include "problems/problem.h"
+
+// How to run a method on a problem:
+//
+//   RunConfig config;
+//   config.problem = "linear-regression";
+//   config.method = "topk";
+//   config.options.keep = 0.6;
+//   config.workers = 20; config.steps = 2500; config.learning_rate = 0.01; config.seed = 3;
+//   const RunResult result = run_threads(config).front();          // by rank; the run's figures are the same on all
+//   std::log10(result.distance.value() * result.distance.value());
+//
+// A problem that no name and no settings can tell (problems/quadratic.h) is made by the caller and handed over:
+// run_threads(config, *problem). A step-by-step curve comes through an Observer, given for rank 0.
+
+namespace laconic {
+
+/// From `step` on the learning rate is multiplied by `factor`.
+struct LearningRateDrop {
+  std::uint32_t step = 0;
+  double factor = 1.0;
+};
+
+/// Everything that a run is a function of. What is left out of the problem's settings and the method's options has
+/// the default of their row.
+struct RunConfig {
+  std::string problem = "linear-regression";
+  ProblemNumbers problem_settings{};
+  std::string method = "sgd";
+  MethodOptions options{};
+  OptimizerOptions optimizer{};
+  double learning_rate = 0.01;
+  std::vector<LearningRateDrop> schedule{};
+  int workers = 4;
+  std::uint32_t steps = 100;  ///< of each worker; in an asynchronous run their mean
+  std::uint64_t seed = 1;     ///< of the problem's data and noise, and of every draw of the method
+  NonfinitePolicy nonfinite = NonfinitePolicy::error;
+  /// Loss and distance are taken at the point to test (read_out) after every so many steps; 0: only after the last.
+  /// In an asynchronous run ranks meet in rounds only, so there it is rank 0's own point.
+  std::uint32_t eval_interval = 1;
+  /// So many workers, the last ones, hand over their gradient with its sign inverted.
+  int adversaries = 0;
+  /// Each gradient takes at least so long: a computation to hide, or not to hide, the exchange behind.
+  double compute_seconds = 0.0;
+  /// By rank, as often as long; empty: all 1.
+  std::vector<double> slowdown{};
+  int threads = 1;  ///< of each rank's kernels
+};
+
+/// The problem's row gives workers, steps and learning rate; the rest as above.
+RunConfig default_config(std::string_view problem);
+
+/// InvalidConfig naming value, range and remedy. Problem settings and method options are checked by what they belong
+/// to.
+void require_valid(const RunConfig& config);
+
+double learning_rate_at(const RunConfig& config, std::uint32_t step);
+
+/// What one step did, as this rank saw it.
+struct StepRecord {
+  std::uint32_t step = 0;   ///< from 0, of this rank
+  double batch_loss = 0.0;  ///< this worker's function where its gradient was taken
+  StepReport report;        ///< bytes, stages' seconds, bits, rounds, skipped
+  double gradient_seconds = 0.0;
+  double step_seconds = 0.0;  ///< all but the evaluation
+  /// At evaluations only.
+  std::optional<double> loss;
+  std::optional<double> distance;
+  std::optional<double> residual_norm;
+  /// Bytes of all ranks since the start, by rank; gathered at evaluations of lockstep runs by a message that is not
+  /// counted.
+  std::vector<std::uint64_t> sent_by_rank;
+  std::vector<std::uint64_t> received_by_rank;
+};
+
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void on_step(const StepRecord& /*record*/) {}
+};
+
+/// A run as one rank saw it, and the run's own figures, which are the same on all ranks.
+struct RunResult {
+  // The run's.
+  double loss = 0.0;               ///< at the last evaluation
+  std::optional<double> distance;  ///< from the optimum, where it is known
+  std::vector<float> model;        ///< the point to test
+  std::vector<std::uint64_t> sent_by_rank;
+  std::vector<std::uint64_t> received_by_rank;
+  std::vector<std::uint32_t> steps_by_rank;
+  std::uint64_t total_sent_bytes = 0;
+  std::uint64_t total_received_bytes = 0;
+  // This rank's.
+  std::vector<float> worker_model;  ///< where its next gradient would be taken
+  std::uint32_t steps = 0;
+  std::uint32_t rounds = 0;
+  std::uint64_t skipped = 0;
+  Traffic traffic;
+  double gradient_seconds = 0.0;
+  double select_seconds = 0.0;
+  double step_seconds = 0.0;  ///< sum over steps, evaluations left out
+  double wall_seconds = 0.0;
+  double mean_bits = 0.0;  ///< over the steps that counted
+};
+
+/// One rank of a run, over any engine. Collective.
+RunResult run_worker(const RunConfig& config, const Problem& problem, Communicator& communicator, Observer& observer);
+RunResult run_worker(const RunConfig& config, Communicator& communicator, Observer& observer);
+
+/// A whole run with ranks that are threads of this process; results by rank. The observer sees rank 0's steps.
+std::vector<RunResult> run_threads(const RunConfig& config, Observer* observer = nullptr);
+std::vector<RunResult> run_threads(const RunConfig& config, const Problem& problem, Observer* observer = nullptr);
+
+}  // namespace laconic
