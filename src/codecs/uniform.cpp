@@ -1,5 +1,6 @@
 #include "codecs/uniform.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -45,6 +46,12 @@ float sendable(float norm, std::uint32_t tensor, StatusView status) {
                         ": take it with tensor_norms");
   }
   return norm;
+}
+
+bool check_sender_norm(const PayloadHeader& header, StatusView status) {
+  const auto norm = std::bit_cast<float>(header.count);
+  if (norm >= 0.0F && std::isfinite(norm)) return true;
+  return note_fault(status, PayloadFault::wrong_norm, offsetof(PayloadHeader, count), header.count, 0);
 }
 
 /// Norms sound, and zero bits behind the last field of each piece.
@@ -93,7 +100,8 @@ void tensor_norms(Place& place, View<const float> flat, const Layout& layout, No
 }
 
 void encode(Place& place, View<const float> values, const Layout& layout, std::uint64_t begin, std::uint64_t end,
-            View<const float> norms, int bits, const Stream& stream, View<std::byte> payload, StatusView status) {
+            View<const float> norms, int bits, const Stream& stream, View<std::byte> payload, StatusView status,
+            float sender_norm) {
   const std::uint64_t total = max_payload_bytes(layout, begin, end, bits);
   require_payload(payload, total);
   require_size("values", values.size(), end - begin);
@@ -109,7 +117,9 @@ void encode(Place& place, View<const float> values, const Layout& layout, std::u
         quantize(place, values.sub(piece.offset - begin, piece.count), norm, quantizer, payload.sub(offset, bytes));
         put_filling(payload, offset + bytes, offset + padded(bytes));
       });
-  seal_payload(place, header_of(Codec::uniform, static_cast<std::uint8_t>(bits), total, end - begin), payload, status);
+  PayloadHeader header = header_of(Codec::uniform, static_cast<std::uint8_t>(bits), total, end - begin);
+  header.count = std::bit_cast<std::uint32_t>(sendable(sender_norm, 0, status));
+  seal_payload(place, header, payload, status);
 }
 
 bool decode_add(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin,
@@ -119,7 +129,7 @@ bool decode_add(Place& place, View<const std::byte> payload, const Layout& layou
   PayloadHeader header;
   if (!open_payload(place, payload, Codec::uniform, header, status) || !check_flags(header, kNonfiniteFlag, status) ||
       !check_format(header, static_cast<std::uint8_t>(bits), status) || !check_elements(header, end - begin, status) ||
-      !check_count(header, 0, PayloadFault::wrong_count, status) || !check_length(header, total, status) ||
+      !check_sender_norm(header, status) || !check_length(header, total, status) ||
       !check_sections(payload, layout, begin, end, bits, status)) {
     return false;
   }
@@ -129,6 +139,12 @@ bool decode_add(Place& place, View<const std::byte> payload, const Layout& layou
                                     values.sub(piece.offset - begin, piece.count));
                    });
   return accept(header, status);
+}
+
+float sender_norm(View<const std::byte> payload) {
+  PayloadHeader header;
+  std::memcpy(&header, payload.data(), sizeof(header));
+  return std::bit_cast<float>(header.count);
 }
 
 }  // namespace laconic::uniform

@@ -18,10 +18,14 @@ void tensor_norms(Place& place, View<const float> flat, const Layout& layout, No
 /// `values` is the stretch itself. `norms` by tensor. `stream` gives seed, step, rank and purpose; the tensor is filled
 /// in.
 void encode(Place& place, View<const float> values, const Layout& layout, std::uint64_t begin, std::uint64_t end,
-            View<const float> norms, int bits, const Stream& stream, View<std::byte> payload, StatusView status);
+            View<const float> norms, int bits, const Stream& stream, View<std::byte> payload, StatusView status,
+            float sender_norm = 0.0F);
 
 /// Adds the decoded values to the stretch. On a fault nothing is written and false returned.
 bool decode_add(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin,
                 std::uint64_t end, int bits, View<float> values, StatusView status);
+
+/// The sender's own norm of a payload that was decoded.
+float sender_norm(View<const std::byte> payload);
 
 }  // namespace laconic::uniform

@@ -79,7 +79,7 @@ Handle DenseSum::sum_own_chunk() {
     const View<float> sum = chunk(rank());
     add_in_rank_order(sum);
     require_payloads_sound();
-    if (!weighted()) divide(place(), static_cast<float>(size()), sum);
+    if (!weighted() && options_.divide) divide(place(), static_cast<float>(size()), sum);
     encode_sum(sum, borders_[static_cast<std::size_t>(rank())], returned_.slot(rank()));
   }
   count_gathered(returned_.length(rank()), returned_.payload_bytes());
@@ -131,7 +131,7 @@ Handle DenseSum::engine_stage(int index) {
     return communicator().all_reduce(values_, Reduction::sum);
   }
   const Stopwatch watch(cost().decode_seconds);
-  if (!weighted()) divide(place(), static_cast<float>(size()), values_);
+  if (!weighted() && options_.divide) divide(place(), static_cast<float>(size()), values_);
   find_nonfinite(place(), values_, status());
   done();
   return {};

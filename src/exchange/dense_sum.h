@@ -13,9 +13,10 @@ struct DenseSumOptions {
   SumOrder order = SumOrder::rank_order;
   ValueFormat format = ValueFormat::f32;  ///< on the wire, both ways; engine takes f32 only
   Weights weights{};
+  bool divide = true;  ///< false: the plain sum; weights are never divided
 };
 
-/// Mean of a dense view over all ranks.
+/// Mean of a dense view over all ranks; with divide = false their sum.
 ///
 /// rank_order (W ranks, n values of b bytes):
 ///   1. encode W chunks of n/W values; all-to-all: (W-1)/W·n·b sent

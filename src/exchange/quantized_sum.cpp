@@ -19,6 +19,7 @@ QuantizedSum::QuantizedSum(Communicator& communicator, Place& place, Layout layo
     : Exchange(communicator, place, options.weights),
       layout_(std::move(layout)),
       options_(std::move(options)),
+      own_norms_(static_cast<std::size_t>(size())),
       borders_(even_borders(layout_.size(), size())),
       norms_(layout_.tensors()),
       send_(size()),
@@ -41,7 +42,8 @@ QuantizedSum::QuantizedSum(Communicator& communicator, Place& place, Layout layo
   }
 }
 
-void QuantizedSum::start(View<const float> values, int bits, StepKey key, View<float> mean, StatusView status) {
+void QuantizedSum::start(View<const float> values, int bits, StepKey key, View<float> mean, StatusView status,
+                         float own_norm) {
   levels_of(bits);  // refuses bits out of range
   require_size("values", values.size(), layout_.size());
   require_size("mean", mean.size(), layout_.size());
@@ -49,6 +51,7 @@ void QuantizedSum::start(View<const float> values, int bits, StepKey key, View<f
   mean_ = mean;
   bits_ = bits;
   key_ = key;
+  own_norm_ = own_norm;
   begin(status);
 }
 
@@ -162,7 +165,7 @@ bool QuantizedSum::decode_return(int owner) {
 
 void QuantizedSum::quantize_mine(int slot, std::uint64_t begin, std::uint64_t end) {
   uniform::encode(place(), values_.sub(begin, end - begin), layout_, begin, end, norms_.view(layout_.tensors()), bits_,
-                  stream(Purpose::rounding, key_.rank), send_.slot(slot), status());
+                  stream(Purpose::rounding, key_.rank), send_.slot(slot), status(), own_norm_);
 }
 
 void QuantizedSum::add_in_rank_order(const Slots& slots, std::uint64_t begin, std::uint64_t end) {
@@ -176,6 +179,7 @@ void QuantizedSum::add_in_rank_order(const Slots& slots, std::uint64_t begin, st
     if (!uniform::decode_add(place(), slots.payload(from), layout_, begin, end, bits_, into, status())) break;
     if (weighted()) axpy(place(), weight(from), one, sum);
     note_nonfinite(slots.payload(from), from);
+    own_norms_[static_cast<std::size_t>(from)] = uniform::sender_norm(slots.payload(from));
   }
   require_payloads_sound();
 }

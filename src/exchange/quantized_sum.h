@@ -34,7 +34,12 @@ class QuantizedSum : public Exchange {
   QuantizedSum(Communicator& communicator, Place& place, Layout layout, QuantizedSumOptions options = {});
 
   /// bits in 2..16, the same on all ranks. `mean` may be `values`. key gives seed, step and rank of the roundings.
-  void start(View<const float> values, int bits, StepKey key, View<float> mean, StatusView status);
+  /// `own_norm` rides in this rank's payloads, at no cost.
+  void start(View<const float> values, int bits, StepKey key, View<float> mean, StatusView status,
+             float own_norm = 0.0F);
+
+  /// After finish: every rank's own_norm, by rank, the same on all ranks.
+  std::span<const float> own_norms() const { return own_norms_; }
 
  private:
   Handle stage(int index) override;
@@ -62,6 +67,8 @@ class QuantizedSum : public Exchange {
   StepKey key_;
   View<const float> values_;
   View<float> mean_;
+  float own_norm_ = 0.0F;
+  std::vector<float> own_norms_;
   std::vector<std::uint64_t> borders_;
   Buffer<float> norms_;
   Slots send_;

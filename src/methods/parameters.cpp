@@ -54,12 +54,52 @@ Parameter norm() {
   return word("norm", &MethodOptions::norm, {"l2", "max"}, "what values are scaled by; max has far less noise a bit");
 }
 Parameter ties() { return word("ties", &MethodOptions::ties, {"random", "plus"}, "how an even vote falls"); }
+Parameter abstain() {
+  return number("abstain", &MethodOptions::abstain, 0.0, 100.0, "0",
+                "an entry below that share of the mean magnitude casts no vote, at two bits a coordinate; 0: all vote");
+}
+Parameter quantized_route() {
+  return word("route", &MethodOptions::route, {"gather", "scatter"}, "way of a quantized sum");
+}
+Parameter quantized_return() {
+  return word("return", &MethodOptions::return_, {"full", "requantized"},
+              "scatter: how sums come back; requantized adds noise that no bound covers");
+}
 Parameter period(const char* fallback) {
   return whole("period", &MethodOptions::period, 1, 1e9, fallback, "local steps between two rounds");
 }
 Parameter pace() {
   return word("pace", &MethodOptions::pace, {"lockstep", "async"},
               "lockstep: every worker the same steps, the same bits; async: at the workers' own pace");
+}
+Parameter pull(const char* fallback) {
+  return number("pull", &MethodOptions::pull, 0.0, 1.0, fallback, "how far a round moves a worker to the centre");
+}
+Parameter proximity() {
+  return number("proximity", &MethodOptions::proximity, 0.0, 1.0, "0.01",
+                "pull to the last centre, spread over the local steps of a period");
+}
+Parameter round_steps() {
+  return whole("total_steps", &MethodOptions::total_steps, 0, 1e12, "0",
+               "steps a worker, on average, then a last round; 0: no end, in lockstep only");
+}
+Parameter lambda() {
+  return number("lambda", &MethodOptions::lambda, 0.0, 1.0, "0.3",
+                "how far gradients are detached from the error; 0 is error feedback, 0.2 to 0.6 is fine");
+}
+Parameter momentum() {
+  return number("momentum", &MethodOptions::momentum, 0.0, 0.999999, "", "on the worker; the optimizer's if left out");
+}
+Parameter weight_decay() {
+  return number("weight_decay", &MethodOptions::weight_decay, 0.0, 0.999999, "",
+                "taken where the gradient is; the optimizer's if left out");
+}
+Parameter local_steps() {
+  return whole("local_steps", &MethodOptions::local_steps, 1, 1e9, "1", "steps from one exchange to the next");
+}
+Parameter diagnose() {
+  return word("diagnose", &MethodOptions::diagnose, {"off", "on"},
+              "on: report the step's best lambda, which costs a dense average a step");
 }
 
 }  // namespace laconic::parameters

@@ -24,7 +24,18 @@ Parameter sparse_route();
 Parameter bits(const char* fallback);
 Parameter norm();
 Parameter ties();
+Parameter abstain();
+Parameter quantized_route();
+Parameter quantized_return();
 Parameter period(const char* fallback);
 Parameter pace();
+Parameter lambda();
+Parameter momentum();
+Parameter weight_decay();
+Parameter local_steps();
+Parameter diagnose();
+Parameter pull(const char* fallback);
+Parameter proximity();
+Parameter round_steps();
 
 }  // namespace laconic::parameters

@@ -16,6 +16,17 @@ namespace {
 using namespace parameters;  // NOLINT: the rows below read like a table only without prefixes
 using Options = MethodOptions;
 
+std::vector<Parameter> grawa_parameters() {
+  return {period("16"),
+          pull("0.5"),
+          proximity(),
+          number("smoothing", &Options::smoothing, 0.0, 0.9999, "0.43046721", "of scores over rounds; 0: none"),
+          word("score", &Options::score, {"shared", "local"},
+               "gradient norms on a batch that all workers share, or the mean of the local steps'"),
+          pace(),
+          round_steps()};
+}
+
 // clang-format off
 const std::vector<MethodRow>& rows() {
   static const std::vector<MethodRow> table{
@@ -33,6 +44,52 @@ const std::vector<MethodRow>& rows() {
         word("denominator", &Options::denominator, {"previous", "current"}, "what the distortion is divided by"),
         word("step_guard", &Options::step_guard, {"off", "on"}, "undoes a step far longer than the last; lifted form only")},
        make_regtopk},
+      {"randk", Face::gradient, "k random entries, the same on all workers, error feedback", "Stich et al. 2018", 8,
+       {keep(), scope("model"), values()}, make_randk},
+      {"ef-rbgs", Face::model, "one random block a tensor, error feedback in parameter units", "Xu, Huang 2022", 12,
+       {ratio(), scope("tensor"), values(), order(), momentum(), weight_decay()}, nullptr, make_def},
+      {"def", Face::model, "gradients detached from the error; reads out x less the mean error", "Xu, Huang 2022", 12,
+       {ratio(), scope("tensor"), values(), order(), lambda(), momentum(), weight_decay(), local_steps(), diagnose()},
+       nullptr, make_def, "best lambda of the step, with diagnose"},
+      {"def-a", Face::model, "def's steps; reads out x", "Xu, Huang 2022", 12,
+       {ratio(), scope("tensor"), values(), order(), lambda(), momentum(), weight_decay(), local_steps(), diagnose()},
+       nullptr, make_def, "best lambda of the step, with diagnose"},
+      {"psync", Face::model, "every worker its own step, one random block of the models averaged", "Xie et al. 2020", 4,
+       {ratio(), scope("tensor"), order()}, nullptr, make_psync},
+      {"signsgd", Face::gradient, "majority vote on signs, one bit both ways", "Bernstein et al. 2018, 2019", 0,
+       {ties(), abstain()}, make_sign},
+      {"signum", Face::gradient, "majority vote on the signs of the workers' momenta", "Bernstein et al. 2018, 2019", 8,
+       {number("beta", &Options::beta, 0.0, 0.999999, "0.9", "the worker's momentum"), ties(), abstain(),
+        whole("early_sign", &Options::early_sign, 0, 1e9, "0", "steps in which the gradient's own sign votes; the theory has 54 for beta 0.9")},
+       make_sign},
+      {"qsgd", Face::gradient, "stochastic quantization to a fixed number of bits", "Alistarh et al. 2017", 0,
+       {bits("4"), norm(), scope("tensor"), quantized_route(), quantized_return()}, make_quantized},
+      {"terngrad", Face::gradient, "levels -1, 0, 1 of the largest magnitude", "Wen et al. 2017", 0,
+       {scope("tensor"), quantized_route(), quantized_return()}, make_quantized},
+      {"dqsgd", Face::gradient, "quantization whose bits follow the gradient's norm", "Yan et al. 2021", 0,
+       {word("rule", &Options::rule, {"nonconvex", "convex"}, "which bound the bits keep to"),
+        above("tau", &Options::tau, 0.0, 1e12, "", "non-convex rule's factor, 6 if nothing else is given"),
+        above("kappa", &Options::kappa, 0.0, 1e30, "", "strongly convex rule's factor"),
+        above("error_budget", &Options::error_budget, 0.0, 1e30, "", "error that quantization may add; needs smoothness and step_size"),
+        number("bit_budget", &Options::bit_budget, 2.0, 16.0, "", "bits a coordinate, on average over the run"),
+        above("smoothness", &Options::smoothness, 0.0, 1e30, "", "L of the problem"),
+        above("convexity", &Options::convexity, 0.0, 1e30, "", "mu of the problem, for the strongly convex rule"),
+        above("step_size", &Options::step_size, 0.0, 1e6, "", "the learning rate that the rule reckons with"),
+        whole("total_steps", &Options::total_steps, 1, 1e12, "", "steps of the run, where the rule needs its end"),
+        word("norm_source", &Options::norm_source, {"workers", "aggregate", "exact"}, "which norm the rule goes by"),
+        whole("window", &Options::window, 1, 1e6, "50", "steps that the norm is averaged over"),
+        norm(), scope("tensor"), quantized_route(), quantized_return()},
+       make_dqsgd, nullptr, "norm that chose the bits"},
+      {"mgrawa", Face::model, "rounds: models averaged with weights 1/gradient norm", "Dimlioglu, Choromanska 2024", 8,
+       grawa_parameters(), nullptr, make_grawa, "this worker's weight in the round"},
+      {"lgrawa", Face::model, "rounds: the same, layer by layer", "Dimlioglu, Choromanska 2024", 8,
+       grawa_parameters(), nullptr, make_grawa, "this worker's weight in the round, mean over layers"},
+      {"easgd", Face::model, "rounds: workers and a centre pull at each other", "Zhang et al. 2015", 8,
+       {period("8"), pull("0.43"), pace(), round_steps()}, nullptr, make_easgd},
+      {"lsgd", Face::model, "rounds: pulled to the worker with the lowest loss", "Teng et al. 2019", 8,
+       {period("8"), pull("0.1"), proximity(), pace(), round_steps()}, nullptr, make_lsgd, "the leader's rank"},
+      {"localsgd", Face::model, "rounds: plain averaging of models", "baseline", 8,
+       {period("8"), pace(), round_steps()}, nullptr, make_localsgd},
   };
   return table;
 }
@@ -54,10 +111,21 @@ std::uint64_t edit_distance(std::string_view left, std::string_view right) {
 }
 
 /// Ranks that differ find out here, not in a step that hangs or a result that is wrong.
-void require_same(Communicator& communicator, const Settings& settings) {
+void require_same(Communicator& communicator, const Settings& settings, std::vector<AgreedField> others = {}) {
   std::vector<AgreedField> fields{{"wire version", std::to_string(kWireVersion)}, {"method", settings.method()}};
   for (const auto& [name, value] : settings.texts()) fields.push_back({name, value});
+  fields.insert(fields.end(), others.begin(), others.end());
   require_agreement(communicator, fields);
+}
+
+std::vector<AgreedField> fields_of(const OptimizerOptions& optimizer) {
+  return {{"optimizer", optimizer.name},
+          {"optimizer's momentum", std::to_string(optimizer.momentum)},
+          {"optimizer's nesterov", optimizer.nesterov ? "true" : "false"},
+          {"optimizer's weight_decay", std::to_string(optimizer.weight_decay)},
+          {"optimizer's beta1", std::to_string(optimizer.beta1)},
+          {"optimizer's beta2", std::to_string(optimizer.beta2)},
+          {"optimizer's epsilon", std::to_string(optimizer.epsilon)}};
 }
 
 }  // namespace
@@ -99,7 +167,7 @@ std::unique_ptr<ModelMethod> make_model_method(std::string_view name, const Meth
                                                Place& place) {
   const MethodRow& row = method_row(name);
   const Settings settings(row.name, row.parameters, options);
-  require_same(communicator, settings);
+  require_same(communicator, settings, fields_of(optimizer));
   if (row.face == Face::model) return row.make_model(settings, optimizer, communicator, place);
   OptimizerOptions chosen = optimizer;
   if (name == "adam") chosen.name = "adam";

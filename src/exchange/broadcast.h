@@ -1,0 +1,29 @@
+#pragma once
+
+#include "base/buffer.h"
+#include "exchange/exchange.h"
+
+namespace laconic {
+
+/// One rank's dense view to all ranks, in 32 bits.
+///   1. the root encodes; the engine's broadcast of n·4 bytes and a header of 32
+///   2. every rank decodes, the root too
+/// Counted as a ring that begins at the root: every rank but its last hands the payload on once.
+class Broadcast : public Exchange {
+ public:
+  Broadcast(Communicator& communicator, Place& place, std::uint64_t n);
+
+  /// `values` is read on `root`, the same rank everywhere, and written on all. A NaN or an Inf at the root is flagged
+  /// on every rank.
+  void start(View<float> values, int root, StatusView status);
+
+ private:
+  Handle stage(int index) override;
+
+  std::uint64_t n_;
+  View<float> values_;
+  int root_ = 0;
+  Buffer<std::byte> payload_;
+};
+
+}  // namespace laconic

@@ -1,0 +1,69 @@
+#include "kernels/vote/abstain.h"
+
+#include <array>
+
+#include "base/check.h"
+#include "base/thread_pool.h"
+
+namespace laconic {
+namespace {
+
+/// Thirty-two counters side by side, one bit of each in a word: adding a word of ones and zeros is a chain of half adders.
+class Counters {
+ public:
+  void add(std::uint32_t bits) {
+    for (std::size_t digit = 0; bits != 0; ++digit) {
+      const std::uint32_t carry = digits_[digit] & bits;
+      digits_[digit] ^= bits;
+      bits = carry;
+    }
+  }
+
+  /// Bits where these counters are above the others, and where they are equal.
+  std::uint32_t above(const Counters& other, std::uint32_t& equal) const {
+    std::uint32_t greater = 0;
+    equal = ~std::uint32_t{0};
+    for (std::size_t digit = digits_.size(); digit-- > 0;) {
+      greater |= equal & digits_[digit] & ~other.digits_[digit];
+      equal &= ~(digits_[digit] ^ other.digits_[digit]);
+    }
+    return greater;
+  }
+
+ private:
+  std::array<std::uint32_t, 16> digits_{};
+};
+
+}  // namespace
+
+void vote_with_abstentions(Place& place, std::span<const OpenBallot> ballots, const TieRule& rule,
+                           View<std::uint32_t> signs, View<std::uint32_t> abstains) {
+  LACONIC_CHECK(ballots.size() > 0U);
+  LACONIC_CHECK(ballots.size() <= 65'535U);
+  require_size("abstains", abstains.size(), signs.size());
+  for (const OpenBallot& ballot : ballots) {
+    require_size("ballot.signs", ballot.signs.size(), signs.size());
+    require_size("ballot.abstains", ballot.abstains.size(), signs.size());
+  }
+  parallel_ranges(place.pool(), signs.size(), 16, [&](Range range) {
+    for (std::size_t word = range.begin; word < range.end; ++word) {
+      Counters plus;
+      Counters minus;
+      std::uint32_t voted = 0;
+      for (const OpenBallot& ballot : ballots) {
+        const std::uint32_t votes = ~ballot.abstains[word];
+        plus.add(votes & ~ballot.signs[word]);
+        minus.add(votes & ballot.signs[word]);
+        voted |= votes;
+      }
+      std::uint32_t tied = 0;
+      const std::uint32_t majority = minus.above(plus, tied);
+      const std::uint32_t fallen =
+          rule.ties == Ties::random ? draw32(rule.stream, rule.first_word + word) : std::uint32_t{0};
+      signs[word] = (majority | (tied & fallen)) & voted;
+      abstains[word] = ~voted;
+    }
+  });
+}
+
+}  // namespace laconic

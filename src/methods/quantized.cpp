@@ -1,0 +1,76 @@
+// QSGD (Alistarh et al. 2017) and TernGrad (Wen et al. 2017): stochastic quantization with a fixed number of bits.
+//   1. norm of each scope: ℓ2 or max
+//   2. each entry becomes norm · sign · level/s, s = 2^(bits-1) - 1, rounded up or down so that its mean is right
+//   3. send fields of `bits` and a norm a scope
+//   4. everyone: g = mean of what the workers sent
+// TernGrad is 2 bits (levels -1, 0, 1) of the largest magnitude. No error feedback, no memory.
+
+#include "methods/quantized.h"
+
+#include "methods/makers.h"
+
+namespace laconic {
+
+QuantizedSumOptions quantized_options(const Settings& settings) {
+  QuantizedSumOptions options;
+  options.route = settings.is("route", "scatter") ? QuantizedRoute::scatter : QuantizedRoute::gather;
+  if (settings.is("return", "requantized")) options.return_path = QuantizedReturn::requantized;
+  const bool max = settings.method() == "terngrad" || settings.is("norm", "max");
+  options.norm = max ? Norm::max : Norm::l2;
+  if (options.route == QuantizedRoute::gather && options.return_path == QuantizedReturn::requantized) {
+    throw InvalidConfig(settings.method() +
+                        ": return = requantized needs sums that come back, got route = gather: set route = scatter");
+  }
+  return options;
+}
+
+Layout scope_layout(const Settings& settings, const std::vector<Tensor>& tensors) {
+  std::vector<std::uint64_t> sizes;
+  std::uint64_t total = 0;
+  for (const Tensor& tensor : tensors) {
+    sizes.push_back(tensor.size);
+    total += tensor.size;
+  }
+  return settings.is("scope", "model") ? Layout(total) : Layout(std::span<const std::uint64_t>(sizes));
+}
+
+namespace {
+
+class FixedBits : public GradientMethod {
+ public:
+  FixedBits(const Settings& settings, Communicator& communicator, Place& place)
+      : GradientMethod(settings.method(), communicator, place),
+        settings_(settings),
+        options_(quantized_options(settings)),
+        bits_(settings.has("bits") ? settings.whole("bits") : 2) {}
+
+ private:
+  void prepare() override { regrouped(); }
+  void regrouped() override {
+    sum_ = std::make_unique<QuantizedSum>(communicator(), place(), scope_layout(settings_, tensors()), options_);
+  }
+  void save_memory(State&) const override {}
+  void load_memory(const State&) override {}
+
+  void aggregate(StepKey key, View<float> gradient, StatusView status, StepReport& report) override {
+    sum_->start(gradient, bits_, key, gradient, status);
+    locate_nonfinite(gradient, status[0]);
+    sum_->finish();
+    report.traffic = sum_->traffic();
+    report.bits = bits_;
+  }
+  void commit() override {}
+
+  Settings settings_;
+  QuantizedSumOptions options_;
+  int bits_;
+  std::unique_ptr<QuantizedSum> sum_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientMethod> make_quantized(const Settings& settings, Communicator& communicator, Place& place) {
+  return std::make_unique<FixedBits>(settings, communicator, place);
+}
+
+}  // namespace laconic

@@ -1,0 +1,153 @@
+// signSGD and Signum with majority vote (Bernstein et al. 2018, 2019), worker n.
+//   1. v_n = β·v_n + (1 − β)·g_n; signSGD: v_n = g_n
+//   2. send sign(v_n), one bit a coordinate; zero counts as plus
+//   3. everyone: g = sign(Σ_n sign(v_n)), one bit a coordinate; ties as asked
+// An SGD step with weight decay on g gives the paper's x − η(vote + λx): decay is outside the vote.
+// abstain: an entry below that share of the mean |v_n| casts no vote; g is 0 where nobody votes.
+// early_sign: in the first so many steps sign(g_n) votes, as the theory's warm-up asks (54 for β = 0.9).
+
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "base/buffer.h"
+#include "base/thread_pool.h"
+#include "base/workspace.h"
+#include "exchange/abstaining_vote.h"
+#include "exchange/packed_vote.h"
+#include "kernels/elementwise/elementwise.h"
+#include "methods/makers.h"
+#include "methods/settings.h"
+
+namespace laconic {
+namespace {
+
+/// Σ|v|/n in blocks that do not depend on threads.
+float mean_magnitude(Place& place, View<const float> values) {
+  constexpr std::size_t kBlock = 8'192;
+  if (values.empty()) return 0.0F;
+  const Workspace::Scope scope(place.workspace());
+  const std::size_t blocks = (values.size() + kBlock - 1) / kBlock;
+  const View<double> sums = place.workspace().take<double>(blocks);
+  parallel_ranges(place.pool(), values.size(), kBlock, [&](Range range) {
+    for (std::size_t begin = range.begin; begin < range.end; begin += kBlock) {
+      double sum = 0.0;
+      const std::size_t end = std::min(begin + kBlock, range.end);
+      for (std::size_t i = begin; i < end; ++i) sum += static_cast<double>(std::fabs(values[i]));
+      sums[begin / kBlock] = sum;
+    }
+  });
+  double total = 0.0;
+  for (const double sum : sums) total += sum;
+  return static_cast<float>(total / static_cast<double>(values.size()));
+}
+
+std::vector<std::uint64_t> sizes_of(const std::vector<Tensor>& tensors) {
+  std::vector<std::uint64_t> sizes;
+  for (const Tensor& tensor : tensors) sizes.push_back(tensor.size);
+  return sizes;
+}
+
+class SignMethod : public GradientMethod {
+ public:
+  SignMethod(const Settings& settings, Communicator& communicator, Place& place)
+      : GradientMethod(settings.method(), communicator, place),
+        beta_(settings.has("beta") ? static_cast<float>(settings.number("beta")) : 0.0F),
+        ties_(settings.is("ties", "plus") ? Ties::plus : Ties::random),
+        abstain_(static_cast<float>(settings.number("abstain"))),
+        early_steps_(settings.has("early_sign") ? static_cast<std::uint64_t>(settings.number("early_sign")) : 0) {}
+
+ private:
+  bool remembers() const { return beta_ > 0.0F; }
+
+  void prepare() override {
+    if (remembers()) {
+      for (Buffer<float>* buffer : {&momentum_, &next_momentum_}) {
+        buffer->reserve(parameters());
+        fill(place(), 0.0F, buffer->view(parameters()));
+      }
+    }
+    regrouped();
+  }
+
+  void regrouped() override {
+    const auto sizes = sizes_of(tensors());
+    const Layout layout{std::span<const std::uint64_t>(sizes)};
+    if (abstain_ > 0.0F) {
+      open_vote_ = std::make_unique<AbstainingVote>(communicator(), place(), layout, ties_);
+    } else {
+      vote_ = std::make_unique<PackedVote>(communicator(), place(), layout, ties_);
+    }
+  }
+
+  void aggregate(StepKey key, View<float> gradient, StatusView status, StepReport& report) override {
+    const View<const float> voting = add_momentum(gradient, report);
+    Exchange& exchange = start_vote(voting, key, gradient, status);
+    locate_nonfinite(gradient, status[0]);
+    exchange.finish();
+    report.traffic = exchange.traffic();
+    report.bits = abstain_ > 0.0F ? 2.0 : 1.0;
+  }
+
+  /// v = β·v + (1 − β)·g, kept aside until the step counts. Returns what votes.
+  View<const float> add_momentum(View<const float> gradient, StepReport& report) {
+    if (!remembers()) return gradient;
+    const Stopwatch watch(report.select_seconds);
+    const View<const float> before = momentum_.view(parameters());
+    const View<float> after = next_momentum_.view(parameters());
+    const float beta = beta_;
+    const float fresh = 1.0F - beta_;
+    parallel_ranges(place().pool(), gradient.size(), 16, [&](Range range) {
+      for (std::size_t i = range.begin; i < range.end; ++i) after[i] = beta * before[i] + fresh * gradient[i];
+    });
+    return steps_ < early_steps_ ? gradient : View<const float>(after);
+  }
+
+  Exchange& start_vote(View<const float> voting, StepKey key, View<float> vote, StatusView status) {
+    if (abstain_ > 0.0F) {
+      const float least = abstain_ * mean_magnitude(place(), voting);
+      open_vote_->start(voting, least, key, vote, status);
+      return *open_vote_;
+    }
+    vote_->start(voting, key, vote, status);
+    return *vote_;
+  }
+
+  void commit() override {
+    std::swap(momentum_, next_momentum_);
+    ++steps_;
+  }
+
+  std::vector<View<float>> owed() override {
+    if (!remembers()) return {};
+    return {momentum_.view(parameters())};
+  }
+
+  void save_memory(State& state) const override {
+    state.put("steps", static_cast<double>(steps_));
+    if (remembers()) state.put("momentum", View<const float>(momentum_.view(parameters())));
+  }
+
+  void load_memory(const State& state) override {
+    steps_ = static_cast<std::uint64_t>(state.number("steps"));
+    if (remembers()) state.get("momentum", momentum_.view(parameters()));
+  }
+
+  float beta_;
+  Ties ties_;
+  float abstain_;
+  std::uint64_t early_steps_;
+  std::uint64_t steps_ = 0;
+  Buffer<float> momentum_;
+  Buffer<float> next_momentum_;
+  std::unique_ptr<PackedVote> vote_;
+  std::unique_ptr<AbstainingVote> open_vote_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientMethod> make_sign(const Settings& settings, Communicator& communicator, Place& place) {
+  return std::make_unique<SignMethod>(settings, communicator, place);
+}
+
+}  // namespace laconic
