@@ -294,6 +294,10 @@ DefOptions def_options(const Settings& settings, const OptimizerOptions& optimiz
   options.diagnose = settings.has("diagnose") && settings.is("diagnose", "on");
   options.sum.format = value_format(settings);
   options.sum.order = settings.is("order", "engine") ? SumOrder::engine : SumOrder::rank_order;
+  if (options.sum.order == SumOrder::engine && options.sum.format != ValueFormat::f32) {
+    throw InvalidConfig(name + ": order = engine takes values in f32 only, got " + settings.word("values") +
+                        ": use order = rank_order, or f32");
+  }
   if (!(options.momentum >= 0.0F && options.momentum < 1.0F)) {
     throw InvalidConfig(name + ": momentum must be in [0, 1), got " + std::to_string(options.momentum));
   }
