@@ -19,7 +19,13 @@ std::unique_ptr<ModelMethod> make_def(const Settings& settings, const OptimizerO
                                       Communicator& communicator, Place& place);
 std::unique_ptr<ModelMethod> make_psync(const Settings& settings, const OptimizerOptions& optimizer,
                                         Communicator& communicator, Place& place);
-std::unique_ptr<ModelMethod> make_rounds(const Settings& settings, const OptimizerOptions& optimizer,
-                                         Communicator& communicator, Place& place);
+std::unique_ptr<ModelMethod> make_grawa(const Settings& settings, const OptimizerOptions& optimizer,
+                                        Communicator& communicator, Place& place);
+std::unique_ptr<ModelMethod> make_easgd(const Settings& settings, const OptimizerOptions& optimizer,
+                                        Communicator& communicator, Place& place);
+std::unique_ptr<ModelMethod> make_lsgd(const Settings& settings, const OptimizerOptions& optimizer,
+                                       Communicator& communicator, Place& place);
+std::unique_ptr<ModelMethod> make_localsgd(const Settings& settings, const OptimizerOptions& optimizer,
+                                           Communicator& communicator, Place& place);
 
 }  // namespace laconic

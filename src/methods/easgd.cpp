@@ -1,0 +1,44 @@
+// EASGD: workers and a centre pull at each other (Zhang, Choromanska, LeCun 2015), the synchronous form.
+//   1. every local step: x_m moves by the local optimizer on the worker's own gradient
+//   2. every τ steps, with α = λ/M and the centre x_C as it was before:
+//      x_m = (1 - α) x_m + α x_C
+//      x_C = (1 - λ) x_C + λ·mean of the x_m before the pull
+// A round: reduce(d) and broadcast(d), which is all-reduce(d).
+
+#include "kernels/elementwise/elementwise.h"
+#include "methods/makers.h"
+#include "methods/rounds.h"
+
+namespace laconic {
+namespace {
+
+class Easgd : public RoundMethod {
+ public:
+  using RoundMethod::RoundMethod;
+
+ private:
+  void make_exchanges() override { mean_ = std::make_unique<DenseSum>(communicator(), place(), parameters()); }
+
+  void meet(View<const float> model, View<float> next_centre, StatusView status, StepReport& report) override {
+    copy(place(), model, next_centre);
+    mean_->start(next_centre, status);
+    mean_->finish();
+    report.traffic += mean_->traffic();
+  }
+
+  void pull(View<float> model, View<float> next_centre) override {
+    blend(place(), pull_share() / static_cast<float>(ranks()), centre(), model);
+    blend(place(), 1.0F - pull_share(), centre(), next_centre);
+  }
+
+  std::unique_ptr<DenseSum> mean_;
+};
+
+}  // namespace
+
+std::unique_ptr<ModelMethod> make_easgd(const Settings& settings, const OptimizerOptions& optimizer,
+                                        Communicator& communicator, Place& place) {
+  return std::make_unique<Easgd>(settings, optimizer, communicator, place);
+}
+
+}  // namespace laconic

@@ -1,0 +1,198 @@
+// GRAWA: averaging with weights 1/‖gradient‖ (Dimlioglu, Choromanska 2024). A layer is a registered tensor.
+//   1. every local step: x_m moves by the local optimizer; proximity x_m = (1 - µ/τ) x_m + (µ/τ) x_C
+//   2. every τ steps: gradients G_k of each layer at x_m on a batch that all workers share (score = shared),
+//      or the running mean of the mini-batch gradients' norms since the last round (score = local)
+//   3. MGRAWA: A_m = Σ_k ‖G_k‖; LGRAWA: A_m^k = ‖G_k‖, layer by layer
+//      smoothed over rounds: s = γ s + (1 - γ) A, bias-corrected by 1 - γⁿ
+//      β_m = s_m⁻¹ / Σ_j s_j⁻¹
+//   4. x_C = Σ_m β_m x_m
+//   5. x_m = (1 - λ) x_m + λ x_C
+// A round: all-reduce(1), or of the layers' number, and all-reduce(d). Memory: s, and the norms of score = local.
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/norm/norm.h"
+#include "laconic/error.h"
+#include "methods/makers.h"
+#include "methods/rounds.h"
+
+namespace laconic {
+namespace {
+
+/// Stands for a norm of zero: its inverse, and the sum of many, are still finite in float32.
+constexpr double kZeroNorm = 1e-30;
+
+class Grawa : public RoundMethod {
+ public:
+  Grawa(const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator, Place& place)
+      : RoundMethod(settings, optimizer, communicator, place),
+        by_layer_(settings.method() == "lgrawa"),
+        local_(settings.is("score", "local")),
+        smoothing_(settings.number("smoothing")) {}
+
+ private:
+  void prepare() override {
+    const std::size_t scores = by_layer_ ? tensors().size() : 1;
+    for (auto* each : {&norms_, &smoothed_, &next_smoothed_, &inverse_, &sums_, &local_norms_}) {
+      each->assign(scores, 0.0F);
+    }
+    RoundMethod::prepare();
+  }
+
+  void make_exchanges() override {
+    score_sum_ =
+        std::make_unique<DenseSum>(communicator(), place(), smoothed_.size(), DenseSumOptions{.divide = false});
+    model_sum_ = std::make_unique<DenseSum>(communicator(), place(), parameters(), DenseSumOptions{.divide = false});
+  }
+
+  void observe(const StepInput& /*input*/, View<const float> gradient) override {
+    if (!local_) return;
+    Status status;
+    take_norms(gradient, view_of(status));
+    for (std::size_t k = 0; k < norms_.size(); ++k) local_norms_[k] += norms_[k];
+    local_steps_ += 1.0;
+  }
+
+  void meet(View<const float> model, View<float> next_centre, StatusView status, StepReport& report) override {
+    {
+      const Stopwatch watch(report.select_seconds);
+      score(model, next_centre, status);
+      invert();
+    }
+    std::copy(inverse_.begin(), inverse_.end(), sums_.begin());
+    score_sum_->start(sums_, status);
+    score_sum_->finish();
+    report.traffic += score_sum_->traffic();
+    if (status[0].nonfinite != 0) return;
+    report.extra = 0.0;
+    std::uint64_t offset = 0;
+    for (std::size_t k = 0; k < inverse_.size(); ++k) {
+      // Nobody has a score where nobody made a step that counted: plain averaging.
+      const float weight = sums_[k] > 0.0F ? inverse_[k] / sums_[k] : 1.0F / static_cast<float>(ranks());
+      const std::uint64_t size = by_layer_ ? tensors()[k].size : parameters();
+      scale(weight, model.sub(offset, size), next_centre.sub(offset, size));
+      offset += size;
+      report.extra += static_cast<double>(weight) / static_cast<double>(inverse_.size());
+    }
+    model_sum_->start(next_centre, status);
+    model_sum_->finish();
+    report.traffic += model_sum_->traffic();
+  }
+
+  void pull(View<float> model, View<float> next_centre) override {
+    if (scored_) {
+      smoothed_.swap(next_smoothed_);
+      rounds_scored_ += 1.0;
+    }
+    RoundMethod::pull(model, next_centre);
+  }
+
+  void begin_stretch() override {
+    std::fill(local_norms_.begin(), local_norms_.end(), 0.0F);
+    local_steps_ = 0.0;
+  }
+
+  /// This round's A into norms_; none where a worker made no step since the last round. `scratch` has the model's size.
+  void score(View<const float> model, View<float> scratch, StatusView status) {
+    scored_ = !local_ || local_steps_ > 0.0;
+    if (!scored_) return;
+    if (local_) {
+      for (std::size_t k = 0; k < norms_.size(); ++k) {
+        norms_[k] = static_cast<float>(static_cast<double>(local_norms_[k]) / local_steps_);
+      }
+      return;
+    }
+    if (!scoring()) {
+      refuse(name() +
+             ": score = shared needs a scoring function, the gradient on a batch that all workers share: "
+             "call set_scoring() before the first round, or use score = local");
+    }
+    try {
+      scoring()(model, scratch);
+    } catch (const std::exception& error) {
+      communicator().fail(error.what());
+      throw;
+    }
+    take_norms(scratch, status);
+  }
+
+  /// The others wait for this rank in the round: they are told.
+  [[noreturn]] void refuse(const std::string& message) {
+    communicator().fail(message);
+    throw InvalidConfig(message);
+  }
+
+  void take_norms(View<const float> gradient, StatusView status) {
+    std::fill(norms_.begin(), norms_.end(), 0.0F);
+    std::uint64_t offset = 0;
+    double all = 0.0;
+    for (std::size_t tensor = 0; tensor < tensors().size(); ++tensor) {
+      double squares = 0.0;
+      sum_of_squares(place(), gradient.sub(offset, tensors()[tensor].size), View<double>(&squares, 1), status);
+      offset += tensors()[tensor].size;
+      if (by_layer_) norms_[tensor] = static_cast<float>(std::sqrt(squares));
+      all += std::sqrt(squares);
+    }
+    if (!by_layer_) norms_[0] = static_cast<float>(all);
+  }
+
+  /// Smoothes and corrects, and inverts what the weights are made of. A worker without a score in this round goes by
+  /// the rounds before; one that never had any weighs nothing.
+  void invert() {
+    const double rounds = rounds_scored_ + (scored_ ? 1.0 : 0.0);
+    const double correction = 1.0 - std::pow(smoothing_, rounds);
+    for (std::size_t k = 0; k < norms_.size(); ++k) {
+      const double before = smoothed_[k];
+      const double norm = std::max(static_cast<double>(norms_[k]), kZeroNorm);
+      next_smoothed_[k] = static_cast<float>(scored_ ? smoothing_ * before + (1.0 - smoothing_) * norm : before);
+      inverse_[k] = rounds > 0.0 ? static_cast<float>(correction / static_cast<double>(next_smoothed_[k])) : 0.0F;
+    }
+  }
+
+  void scale(float weight, View<const float> from, View<float> to) {
+    fill(place(), -0.0F, to);  // -0 + x is x, bit for bit
+    axpy(place(), weight, from, to);
+  }
+
+  void save_memory(State& state) const override {
+    RoundMethod::save_memory(state);
+    state.put("scores", View<const float>(smoothed_));
+    state.put("rounds scored", rounds_scored_);
+    state.put("local norms", View<const float>(local_norms_));
+    state.put("local steps", local_steps_);
+  }
+
+  void load_memory(const State& state) override {
+    RoundMethod::load_memory(state);
+    state.get("scores", View<float>(smoothed_));
+    rounds_scored_ = state.number("rounds scored");
+    state.get("local norms", View<float>(local_norms_));
+    local_steps_ = state.number("local steps");
+  }
+
+  bool by_layer_;
+  bool local_;
+  double smoothing_;
+  std::unique_ptr<DenseSum> score_sum_;
+  std::unique_ptr<DenseSum> model_sum_;
+  std::vector<float> norms_;          ///< A of this round, or of one mini-batch
+  std::vector<float> smoothed_;       ///< s
+  std::vector<float> next_smoothed_;  ///< s if the round counts
+  std::vector<float> inverse_;        ///< bias-corrected s, inverted
+  std::vector<float> sums_;           ///< and summed over the workers
+  std::vector<float> local_norms_;    ///< sums since the last round
+  double local_steps_ = 0.0;
+  double rounds_scored_ = 0.0;
+  bool scored_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<ModelMethod> make_grawa(const Settings& settings, const OptimizerOptions& optimizer,
+                                        Communicator& communicator, Place& place) {
+  return std::make_unique<Grawa>(settings, optimizer, communicator, place);
+}
+
+}  // namespace laconic

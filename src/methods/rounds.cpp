@@ -1,0 +1,221 @@
+#include "methods/rounds.h"
+
+#include <cstring>
+#include <iterator>
+
+#include "base/check.h"
+#include "base/thread_pool.h"
+#include "kernels/elementwise/elementwise.h"
+#include "laconic/error.h"
+#include "transport/agreement.h"
+
+namespace laconic {
+namespace {
+
+RoundSchedule schedule_of(const Settings& settings) {
+  const auto total = static_cast<std::uint64_t>(settings.number("total_steps"));
+  const bool async = settings.is("pace", "async");
+  if (async && total == 0) {
+    throw InvalidConfig(settings.method() +
+                        ": pace = async needs total_steps of 1 or more, got 0: the run ends when the workers have made "
+                        "so many steps each on average; give it, or use pace = lockstep");
+  }
+  return {static_cast<std::uint64_t>(settings.number("period")), total, async};
+}
+
+}  // namespace
+
+void blend(Place& place, float share, View<const float> x, View<float> y) {
+  const float rest = 1.0F - share;
+  parallel_ranges(place.pool(), y.size(), 16, [&](Range range) {
+    for (std::size_t i = range.begin; i < range.end; ++i) y[i] = rest * y[i] + share * x[i];
+  });
+}
+
+RoundMethod::RoundMethod(const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator,
+                         Place& place)
+    : ModelMethod(settings.method(), communicator, place), optimizer_(optimizer), schedule_(schedule_of(settings)) {
+  if (settings.has("pull")) pull_ = static_cast<float>(settings.number("pull"));
+  if (settings.has("proximity")) {
+    proximity_ = static_cast<float>(settings.number("proximity") / settings.number("period"));
+  }
+}
+
+void RoundMethod::prepare() {
+  optimizer_.prepare(parameters());
+  for (Buffer<float>* buffer : {&centre_, &next_centre_}) {
+    buffer->reserve(parameters());
+    fill(place(), 0.0F, buffer->view(parameters()));
+  }
+  make_exchanges();
+}
+
+StepReport RoundMethod::do_start(View<float> model) {
+  if (stage_ == Stage::running) {
+    throw InvalidConfig(name() + ": start() was called already: make a new method for a new run, or load a state");
+  }
+  if (stage_ == Stage::unstarted) {
+    start_anew(model);
+  } else {
+    go_on(model);
+  }
+  stage_ = Stage::running;
+  StepReport report;
+  take_turns(model, report);
+  return report;
+}
+
+/// All workers and the centre begin at the same point.
+void RoundMethod::start_anew(View<float> model) {
+  require_same_start(model);
+  copy(place(), model, centre_.view(parameters()));
+  schedule_.join(communicator());
+}
+
+void RoundMethod::go_on(View<float> model) {
+  if (newcomer_) copy(place(), centre(), model);
+  newcomer_ = false;
+  if (!schedule_.async()) return;
+  const AgreedField round{"rounds so far", std::to_string(schedule_.rounds())};
+  require_agreement(communicator(), {&round, 1});
+  schedule_.join(communicator());
+}
+
+StepReport RoundMethod::do_step(const StepInput& input, View<float> model, View<float> gradient) {
+  if (stage_ == Stage::unstarted) throw InvalidConfig(name() + ": step() before start(): give the start point first");
+  if (stage_ == Stage::loaded && schedule_.async()) {
+    throw InvalidConfig(name() + ": step() after load() or resize() needs start() first, which takes the next ticket");
+  }
+  if (schedule_.ended()) {
+    throw InvalidConfig(name() + ": step() after the last of total_steps: stop when a report says finished");
+  }
+  stage_ = Stage::running;
+  StepReport report;
+  local_step(input, model, gradient, report);
+  schedule_.count_step();
+  take_turns(model, report);
+  return report;
+}
+
+/// A step that is dropped counts in the schedule, so that workers in lockstep stay so; it moves nothing.
+void RoundMethod::local_step(const StepInput& input, View<float> model, View<float> gradient, StepReport& report) {
+  at_round_ = false;
+  Status status;
+  find_nonfinite(place(), gradient, view_of(status));
+  if (status.nonfinite != 0) {
+    locate_nonfinite(gradient, status);
+    if (policy() == NonfinitePolicy::error) refuse_own_nonfinite(input.key.step);
+    count_skipped();
+    report.skipped = true;
+    return;
+  }
+  {
+    const Stopwatch watch(report.select_seconds);
+    observe(input, gradient);
+  }
+  optimizer_.step(place(), input.learning_rate, gradient, model);
+  if (proximity_ != 0.0F) blend(place(), proximity_, centre(), model);
+}
+
+void RoundMethod::take_turns(View<float> model, StepReport& report) {
+  Turn turn = schedule_.next();
+  while (turn == Turn::round) {
+    hold_round(model, report);
+    turn = schedule_.next();
+  }
+  report.finished = turn == Turn::end;
+}
+
+void RoundMethod::hold_round(View<float> model, StepReport& report) {
+  Status status;
+  const View<float> next_centre = next_centre_.view(parameters());
+  meet(model, next_centre, view_of(status), report);
+  if (status.nonfinite == 0) {
+    pull(model, next_centre);
+    std::swap(centre_, next_centre_);
+  } else if (policy() == NonfinitePolicy::error) {
+    refuse_round(status);
+  } else {
+    count_skipped();
+    report.skipped = true;
+  }
+  begin_stretch();
+  schedule_.count_round();
+  ++report.rounds;
+  at_round_ = true;
+}
+
+void RoundMethod::pull(View<float> model, View<float> next_centre) { blend(place(), pull_, next_centre, model); }
+
+/// Every rank learned which rank it was, so every rank says the same.
+void RoundMethod::refuse_round(const Status& status) {
+  const std::uint32_t culprit = status.nonfinite_rank == 0 ? 0 : status.nonfinite_rank - 1;
+  throw InvalidConfig(name() + ": rank " + std::to_string(culprit) +
+                      " has a NaN or an Inf in its model or its score in round " + std::to_string(schedule_.rounds()) +
+                      ": lower the learning rate, clip gradients, or set the non-finite policy to skip");
+}
+
+void RoundMethod::do_read_out(View<const float> model, View<float> out) {
+  DenseSum mean(communicator(), place(), parameters());
+  Status status;
+  copy(place(), model, out);
+  mean.start(out, view_of(status));
+  mean.finish();
+}
+
+void RoundMethod::save_memory(State& state) const {
+  if (schedule_.async() && !at_round_) {
+    throw InvalidConfig(name() +
+                        ": an asynchronous run can be saved at a round only: save when start() or step() has "
+                        "just reported rounds above 0, on all ranks at the same round");
+  }
+  state.put("rounds", static_cast<double>(schedule_.rounds()));
+  state.put("steps", static_cast<double>(schedule_.async() ? 0 : schedule_.steps()));
+  state.put("centre", centre());
+  State optimizer;
+  optimizer_.save(optimizer);
+  state.put("optimizer", optimizer);
+}
+
+void RoundMethod::load_memory(const State& state) {
+  schedule_.resume(static_cast<std::uint64_t>(state.number("rounds")),
+                   static_cast<std::uint64_t>(state.number("steps")));
+  state.get("centre", centre_.view(parameters()));
+  optimizer_.load(state.part("optimizer"));
+  stage_ = Stage::loaded;
+  at_round_ = true;
+  newcomer_ = false;
+}
+
+void RoundMethod::resize(Communicator* next) {
+  if (schedule_.async() && !at_round_) {
+    throw InvalidConfig(name() +
+                        ": an asynchronous run can be resized at a round only: do it when start() or step() "
+                        "has just reported rounds above 0, on all ranks at the same round");
+  }
+  newcomer_ = next == &communicator();
+  const double numbers[] = {static_cast<double>(schedule_.rounds()), static_cast<double>(schedule_.steps()),
+                            static_cast<double>(optimizer_.steps())};
+  numbers_.resize(2 * std::size(numbers));
+  std::memcpy(numbers_.data(), numbers, sizeof numbers);
+  schedule_.resume(schedule_.rounds(), schedule_.steps());
+  resizing_ = true;
+  ModelMethod::resize(next);
+  resizing_ = false;
+}
+
+/// A worker owes the others nothing; but where ranks come or go the local momenta are dealt anew, their mean kept.
+std::vector<View<float>> RoundMethod::owed() { return resizing_ ? optimizer_.memory() : std::vector<View<float>>{}; }
+
+std::vector<View<float>> RoundMethod::shared() { return {centre_.view(parameters()), numbers_}; }
+
+void RoundMethod::regrouped() {
+  double numbers[3];  // as resize() packed them
+  std::memcpy(numbers, numbers_.data(), sizeof numbers);
+  schedule_.resume(static_cast<std::uint64_t>(numbers[0]), static_cast<std::uint64_t>(numbers[1]));
+  if (newcomer_) optimizer_.set_steps(static_cast<std::uint64_t>(numbers[2]));
+  stage_ = Stage::loaded;
+  make_exchanges();
+}
+
+}  // namespace laconic

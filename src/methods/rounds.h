@@ -1,0 +1,77 @@
+#pragma once
+
+#include "base/buffer.h"
+#include "exchange/dense_sum.h"
+#include "methods/optimizer.h"
+#include "methods/rounds_schedule.h"
+#include "methods/settings.h"
+
+namespace laconic {
+
+/// y = (1 - share)·y + share·x, in float32, each product rounded before the sum.
+void blend(Place& place, float share, View<const float> x, View<float> y);
+
+/// What the round methods share: local steps on a model that is the worker's own, the centre x_C, and rounds, in which
+/// a subclass says how models meet. Memory: the centre, twice, so that a round which is dropped leaves it as it was.
+///   1. x_m: a step of the local optimizer on the worker's own gradient
+///   2. proximity, where the method has it: x_m = (1 - µ/τ) x_m + (µ/τ) x_C
+///   3. count the step; when the schedule says so (rounds_schedule.h), a round: meet, then pull
+class RoundMethod : public ModelMethod {
+ public:
+  RoundMethod(const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator, Place& place);
+
+  void resize(Communicator* next) override;
+
+ protected:
+  /// A finite local step was made: remember what the round will ask for.
+  virtual void observe(const StepInput& /*input*/, View<const float> /*gradient*/) {}
+  /// The new centre, from the models of all workers: all that needs the other ranks. Keeps no memory: a non-finite
+  /// value, noted in the status on all ranks alike, drops the round.
+  virtual void meet(View<const float> model, View<float> next_centre, StatusView status, StepReport& report) = 0;
+  /// The round counts: x_m = (1 - λ) x_m + λ x_C.
+  virtual void pull(View<float> model, View<float> next_centre);
+  /// After a round, dropped or not: a new stretch of steps begins.
+  virtual void begin_stretch() {}
+  /// Exchanges for the present communicator.
+  virtual void make_exchanges() {}
+
+  void prepare() override;
+  void save_memory(State& state) const override;
+  void load_memory(const State& state) override;
+  std::vector<View<float>> owed() override;
+  std::vector<View<float>> shared() override;
+  void regrouped() override;
+
+  StepReport do_start(View<float> model) override;
+  StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) override;
+  void do_read_out(View<const float> model, View<float> out) override;
+
+  View<const float> centre() const { return centre_.view(parameters()); }
+  float pull_share() const { return pull_; }
+  std::uint64_t round_number() const { return schedule_.rounds(); }
+
+ private:
+  void start_anew(View<float> model);
+  void go_on(View<float> model);
+  void local_step(const StepInput& input, View<float> model, View<float> gradient, StepReport& report);
+  void take_turns(View<float> model, StepReport& report);
+  void hold_round(View<float> model, StepReport& report);
+  [[noreturn]] void refuse_round(const Status& status);
+
+  /// Where a run stands between start, load and resize.
+  enum class Stage : std::uint8_t { unstarted, loaded, running };
+
+  Optimizer optimizer_;
+  RoundSchedule schedule_;
+  float pull_ = 1.0F;
+  float proximity_ = 0.0F;  ///< µ/τ
+  Buffer<float> centre_;
+  Buffer<float> next_centre_;
+  std::vector<float> numbers_;  ///< what a newcomer must know besides the centre, as bits
+  Stage stage_ = Stage::unstarted;
+  bool at_round_ = true;  ///< no local step since the last round, or since the start
+  bool resizing_ = false;
+  bool newcomer_ = false;
+};
+
+}  // namespace laconic
