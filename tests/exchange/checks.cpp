@@ -7,11 +7,13 @@
 namespace laconic::test {
 namespace {
 
-constexpr std::array<ExchangeCheck, 18> kChecks{{
+constexpr auto kChecks = std::to_array<ExchangeCheck>({
     {"dense", check_dense},
     {"dense_weighted", check_dense_weighted},
     {"dense_engine", check_dense_engine},
     {"dense_several_in_flight", check_dense_several_in_flight},
+    {"dense_plain_sum", check_dense_plain_sum},
+    {"broadcast", check_broadcast},
     {"block", check_block},
     {"sparse_routes", check_sparse_routes},
     {"sparse_16bit", check_sparse_16bit},
@@ -26,7 +28,7 @@ constexpr std::array<ExchangeCheck, 18> kChecks{{
     {"quantized_requantized", check_quantized_requantized},
     {"nonfinite", check_nonfinite},
     {"wrong_sizes", check_wrong_sizes},
-}};
+});
 
 }  // namespace
 

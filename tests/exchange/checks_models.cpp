@@ -1,0 +1,60 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "exchange/broadcast.h"
+#include "exchange/checks_list.h"
+#include "exchange/dense_sum.h"
+#include "exchange/model.h"
+#include "laconic/error.h"
+
+namespace laconic::test {
+
+void check_dense_plain_sum(Communicator& communicator) {
+  Place& place = place_of(communicator);
+  for (const auto order : {SumOrder::rank_order, SumOrder::engine}) {
+    for (const std::size_t n : {0U, 1U, 2U, 1009U}) {
+      std::vector<double> expected(n, 0.0);
+      for (int rank = 0; rank < communicator.size(); ++rank) {
+        const auto part = integers_of(rank, n, 21);
+        for (std::size_t i = 0; i < n; ++i) expected[i] += static_cast<double>(part[i]);
+      }
+      auto mine = integers_of(communicator.rank(), n, 21);
+      DenseSum sum(communicator, place, n, {.order = order, .divide = false});
+      Status status;
+      sum.start(mine, view_of(status));
+      sum.finish();
+      for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(mine[i], expected[i]) << "n=" << n << " i=" << i;
+    }
+  }
+}
+
+void check_broadcast(Communicator& communicator) {
+  Place& place = place_of(communicator);
+  for (const std::uint64_t n : {0U, 1U, 17U, 100'003U}) {
+    Broadcast broadcast(communicator, place, n);
+    for (int root = 0; root < communicator.size(); ++root) {
+      auto values = values_of(communicator.rank(), n, 31);
+      Status status;
+      broadcast.start(values, root, view_of(status));
+      broadcast.finish();
+      EXPECT_TRUE(same_bits(values, values_of(root, n, 31))) << "n=" << n << " root=" << root;
+      EXPECT_EQ(status.nonfinite, 0U);
+      // Around the ring from the root: every rank but the last hands it on, every rank but the root receives it.
+      const bool last = (communicator.rank() + 1) % communicator.size() == root;
+      EXPECT_EQ(broadcast.traffic().sent_bytes, last ? 0U : n * 4 + 32);
+      EXPECT_EQ(broadcast.traffic().received_bytes, communicator.rank() == root ? 0U : n * 4 + 32);
+    }
+  }
+  const int root = communicator.size() - 1;
+  Broadcast broadcast(communicator, place, 5);
+  std::vector<float> values(5, communicator.rank() == root ? std::nanf("") : 1.0F);
+  Status status;
+  broadcast.start(values, root, view_of(status));
+  broadcast.finish();
+  EXPECT_EQ(status.nonfinite, 1U);
+  EXPECT_EQ(status.nonfinite_rank, static_cast<std::uint32_t>(communicator.size()));
+  EXPECT_THROW(broadcast.start(values, communicator.size(), view_of(status)), InvalidConfig);
+}
+
+}  // namespace laconic::test
