@@ -73,12 +73,10 @@ double BitRule::growth() const { return convex_ ? (total_steps_ - steps_) / 2.0 
 
 double BitRule::factor() const {
   if (bit_budget_ == 0.0) return log_factor_;
-  // What is left for each step to come; without a known end, debts are paid back within a window.
   const double left = total_steps_ > steps_ ? (bit_budget_ * total_steps_ - bits_spent_) / (total_steps_ - steps_)
                                             : bit_budget_ + (bit_budget_ * steps_ - bits_spent_) / window_;
   // Rounding up spends half a bit on average beyond the rule's own figure.
-  const double mean = steps_ > 0.0 ? exponents_ / steps_ : 0.0;
-  return left - 0.5 - 1.0 - mean;
+  return left - 0.5 - 1.0 - exponent_;
 }
 
 int BitRule::bits(double norm) const {
@@ -89,7 +87,10 @@ int BitRule::bits(double norm) const {
 }
 
 void BitRule::spent(int bits, double norm) {
-  if (norm > 0.0) exponents_ += growth() + std::log2(norm);
+  if (norm > 0.0) {
+    const double over = total_steps_ > 0.0 ? steps_ + 1.0 : std::min(steps_ + 1.0, window_);
+    exponent_ += (growth() + std::log2(norm) - exponent_) / over;
+  }
   bits_spent_ += bits;
   steps_ += 1.0;
 }
@@ -97,13 +98,13 @@ void BitRule::spent(int bits, double norm) {
 void BitRule::save(State& state) const {
   state.put("rule's steps", steps_);
   state.put("rule's bits", bits_spent_);
-  state.put("rule's exponents", exponents_);
+  state.put("rule's exponent", exponent_);
 }
 
 void BitRule::load(const State& state) {
   steps_ = state.number("rule's steps");
   bits_spent_ = state.number("rule's bits");
-  exponents_ = state.number("rule's exponents");
+  exponent_ = state.number("rule's exponent");
 }
 
 }  // namespace laconic

@@ -13,7 +13,8 @@ namespace laconic {
 /// rounded up, clamped to 2..16. τ or κ is given, or follows from an error budget ε:
 ///   τ = sqrt(L·d·η / (6·(2 − L·η)·ε)),  κ = sqrt(N·L·d·η² / (12·ε)),
 /// or from a budget b of bits a coordinate on average, by log2 κ ≈ b' − 1 − mean[((N−n)/2)·log2 α + log2‖g‖], where the
-/// mean is over the steps so far and b' is what is left of the budget for the steps that remain.
+/// mean is over the steps so far and b' is what is left of the budget for the steps that remain. Without a known end
+/// the mean is over about the last `window` steps, and debts are paid back within as many.
 class BitRule {
  public:
   /// `parameters` is d. InvalidConfig where a rule lacks what it needs, naming it.
@@ -39,7 +40,7 @@ class BitRule {
   double window_;
   double steps_ = 0.0;
   double bits_spent_ = 0.0;
-  double exponents_ = 0.0;  ///< Σ (growth + log2‖g‖)
+  double exponent_ = 0.0;  ///< mean of growth + log2‖g‖
 };
 
 }  // namespace laconic

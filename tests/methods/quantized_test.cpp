@@ -1,0 +1,202 @@
+// QSGD, TernGrad and DQ-SGD against models written from their page.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/philox.h"
+#include "laconic/error.h"
+#include "laconic/threads.h"
+#include "methods/bit_rule.h"
+#include "methods/harness.h"
+#include "support/support.h"
+
+namespace laconic::test {
+namespace {
+
+/// Integers up to 64 in magnitude, 64 in every tensor: with the max norm all of r = |x|·s/64 is exact in float32.
+std::vector<float> exact_gradient(int rank, std::uint32_t step) {
+  auto values = normal_values(size_of(small_model()), 31ULL * step + static_cast<std::uint64_t>(rank));
+  std::size_t offset = 0;
+  for (float& value : values) value = std::clamp(std::round(value * 20.0F), -64.0F, 64.0F);
+  for (const Tensor& tensor : small_model()) values[offset] = 64.0F, offset += tensor.size;
+  return values;
+}
+
+/// norm·sign·level/s, up with probability frac(r): the 32 random bits are draw16 of the rounding and of its tail.
+double quantized(double x, double s, std::uint64_t index, const Stream& stream) {
+  const double r = std::abs(x) * s / 64.0;
+  const double level = std::floor(r);
+  const double fraction = std::floor((r - level) * 4294967296.0);
+  const double draw = static_cast<double>(draw16(stream, index)) * 65536.0 +
+                      static_cast<double>(draw16(stream.with(Purpose::rounding_tail), index));
+  const double up = fraction + draw >= 4294967296.0 ? 1.0 : 0.0;
+  return (x < 0.0 ? -1.0 : 1.0) * (level + up) * 64.0 / s;
+}
+
+void compare(const char* name, const MethodOptions& options, int bits) {
+  const int workers = 3;
+  run_ranks(workers, [&](Communicator& communicator) {
+    Place place({.threads = 1});
+    const auto method = make_method(name, options, communicator, place);
+    method->register_tensors(small_model());
+    const double s = std::pow(2.0, bits - 1) - 1.0;
+    for (std::uint32_t step = 0; step < 50; ++step) {
+      std::vector<double> mean(size_of(small_model()), 0.0);
+      for (int rank = 0; rank < workers; ++rank) {
+        const auto values = exact_gradient(rank, step);
+        std::size_t offset = 0;
+        std::uint32_t tensor = 0;
+        for (const Tensor& each : small_model()) {
+          const Stream stream{4, step, static_cast<std::uint32_t>(rank), tensor++, Purpose::rounding};
+          for (std::size_t i = 0; i < each.size; ++i) {
+            mean[offset + i] += quantized(static_cast<double>(values[offset + i]), s, i, stream) / workers;
+          }
+          offset += each.size;
+        }
+      }
+      auto gradient = exact_gradient(communicator.rank(), step);
+      const auto report = method->reduce({4, step, static_cast<std::uint32_t>(communicator.rank())}, gradient);
+      EXPECT_EQ(report.bits, bits);
+      for (std::size_t i = 0; i < mean.size(); ++i)
+        ASSERT_NEAR(gradient[i], mean[i], 1e-4) << "step " << step << " " << i;
+    }
+  });
+}
+
+TEST(Quantized, QsgdEqualsItsPage) {
+  compare("qsgd", {.bits = 4, .norm = "max"}, 4);
+  compare("qsgd", {.route = "scatter", .bits = 7, .norm = "max"}, 7);
+}
+TEST(Quantized, TerngradEqualsItsPage) { compare("terngrad", {}, 2); }
+
+TEST(Quantized, IsUnbiased) {
+  // One entry's deviation is at most unit/2; the mean of 2,000 steps and 1,500 entries has 0.5·unit/sqrt(3e6) =
+  // 0.0003·unit. Six of those: a false alarm once in 10^9 runs, and the streams are fixed anyway.
+  run_ranks(1, [](Communicator& communicator) {
+    Place place({.threads = 1});
+    const auto method = make_method("qsgd", {.bits = 3}, communicator, place);
+    const std::size_t n = 1500;
+    const auto values = normal_values(n, 5);
+    double norm = 0.0;
+    for (const float value : values) norm += static_cast<double>(value) * static_cast<double>(value);
+    const double unit = std::sqrt(norm) / 3.0;
+    double error = 0.0;
+    for (std::uint32_t step = 0; step < 2000; ++step) {
+      auto gradient = values;
+      method->reduce({6, step, 0}, gradient);
+      for (std::size_t i = 0; i < n; ++i) {
+        const double sign = values[i] < 0.0F ? -1.0 : 1.0;
+        error += sign * static_cast<double>(gradient[i] - values[i]) / (2000.0 * n);
+      }
+    }
+    EXPECT_NEAR(error / unit, 0.0, 0.002);
+  });
+}
+
+TEST(Quantized, RequantizedNeedsScatter) {
+  run_ranks(1, [](Communicator& communicator) {
+    Place place({.threads = 1});
+    const auto text =
+        message_of<InvalidConfig>([&] { make_method("qsgd", {.return_ = "requantized"}, communicator, place); });
+    EXPECT_TRUE(contains(text, "set route = scatter")) << text;
+  });
+}
+
+Settings rule_settings(const MethodOptions& options) { return {"dqsgd", method_row("dqsgd").parameters, options}; }
+
+TEST(BitRule, NonConvexIsThePagesFormula) {
+  const BitRule rule(rule_settings({.tau = 6}), 1000);
+  for (const double norm : {0.01, 0.5, 1.0, 3.0, 40.0}) {
+    const double exact = std::log2(6.0 * norm + 1.0) + 1.0;
+    EXPECT_EQ(rule.bits(norm), static_cast<int>(std::clamp(std::ceil(exact), 2.0, 16.0))) << norm;
+  }
+  EXPECT_EQ(rule.bits(0.0), 2);
+  EXPECT_EQ(rule.bits(1e9), 16);
+  EXPECT_EQ(BitRule(rule_settings({}), 1000).bits(3.0), rule.bits(3.0)) << "tau is 6 by default";
+}
+
+TEST(BitRule, ConvexFallsWithAlpha) {
+  const MethodOptions options{
+      .rule = "convex", .kappa = 4000, .smoothness = 2, .convexity = 0.5, .step_size = 0.1, .total_steps = 100};
+  BitRule rule(rule_settings(options), 1000);
+  const double alpha = 1 - 2 * 0.5 * 0.1 + 2 * 0.5 * 0.01;
+  for (int n = 0; n < 100; ++n) {
+    const double norm = 2.0;
+    const double exact = std::log2(4000.0 * std::pow(alpha, (100 - n) / 2.0) * norm + 1.0) + 1.0;
+    const int bits = rule.bits(norm);
+    EXPECT_EQ(bits, static_cast<int>(std::clamp(std::ceil(exact), 2.0, 16.0))) << n;
+    rule.spent(bits, norm);
+  }
+}
+
+TEST(BitRule, ErrorBudgetGivesTau) {
+  const double tau = std::sqrt(2.0 * 1000 * 0.1 / (6 * (2 - 2 * 0.1) * 0.5));
+  const BitRule budget(rule_settings({.error_budget = 0.5, .smoothness = 2, .step_size = 0.1}), 1000);
+  const BitRule given(rule_settings({.tau = tau}), 1000);
+  for (const double norm : {0.1, 1.0, 10.0}) EXPECT_EQ(budget.bits(norm), given.bits(norm)) << norm;
+}
+
+TEST(BitRule, KeepsToABitBudget) {
+  for (const double total : {0.0, 600.0}) {
+    MethodOptions options{.bit_budget = 5.5};
+    if (total > 0.0) options.total_steps = total;
+    BitRule rule(rule_settings(options), 1000);
+    double spent = 0.0;
+    for (int n = 0; n < 600; ++n) {
+      const double norm = 20.0 * std::exp(-n / 150.0) + 0.3;
+      const int bits = rule.bits(norm);
+      rule.spent(bits, norm);
+      spent += bits;
+    }
+    EXPECT_NEAR(spent / 600, 5.5, 0.15) << "total_steps " << total;
+  }
+}
+
+TEST(BitRule, SaysWhatIsMissing) {
+  EXPECT_TRUE(contains(message_of<InvalidConfig>([] { BitRule(rule_settings({.rule = "convex"}), 10); }),
+                       "total_steps must be given"));
+  EXPECT_TRUE(contains(message_of<InvalidConfig>([] { BitRule(rule_settings({.tau = 1, .bit_budget = 4}), 10); }),
+                       "give one of"));
+  EXPECT_TRUE(contains(message_of<InvalidConfig>([] { BitRule(rule_settings({.kappa = 1}), 10); }), "give tau"));
+}
+
+TEST(Dqsgd, ChoosesTheBitsByTheWorkersNorms) {
+  for (const char* source : {"workers", "exact"}) {
+    run_ranks(3, [&](Communicator& communicator) {
+      Place place({.threads = 1});
+      const auto method = make_method("dqsgd", {.tau = 0.5, .norm_source = source, .window = 5}, communicator, place);
+      const std::size_t n = 2000;
+      std::vector<double> means;
+      for (std::uint32_t step = 0; step < 20; ++step) {
+        double mean = 0.0;
+        const auto gradient_of = [&](int rank) {
+          auto values = normal_values(n, 13ULL * step + static_cast<std::uint64_t>(rank));
+          for (float& value : values) value *= std::exp(-0.3F * static_cast<float>(step));
+          return values;
+        };
+        for (int rank = 0; rank < 3; ++rank) {
+          double squares = 0.0;
+          for (const float value : gradient_of(rank))
+            squares += static_cast<double>(value) * static_cast<double>(value);
+          mean += std::sqrt(squares) / 3;
+        }
+        double norm = mean;
+        if (std::string(source) == "workers" && !means.empty()) {
+          const std::size_t first = means.size() > 5 ? means.size() - 5 : 0;
+          norm = 0.0;
+          for (std::size_t i = first; i < means.size(); ++i)
+            norm += means[i] / static_cast<double>(means.size() - first);
+        }
+        means.push_back(mean);
+        auto gradient = gradient_of(communicator.rank());
+        const auto report = method->reduce({2, step, static_cast<std::uint32_t>(communicator.rank())}, gradient);
+        EXPECT_EQ(report.bits, std::clamp(std::ceil(std::log2(0.5 * norm + 1.0) + 1.0), 2.0, 16.0))
+            << source << " " << step;
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace laconic::test
