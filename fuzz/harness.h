@@ -9,11 +9,11 @@
 #include "laconic/status.h"
 
 // What the five targets share. An input is
-//   byte 0   bit 0: mend magic, version, codec and checksum, so that what lies behind them is reached
-//            bit 1: start from a sound payload and xor the rest of the input over it, instead of taking the rest as it
-//            is bit 2: cut the payload to what its header says its length is, or grow it up to there, within reason
-//   byte 1   which case: sizes and formats
-//   rest     the payload, or what is xored over it
+//   byte 0: bit 0, mend magic, version, codec and checksum, so that what lies behind them is reached;
+//           bit 1, take a sound payload and xor the rest of the input over it, instead of the rest as it is;
+//           bit 2, when mending, also write the true length
+//   byte 1: which case, that is sizes and formats
+//   rest:   the payload, or what is xored over it
 
 namespace laconic::fuzz {
 
@@ -56,7 +56,7 @@ std::vector<std::byte> payload_of(const std::uint8_t* input, std::size_t size, C
 /// The promise that holds for every decoder: it returns false exactly when it notes a fault.
 void check_outcome(bool accepted, const Status& status);
 
-/// The same once more over the payload's own bytes when it was accepted: what is decoded twice is the same.
+/// The largest view that a case has.
 inline constexpr std::uint64_t kMostEntries = 2'000;
 
 /// A size from the input's case byte: 0, 1, around 32 and 512, and some between, at most kMostEntries.
