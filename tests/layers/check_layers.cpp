@@ -26,8 +26,10 @@ struct Layer {
 const std::vector<Layer>& layers() {
   static const std::vector<Layer> table = [] {
     const List core{"include/laconic", "src/base", "src/kernels", "src/codecs", "src/transport", "src/exchange"};
-    List hosts = core;
-    hosts.insert(hosts.end(), {"src/methods", "src/problems", "src/network", "src/experiment", "src/torch"});
+    List methods = core;
+    methods.insert(methods.end(), {"src/methods", "src/problems", "src/network"});
+    List hosts = methods;
+    hosts.insert(hosts.end(), {"src/experiment", "src/torch"});
     List tools = hosts;
     tools.emplace_back("bench");
     return std::vector<Layer>{
@@ -40,7 +42,7 @@ const std::vector<Layer>& layers() {
         {"src/methods", core},
         {"src/problems", core},
         {"src/network", core},
-        {"src/experiment", hosts},
+        {"src/experiment", methods},
         {"src/torch", hosts},
         {"bench", hosts},
         {"tools/laconic", tools},
