@@ -98,7 +98,7 @@ class Method {
   virtual void resize(Communicator* next);
 
   /// ℓ2 norm of what this rank still owes; 0 for methods that remember nothing. Reads the memory once.
-  double residual_norm();
+  virtual double residual_norm();
 
   const std::string& name() const { return name_; }
 

@@ -13,6 +13,7 @@ class LiftedMethod : public ModelMethod {
                Communicator& communicator, Place& place);
 
   void resize(Communicator* next) override;
+  double residual_norm() override { return inner_->residual_norm(); }
 
  private:
   void prepare() override;

@@ -8,5 +8,9 @@ namespace laconic::tools {
 
 void add_info(CLI::App& program);
 void add_bench(CLI::App& program);
+void add_methods(CLI::App& program);
+void add_problems(CLI::App& program);
+void add_train(CLI::App& program);
+void add_compare(CLI::App& program);
 
 }  // namespace laconic::tools

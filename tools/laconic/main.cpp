@@ -30,12 +30,19 @@ int main(int argc, char** argv) {
   program.footer(
       "Examples:\n"
       "  laconic info                                   what this machine and this build can do\n"
+      "  laconic methods                                the table of methods, with their parameters\n"
+      "  laconic train --problem linear-regression --method regtopk --keep 0.6\n"
+      "  laconic compare --problem logistic-regression --steps 200\n"
       "  laconic bench kernels                          every kernel beside a memory stream and PyTorch\n"
       "  laconic bench kernels --filter topk --n 1000000\n"
       "  laconic bench exchange --workers 2,4,8 --json sent.json\n"
       "\nlaconic COMMAND --help says more about a command.");
   laconic::tools::add_info(program);
   laconic::tools::add_bench(program);
+  laconic::tools::add_methods(program);
+  laconic::tools::add_problems(program);
+  laconic::tools::add_train(program);
+  laconic::tools::add_compare(program);
   try {
     program.parse(argc, argv);
     if (program.get_subcommands().empty()) throw CLI::RequiredError("A command, such as info or bench,");

@@ -1,0 +1,102 @@
+#include <toml++/toml.h>
+
+#include <nlohmann/json.hpp>
+
+#include "experiment/files.h"
+#include "laconic/error.h"
+
+namespace laconic {
+namespace {
+
+constexpr const char* kSections[] = {"problem", "method", "optimizer"};
+
+bool is_section(const std::string& key) {
+  for (const char* section : kSections) {
+    if (key == section) return true;
+  }
+  return false;
+}
+
+[[noreturn]] void refuse(const std::string& path, const std::string& key) {
+  throw InvalidConfig(path + ": " + key + " must be a number, a text, true or false, or a list of such");
+}
+
+std::string joined(const std::string& list, const std::string& part) { return list.empty() ? part : list + "," + part; }
+
+std::string toml_text(const std::string& path, const std::string& key, const toml::node& node) {
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* whole = node.as_integer()) return std::to_string(whole->get());
+  if (const auto* real = node.as_floating_point()) return text_of(real->get());
+  if (const auto* truth = node.as_boolean()) return truth->get() ? "true" : "false";
+  const auto* array = node.as_array();
+  if (array == nullptr) refuse(path, key);
+  std::string list;
+  for (const toml::node& part : *array) {
+    if (part.is_array()) refuse(path, key);
+    list = joined(list, toml_text(path, key, part));
+  }
+  return list;
+}
+
+std::string json_text(const std::string& path, const std::string& key, const nlohmann::json& node) {
+  if (node.is_string()) return node.get<std::string>();
+  if (node.is_boolean()) return node.get<bool>() ? "true" : "false";
+  if (node.is_number_integer()) return node.dump();
+  if (node.is_number()) return text_of(node.get<double>());
+  if (!node.is_array()) refuse(path, key);
+  std::string list;
+  for (const auto& part : node) {
+    if (part.is_array()) refuse(path, key);
+    list = joined(list, json_text(path, key, part));
+  }
+  return list;
+}
+
+std::vector<ConfigEntry> from_toml(const std::string& path) {
+  toml::table file;
+  try {
+    file = toml::parse_file(path);
+  } catch (const toml::parse_error& error) {
+    const auto line = error.source().begin.line;
+    throw InvalidConfig(path + (line != 0 ? ", line " + std::to_string(line) : "") + ": " +
+                        std::string(error.description()));
+  }
+  std::vector<ConfigEntry> entries;
+  for (const auto& [key, node] : file) {
+    const std::string name(key.str());
+    if (const auto* table = node.as_table()) {
+      if (!is_section(name) && name != "run") {
+        throw InvalidConfig(path + ": there is no table [" + name + "]; there are [problem], [method] and [optimizer]");
+      }
+      for (const auto& [inner, value] : *table) {
+        entries.push_back({name, std::string(inner.str()), toml_text(path, std::string(inner.str()), value)});
+      }
+    } else if (is_section(name)) {
+      entries.push_back({name, "name", toml_text(path, name, node)});
+    } else {
+      entries.push_back({"run", name, toml_text(path, name, node)});
+    }
+  }
+  return entries;
+}
+
+std::vector<ConfigEntry> from_json(const std::string& path) {
+  std::ifstream input(path);
+  if (!input) throw InvalidConfig("cannot read " + path + ": is there such a file?");
+  const auto file = nlohmann::json::parse(input, nullptr, false);
+  if (!file.is_object()) throw InvalidConfig(path + " is no JSON object: give a config.json that a run has written");
+  std::vector<ConfigEntry> entries;
+  for (const auto& [section, table] : file.items()) {
+    if (!table.is_object()) continue;  // the version that wrote it
+    for (const auto& [key, value] : table.items()) entries.push_back({section, key, json_text(path, key, value)});
+  }
+  return entries;
+}
+
+}  // namespace
+
+std::vector<ConfigEntry> read_config_file(const std::string& path) {
+  return path.ends_with(".json") ? from_json(path) : from_toml(path);
+}
+
+}  // namespace laconic

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiment/run.h"
+
+// A run's configuration as text: what flags, TOML files and config.json have in common.
+
+namespace laconic {
+
+/// `section` is run, problem, method or optimizer. The key "name" of the last three chooses which one.
+struct ConfigEntry {
+  std::string section;
+  std::string key;
+  std::string value;
+};
+
+/// Later entries win. Workers, steps and learning rate default to the problem's. InvalidConfig with the nearest key for
+/// one that does not exist, and for a value that is no number, naming what it belongs to.
+RunConfig config_from(std::span<const ConfigEntry> entries);
+
+/// The whole configuration, defaults filled in; config_from gives the same run again.
+std::vector<ConfigEntry> entries_of(const RunConfig& config);
+
+/// "problem.points=200", "method.keep=0.1", "optimizer.momentum=0.9", "run.seed=3"; without a section it is the
+/// problem's setting of that name, else the method's parameter, else the optimizer's or the run's own.
+ConfigEntry entry_from(std::string_view assignment, std::string_view problem, std::string_view method);
+
+/// The last value given for the key, or empty.
+std::string last_value(std::span<const ConfigEntry> entries, std::string_view section, std::string_view key);
+
+/// The keys that a section may have, "name" left out.
+std::vector<std::string> config_keys(std::string_view section, std::string_view problem, std::string_view method);
+
+/// The shortest text that reads back as the same number.
+std::string text_of(double value);
+
+}  // namespace laconic

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <fstream>
+#include <string>
+
+#include "experiment/config_text.h"
+
+// What a run leaves on disk: config.json, metrics.jsonl (a line a step) and result.json; and TOML to start one from.
+
+namespace laconic {
+
+/// A TOML file, or a config.json of an earlier run where the name ends in .json. Keys at the top are the run's; the
+/// tables [problem], [method] and [optimizer] have a `name` and settings, or are just the name. InvalidConfig naming
+/// file and line where it does not parse; unknown keys are found by config_from.
+std::vector<ConfigEntry> read_config_file(const std::string& path);
+
+/// One JSON object in sections, numbers as numbers.
+std::string config_json(const RunConfig& config);
+
+/// One JSON object, one line.
+std::string metrics_line(const StepRecord& record);
+
+std::string result_json(const RunConfig& config, const RunResult& result);
+
+/// Writes a line a step, flushed, so that a run that is cut leaves all that it did.
+class MetricsFile : public Observer {
+ public:
+  /// Error if it cannot be written.
+  explicit MetricsFile(const std::string& path);
+  void on_step(const StepRecord& record) override;
+
+ private:
+  std::string path_;
+  std::ofstream output_;
+};
+
+}  // namespace laconic

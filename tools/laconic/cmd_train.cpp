@@ -1,0 +1,137 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include "commands.h"
+#include "experiment/derive.h"
+#include "experiment/files.h"
+#include "laconic/error.h"
+#include "output_file.h"
+#include "run_flags.h"
+#include "runner.h"
+#include "text_table.h"
+
+namespace laconic::tools {
+namespace {
+
+struct Arguments {
+  RunFlags flags;
+  std::string method;
+  std::string out;
+  std::string json;
+};
+
+std::string optional_text(const std::optional<double>& value) { return value ? fmt::format("{:.4e}", *value) : "-"; }
+
+/// On a terminal one line that is written over, else a plain line now and then; and the metrics file where there is
+/// one.
+class Watcher final : public Observer {
+ public:
+  Watcher(const RunConfig& config, std::unique_ptr<MetricsFile> file)
+      : terminal_(isatty(STDOUT_FILENO) != 0), every_(std::max(1U, config.steps / 20)), file_(std::move(file)) {}
+
+  void on_step(const StepRecord& record) override {
+    if (file_) file_->on_step(record);
+    sent_ += record.report.traffic.sent_bytes;
+    if (!record.loss) return;
+    const std::string line = fmt::format("step {:>6}  loss {:.6e}  distance {}  sent {}", record.step + 1, *record.loss,
+                                         optional_text(record.distance), bytes_text(static_cast<double>(sent_)));
+    if (terminal_) {
+      std::fprintf(stdout, "\r\033[K%s", line.c_str());
+      std::fflush(stdout);
+    } else if (record.step / every_ != last_ / every_ || record.step == 0) {
+      std::cout << line << '\n' << std::flush;
+      last_ = record.step;
+    }
+  }
+
+  void clear() const {
+    if (terminal_) std::fputs("\r\033[K", stdout);
+  }
+
+ private:
+  bool terminal_;
+  std::uint32_t every_;
+  std::uint32_t last_ = 0;
+  std::uint64_t sent_ = 0;
+  std::unique_ptr<MetricsFile> file_;
+};
+
+std::string summary(const RunConfig& config, const RunResult& result) {
+  const double steps = std::max(1.0, static_cast<double>(result.steps));
+  const Traffic& traffic = result.traffic;
+  const auto share = [&](double seconds) { return seconds_text(seconds / steps); };
+  std::vector<std::vector<std::string>> rows{
+      {"run", fmt::format("{} on {}, {} workers, {} steps, seed {}", config.method, config.problem, config.workers,
+                          config.steps, config.seed)},
+      {"loss", fmt::format("{:.6e}", result.loss)},
+      {"distance", optional_text(result.distance)},
+      {"payload", bytes_text(static_cast<double>(traffic.payload_bytes) / steps) + " a step"},
+      {"sent", bytes_text(static_cast<double>(traffic.sent_bytes) / steps) + " a step by rank 0, " +
+                   bytes_text(static_cast<double>(result.total_sent_bytes)) + " by all"},
+      {"step", fmt::format("{}: gradient {}, select {}, encode {}, exchange {}, decode {}", share(result.step_seconds),
+                           share(result.gradient_seconds), share(result.select_seconds), share(traffic.encode_seconds),
+                           share(traffic.exchange_seconds), share(traffic.decode_seconds))}};
+  if (result.mean_bits > 0.0) rows.push_back({"bits", fmt::format("{:.2f} a field", result.mean_bits)});
+  if (result.rounds > 0) rows.push_back({"rounds", std::to_string(result.rounds)});
+  if (result.skipped > 0) rows.push_back({"skipped", std::to_string(result.skipped)});
+  return text_table(rows);
+}
+
+void make_folder(const std::string& path) {
+  std::error_code failed;
+  std::filesystem::create_directories(path, failed);
+  if (failed) throw Error("cannot make the folder " + path + ": " + failed.message());
+}
+
+void train(const Arguments& arguments, Runner& runner) {
+  const std::string in_file = arguments.flags.method_in_file();
+  const std::string method = !arguments.method.empty() ? arguments.method : !in_file.empty() ? in_file : "sgd";
+  RunConfig config = arguments.flags.config(method, false, runner.processes());
+  arguments.flags.require_used({config.method});
+  const auto problem = make_problem(config.problem, config.problem_settings, config.workers, config.seed);
+  config.options = derived_options(config, *problem);
+  const std::string out = arguments.out.empty() ? "" : arguments.out + "/";
+  std::unique_ptr<MetricsFile> file;
+  if (runner.speaks()) {
+    require_writable(arguments.json);
+    if (!out.empty()) {
+      make_folder(arguments.out);
+      write_file(out + "config.json", config_json(config));
+      file = std::make_unique<MetricsFile>(out + "metrics.jsonl");
+    }
+  }
+  Watcher watcher(config, std::move(file));
+  const RunResult result = runner.run(config, *problem, watcher);
+  if (!runner.speaks()) return;
+  watcher.clear();
+  std::cout << summary(config, result) << std::flush;
+  if (!out.empty()) write_file(out + "result.json", result_json(config, result));
+  write_file(arguments.json, result_json(config, result));
+}
+
+}  // namespace
+
+void add_train(CLI::App& program) {
+  CLI::App* command = program.add_subcommand("train", "Runs one method on one problem");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("--method", arguments->method, "one of " + method_names() + "; default sgd")->option_text("NAME");
+  arguments->flags.add_to(*command);
+  command->add_option("--out", arguments->out, "write config.json, metrics.jsonl and result.json into DIR")
+      ->option_text("DIR");
+  command->add_option("--json", arguments->json, "write the result to FILE as well")->option_text("FILE");
+  command->footer(
+      "Examples:\n"
+      "  laconic train --problem linear-regression --method regtopk --keep 0.6 --out run1\n"
+      "  laconic train --config run1/config.json --seed 2\n"
+      "  laconic train --problem noisy-quadratic --set dimension=1000 --method signsgd --workers 7 --lr 0.01\n"
+      "  mpirun -n 4 laconic train --problem logistic-regression --method qsgd --bits 4\n"
+      "laconic methods and laconic problems list the names, and docs/experiments.md what the files hold.");
+  command->callback([arguments] { with_runner([&](Runner& runner) { train(*arguments, runner); }); });
+}
+
+}  // namespace laconic::tools

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "experiment/config_text.h"
+
+namespace laconic::tools {
+
+/// The flags that train and compare share: the problem, the run, and every parameter of every method in the table.
+class RunFlags {
+ public:
+  void add_to(CLI::App& command);
+
+  /// A method's run: the file first, then --set, then flags. For one method of several (`shared`) a parameter that it
+  /// does not have is left out; `processes` under mpirun are the workers.
+  RunConfig config(const std::string& method, bool shared, int processes) const;
+
+  /// Whether the flag was on the command line.
+  bool given(const std::string& key) const;
+  /// What --config names, if it does.
+  std::string method_in_file() const;
+  /// InvalidConfig if a parameter was given that none of the methods has, or --set names another method.
+  void require_used(const std::vector<std::string>& methods) const;
+
+ private:
+  /// A flag that was given is an entry.
+  struct Flag {
+    std::string section;  ///< empty: the method's parameter of that name, else the optimizer's
+    std::string key;
+    std::string value;
+    CLI::Option* option = nullptr;
+  };
+  Flag& add_flag(CLI::App& command, const std::string& section, const std::string& key, const std::string& help,
+                 const std::string& group);
+  std::vector<ConfigEntry> file_entries() const;
+
+  std::deque<Flag> flags_;  ///< CLI11 holds on to the values
+  std::string problem_;
+  std::string config_file_;
+  std::vector<std::string> assignments_;
+};
+
+/// "linear-regression, logistic-toy, ...".
+std::string problem_names();
+std::string method_names();
+
+}  // namespace laconic::tools

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "experiment/run.h"
+
+namespace laconic::tools {
+
+/// Where runs run: threads of this process, or, started by mpirun in a build with MPI, one rank in each process.
+class Runner {
+ public:
+  virtual ~Runner() = default;
+  /// Processes that there are; 0: this one alone, with as many threads as a run has workers.
+  virtual int processes() const = 0;
+  /// True in the one process that prints and writes.
+  virtual bool speaks() const = 0;
+  /// This process's rank of the run, or rank 0 of its threads. The observer sees rank 0.
+  virtual RunResult run(const RunConfig& config, const Problem& problem, Observer& observer) = 0;
+};
+
+/// Calls `body` with a runner. Under mpirun an error is told once, by rank 0.
+void with_runner(const std::function<void(Runner&)>& body);
+
+}  // namespace laconic::tools

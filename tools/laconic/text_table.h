@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace laconic::tools {
+
+/// Columns as wide as their widest cell, two spaces apart; numbers, in columns that `right` names, end together.
+std::string text_table(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right = {});
+
+/// "1234", "12.3 kB", "4.56 MB": three digits that count.
+std::string bytes_text(double bytes);
+/// "12.3 us", "4.56 ms", "7.89 s".
+std::string seconds_text(double seconds);
+
+}  // namespace laconic::tools
