@@ -199,13 +199,8 @@ void RoundMethod::resize(Communicator* next) {
   numbers_.resize(2 * std::size(numbers));
   std::memcpy(numbers_.data(), numbers, sizeof numbers);
   schedule_.resume(schedule_.rounds(), schedule_.steps());
-  resizing_ = true;
   ModelMethod::resize(next);
-  resizing_ = false;
 }
-
-/// A worker owes the others nothing; but where ranks come or go the local momenta are dealt anew, their mean kept.
-std::vector<View<float>> RoundMethod::owed() { return resizing_ ? optimizer_.memory() : std::vector<View<float>>{}; }
 
 std::vector<View<float>> RoundMethod::shared() { return {centre_.view(parameters()), numbers_}; }
 

@@ -21,6 +21,7 @@ class RoundMethod : public ModelMethod {
   RoundMethod(const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator, Place& place);
 
   void resize(Communicator* next) override;
+  double residual_norm() override { return 0.0; }
 
  protected:
   /// A finite local step was made: remember what the round will ask for.
@@ -38,7 +39,8 @@ class RoundMethod : public ModelMethod {
   void prepare() override;
   void save_memory(State& state) const override;
   void load_memory(const State& state) override;
-  std::vector<View<float>> owed() override;
+  /// Nothing is owed; but where ranks come or go, the local momenta are dealt anew with their mean kept.
+  std::vector<View<float>> owed() override { return optimizer_.memory(); }
   std::vector<View<float>> shared() override;
   void regrouped() override;
 
@@ -48,7 +50,6 @@ class RoundMethod : public ModelMethod {
 
   View<const float> centre() const { return centre_.view(parameters()); }
   float pull_share() const { return pull_; }
-  std::uint64_t round_number() const { return schedule_.rounds(); }
 
  private:
   void start_anew(View<float> model);
@@ -70,7 +71,6 @@ class RoundMethod : public ModelMethod {
   std::vector<float> numbers_;  ///< what a newcomer must know besides the centre, as bits
   Stage stage_ = Stage::unstarted;
   bool at_round_ = true;  ///< no local step since the last round, or since the start
-  bool resizing_ = false;
   bool newcomer_ = false;
 };
 
