@@ -11,6 +11,7 @@
 // local_steps = H: workers meet (4, 5) only in steps whose number + 1 is a multiple of H. Between them the model moves
 // by −η·m, which is added to e, so that e is all that the worker owes; the meeting sets the model to x − λ·e again.
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -27,6 +28,8 @@
 
 namespace laconic {
 namespace {
+
+constexpr std::size_t kPiece = 2'048;  ///< entries
 
 struct DefOptions {
   float lambda = 0.0F;
@@ -163,15 +166,19 @@ void Def::accumulate(float learning_rate, View<const float> model, View<float> g
   const float decay = options_.weight_decay;
   parallel_flagged(place(), parameters(), status, [&](Range range) {
     FiniteWatch watch;
-    if (decay != 0.0F) {
-      for (std::size_t i = range.begin; i < range.end; ++i) gradient[i] = gradient[i] + decay * model[i];
-    }
-    if (beta != 0.0F) {
-      for (std::size_t i = range.begin; i < range.end; ++i) gradient[i] = beta * last[i] + gradient[i];
-    }
-    for (std::size_t i = range.begin; i < range.end; ++i) {
-      p[i] = add_owed(learning_rate * gradient[i], owed[i]);
-      watch.see(p[i]);
+    // Pieces that stay in the nearest cache from one loop to the next.
+    for (std::size_t begin = range.begin; begin < range.end; begin += kPiece) {
+      const std::size_t end = std::min(begin + kPiece, range.end);
+      if (decay != 0.0F) {
+        for (std::size_t i = begin; i < end; ++i) gradient[i] = gradient[i] + decay * model[i];
+      }
+      if (beta != 0.0F) {
+        for (std::size_t i = begin; i < end; ++i) gradient[i] = beta * last[i] + gradient[i];
+      }
+      for (std::size_t i = begin; i < end; ++i) {
+        p[i] = add_owed(learning_rate * gradient[i], owed[i]);
+        watch.see(p[i]);
+      }
     }
     return watch.saw_nonfinite();
   });
@@ -215,8 +222,16 @@ void Def::commit_meeting(View<float> model, View<const float> gradient) {
 
 /// model = x − λ·e.
 void Def::write_detached(View<float> model) {
-  copy(place(), point(), model);
-  if (options_.lambda != 0.0F) axpy(place(), -options_.lambda, error(), model);
+  const float lambda = options_.lambda;
+  const View<const float> x = point();
+  const View<const float> e = error();
+  if (lambda == 0.0F) {
+    copy(place(), x, model);
+    return;
+  }
+  parallel_ranges(place().pool(), parameters(), 16, [&](Range range) {
+    for (std::size_t i = range.begin; i < range.end; ++i) model[i] = x[i] - lambda * e[i];
+  });
 }
 
 /// λ* = ‖mean of e_k‖² / mean of ‖e_k‖², the best detachment of this step. One dense average.
