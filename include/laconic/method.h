@@ -18,6 +18,8 @@
 
 namespace laconic {
 
+struct AgreedField;
+
 /// A tensor as a method is told of it, once: tensors lie one after another in flat views, in registration order.
 struct Tensor {
   std::string name;
@@ -92,9 +94,9 @@ class Method {
   void load(const State& state);
 
   /// Ranks come or go. Collective over the old ranks and the new: every old rank calls it, with `next` null if it
-  /// leaves; every newcomer makes the method on `next`, registers the tensors and calls it too. What is owed, the
-  /// weighted mean of the residuals, is kept; RegTop-k forgets its last support; a newcomer to a round method starts at
-  /// the centre.
+  /// leaves; every newcomer makes the method on a communicator of its own (one rank), registers the same tensors and
+  /// calls it too. What is owed, the mean of the residuals, is kept; RegTop-k forgets its last support; a newcomer to a
+  /// round method starts at the centre.
   virtual void resize(Communicator* next);
 
   /// ℓ2 norm of what this rank still owes; 0 for methods that remember nothing. Reads the memory once.
@@ -131,10 +133,14 @@ class Method {
   const std::vector<Tensor>& tensors() const { return tensors_; }
   std::uint64_t parameters() const { return parameters_; }
   bool registered() const { return registered_; }
+  /// Whether this rank has made or loaded a step: in a resize, those that have not are newcomers.
+  bool has_run() const { return ran_; }
+  void mark_ran() { ran_ = true; }
 
  private:
   static constexpr std::uint64_t kNoTensor = ~std::uint64_t{0};
 
+  std::vector<AgreedField> agreed_fields() const;
   std::string nonfinite_message(int culprit, std::uint64_t tensor, std::uint32_t step) const;
 
   std::string name_;
@@ -143,6 +149,7 @@ class Method {
   std::vector<Tensor> tensors_;
   std::uint64_t parameters_ = 0;
   bool registered_ = false;
+  bool ran_ = false;
   std::uint64_t bad_tensor_ = kNoTensor;
 };
 

@@ -35,13 +35,8 @@ void Method::register_tensors(std::span<const Tensor> tensors) {
   if (registered_) {
     throw InvalidConfig(name_ + " was told its tensors already: make a new method for another model");
   }
-  std::vector<AgreedField> fields;
-  fields.push_back({"number of tensors", std::to_string(tensors.size())});
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    fields.push_back({"tensor " + std::to_string(i), tensors[i].name + " of " + std::to_string(tensors[i].size)});
-  }
-  require_agreement(*communicator_, fields);
   tensors_.assign(tensors.begin(), tensors.end());
+  require_agreement(*communicator_, agreed_fields());
   for (const Tensor& tensor : tensors_) parameters_ += tensor.size;
   registered_ = true;
   prepare();
@@ -71,12 +66,12 @@ void Method::load(const State& state) {
   expect("rank", rank(), "each rank loads its own");
   expect("parameters", static_cast<double>(parameters_), "load it for the same model");
   load_memory(state);
+  ran_ = true;
 }
 
 void Method::resize(Communicator* next) {
   LACONIC_CHECK(registered_ == true);
-  const bool newcomer = next == communicator_;
-  if (!newcomer) {
+  if (ran_) {
     for (const View<float>& view : owed()) {
       DenseSum mean(*communicator_, *place_, view.size());
       Status status;
@@ -86,11 +81,21 @@ void Method::resize(Communicator* next) {
   }
   if (next == nullptr) return;
   communicator_ = next;
-  const int teller = lowest_old_rank(*next, newcomer);
+  require_agreement(*next, agreed_fields());
+  const int teller = lowest_old_rank(*next, !ran_);
   for (const auto& views : {owed(), shared()}) {
     for (const View<float>& view : views) next->broadcast(as_writable_bytes(view), teller).wait();
   }
+  ran_ = true;
   regrouped();
+}
+
+std::vector<AgreedField> Method::agreed_fields() const {
+  std::vector<AgreedField> fields{{"method", name_}, {"number of tensors", std::to_string(tensors_.size())}};
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    fields.push_back({"tensor " + std::to_string(i), tensors_[i].name + " of " + std::to_string(tensors_[i].size)});
+  }
+  return fields;
 }
 
 double Method::residual_norm() {
@@ -218,6 +223,7 @@ StepReport GradientMethod::run(View<float> gradient) {
   Status status;
   status.threshold = 0.0F;
   aggregate(key_, gradient, view_of(status), report);
+  mark_ran();
   if (status.nonfinite == 0) {
     commit();
     return report;
@@ -250,6 +256,7 @@ StepReport ModelMethod::step(const StepInput& input, View<float> model, View<flo
   if (!(input.learning_rate >= 0.0F && std::isfinite(input.learning_rate))) {
     throw InvalidConfig("learning_rate must be 0 or more and finite, got " + std::to_string(input.learning_rate));
   }
+  mark_ran();
   return do_step(input, model, gradient);
 }
 

@@ -193,7 +193,7 @@ void RoundMethod::resize(Communicator* next) {
                         ": an asynchronous run can be resized at a round only: do it when start() or step() "
                         "has just reported rounds above 0, on all ranks at the same round");
   }
-  newcomer_ = next == &communicator();
+  newcomer_ = !has_run();
   const double numbers[] = {static_cast<double>(schedule_.rounds()), static_cast<double>(schedule_.steps()),
                             static_cast<double>(optimizer_.steps())};
   numbers_.resize(2 * std::size(numbers));

@@ -202,7 +202,7 @@ TEST(Half, OverflowCountsAsNonfinite) {
 }
 
 TEST(Resize, KeepsTheMeanOfWhatIsOwed) {
-  // Four ranks become two, then three: what is owed, the mean of the residuals, stays.
+  // Four ranks become two: what is owed, the mean of the residuals, stays.
   const auto four = thread_communicators(4);
   const auto two = thread_communicators(2);
   run_ranks(4, [&](Communicator& world) {
@@ -225,6 +225,35 @@ TEST(Resize, KeepsTheMeanOfWhatIsOwed) {
     for (std::size_t i = 0; i < n; ++i) ASSERT_NEAR(residual[i], owed[i] / 4, 1e-4) << i;
     auto gradient = integer_gradient(n, world.rank(), 9);
     method->reduce({1, 9, static_cast<std::uint32_t>(world.rank())}, gradient);
+  });
+}
+
+TEST(Resize, ANewcomerTakesItsShareOfWhatIsOwed) {
+  const auto old_group = thread_communicators(2);
+  run_ranks(3, [&](Communicator& next) {
+    Place place({.threads = 1});
+    const auto alone = thread_communicators(1);
+    const bool newcomer = next.rank() == 0;  // ranks may be numbered anew
+    Communicator& first = newcomer ? *alone[0] : *old_group[static_cast<std::size_t>(next.rank() - 1)];
+    const auto method = make_method("regtopk", {.keep = 0.1}, first, place);
+    method->register_tensors(small_model());
+    const auto n = size_of(small_model());
+    std::vector<float> residual(n, 0.0F);
+    if (!newcomer) {
+      for (std::uint32_t step = 0; step < 5; ++step) {
+        auto gradient = integer_gradient(n, next.rank(), step);
+        method->reduce({1, step, static_cast<std::uint32_t>(first.rank())}, gradient);
+      }
+      method->save().get("residual", residual);
+    }
+    const auto owed = sum_everywhere(next, residual);
+    method->resize(&next);
+    EXPECT_EQ(method->save().size("support"), 0U) << "the last support was of other workers";
+    method->save().get("residual", residual);
+    for (std::size_t i = 0; i < n; ++i) ASSERT_NEAR(residual[i], owed[i] / 2, 1e-4) << i;
+    auto gradient = integer_gradient(n, next.rank(), 9);
+    method->reduce({1, 9, static_cast<std::uint32_t>(next.rank())}, gradient);
+    EXPECT_TRUE(same_everywhere(next, gradient));
   });
 }
 
