@@ -31,8 +31,11 @@ std::string optional_text(const std::optional<double>& value) { return value ? f
 /// one.
 class Watcher final : public Observer {
  public:
-  Watcher(const RunConfig& config, std::unique_ptr<MetricsFile> file)
-      : terminal_(isatty(STDOUT_FILENO) != 0), every_(std::max(1U, config.steps / 20)), file_(std::move(file)) {}
+  /// mpirun gives its processes a terminal of its own, whatever its output is: there, lines.
+  Watcher(const RunConfig& config, bool alone, std::unique_ptr<MetricsFile> file)
+      : terminal_(alone && isatty(STDOUT_FILENO) != 0),
+        every_(std::max(1U, config.steps / 20)),
+        file_(std::move(file)) {}
 
   void on_step(const StepRecord& record) override {
     if (file_) file_->on_step(record);
@@ -105,7 +108,7 @@ void train(const Arguments& arguments, Runner& runner) {
       file = std::make_unique<MetricsFile>(out + "metrics.jsonl");
     }
   }
-  Watcher watcher(config, std::move(file));
+  Watcher watcher(config, runner.processes() == 0, std::move(file));
   const RunResult result = runner.run(config, *problem, watcher);
   if (!runner.speaks()) return;
   watcher.clear();

@@ -2,10 +2,12 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "commands.h"
 #include "laconic/error.h"
 #include "laconic/version.h"
+#include "methods/table.h"
 
 namespace {
 
@@ -19,6 +21,22 @@ int complain(std::string message, int code) {
   }
   std::cerr << "laconic: " << message << '\n';
   return code;
+}
+
+/// "; did you mean --keep?" for a flag that the command does not have.
+std::string suggestion(const CLI::App& program) {
+  const CLI::App* command = &program;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command->get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  for (const std::string& argument : program.remaining(true)) {
+    if (argument.starts_with("--")) {
+      return "; did you mean " + laconic::nearest_name(argument.substr(0, argument.find('=')), names) + "?";
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -46,6 +64,8 @@ int main(int argc, char** argv) {
   try {
     program.parse(argc, argv);
     if (program.get_subcommands().empty()) throw CLI::RequiredError("A command, such as info or bench,");
+  } catch (const CLI::ExtrasError& error) {
+    return complain(error.what() + suggestion(program) + " (laconic --help shows how it is used)", kUsage);
   } catch (const CLI::ParseError& error) {
     // --help and --version come here too, with exit code 0.
     if (error.get_exit_code() == 0) return program.exit(error);

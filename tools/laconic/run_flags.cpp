@@ -54,8 +54,7 @@ void RunFlags::add_to(CLI::App& command) {
   command.add_option("--config", config_file_, "a TOML file, or an earlier run's config.json; flags win over it")
       ->option_text("FILE");
   command.add_option("--set", assignments_, "a setting by its name, such as noise=0.1 or problem.noise=0.1")
-      ->option_text("NAME=VALUE")
-      ->expected(1);
+      ->option_text("NAME=VALUE");
   const std::string run = "Run";
   flags_.push_back({"run", "learning_rate", "", nullptr});
   flags_.back().option =

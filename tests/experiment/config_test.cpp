@@ -1,0 +1,99 @@
+// A configuration as text: round trips, precedence, and refusals that help.
+
+#include <gtest/gtest.h>
+
+#include "experiment/config_text.h"
+#include "laconic/error.h"
+#include "methods/table.h"
+#include "support/support.h"
+
+namespace laconic {
+namespace {
+
+using test::contains;
+using test::message_of;
+
+std::string refusal(std::vector<ConfigEntry> entries) {
+  return message_of<InvalidConfig>([&] { config_from(entries); });
+}
+
+bool same(const std::vector<ConfigEntry>& a, const std::vector<ConfigEntry>& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].section != b[i].section || a[i].key != b[i].key || a[i].value != b[i].value) return false;
+  }
+  return true;
+}
+
+TEST(Config, OfEveryMethodAndProblemSurvivesAsText) {
+  for (const ProblemRow& problem : problem_table()) {
+    for (const MethodRow& method : method_table()) {
+      const auto told = entries_of(
+          config_from(std::vector<ConfigEntry>{{"problem", "name", problem.name}, {"method", "name", method.name}}));
+      EXPECT_TRUE(same(entries_of(config_from(told)), told)) << problem.name << ' ' << method.name;
+    }
+  }
+}
+
+TEST(Config, KeepsWhatWasGiven) {
+  const std::vector<ConfigEntry> entries{{"method", "name", "topk"},
+                                         {"method", "keep", "0.3"},
+                                         {"problem", "name", "noisy-quadratic"},
+                                         {"problem", "noise", "0.25"},
+                                         {"run", "schedule", "10:0.5,20:0.1"},
+                                         {"run", "slowdown", "1,2,4"},
+                                         {"run", "compute_seconds", "0.001"},
+                                         {"run", "workers", "3"},
+                                         {"run", "nonfinite", "skip"},
+                                         {"optimizer", "momentum", "0.9"},
+                                         {"optimizer", "nesterov", "true"},
+                                         {"problem", "noise", "0.5"}};
+  const RunConfig config = config_from(entries);
+  EXPECT_EQ(config.method, "topk");
+  EXPECT_EQ(config.options.keep, 0.3);
+  EXPECT_EQ(config.problem_settings, (ProblemNumbers{{"noise", 0.5}}));  // the later one
+  ASSERT_EQ(config.schedule.size(), 2U);
+  EXPECT_EQ(config.schedule[1].step, 20U);
+  EXPECT_EQ(config.schedule[1].factor, 0.1);
+  EXPECT_EQ(config.slowdown, (std::vector<double>{1, 2, 4}));
+  EXPECT_EQ(config.nonfinite, NonfinitePolicy::skip);
+  EXPECT_EQ(config.optimizer.momentum, 0.9);
+  EXPECT_TRUE(config.optimizer.nesterov);
+  EXPECT_EQ(config.steps, problem_row("noisy-quadratic").steps);  // the problem's own
+  EXPECT_TRUE(same(entries_of(config_from(entries_of(config))), entries_of(config)));
+}
+
+TEST(Config, SuggestsTheNearestKey) {
+  EXPECT_TRUE(contains(refusal({{"run", "stepps", "3"}}), "did you mean steps?"));
+  EXPECT_TRUE(contains(refusal({{"optimizer", "momentun", "3"}}), "did you mean momentum?"));
+  EXPECT_TRUE(contains(refusal({{"problem", "point", "3"}}), "did you mean points?"));
+  EXPECT_TRUE(contains(refusal({{"method", "name", "topk"}, {"method", "kep", "3"}}), "did you mean keep?"));
+  EXPECT_TRUE(contains(refusal({{"method", "name", "regtop"}}), "did you mean regtopk?"));
+  EXPECT_TRUE(contains(refusal({{"problem", "name", "vinzent"}}), "did you mean vincent?"));
+  EXPECT_TRUE(contains(refusal({{"wires", "x", "1"}}), "section wires"));
+}
+
+TEST(Config, RefusesWhatIsNoNumber) {
+  EXPECT_TRUE(contains(refusal({{"run", "steps", "many"}}), "steps must be a whole number"));
+  EXPECT_TRUE(contains(refusal({{"run", "steps", "-1"}}), "-1"));
+  EXPECT_TRUE(contains(refusal({{"run", "learning_rate", "0.1x"}}), "0.1x"));
+  EXPECT_TRUE(contains(refusal({{"run", "schedule", "10"}}), "STEP:FACTOR"));
+  EXPECT_TRUE(contains(refusal({{"run", "nonfinite", "ignore"}}), "error or skip"));
+  EXPECT_TRUE(contains(refusal({{"problem", "points", "lots"}}), "points"));
+  EXPECT_TRUE(contains(refusal({{"optimizer", "nesterov", "maybe"}}), "true or false"));
+}
+
+TEST(Assignments, FindTheirSection) {
+  const auto section = [](std::string_view text) { return entry_from(text, "vincent", "topk").section; };
+  EXPECT_EQ(section("noise=1"), "problem");
+  EXPECT_EQ(section("keep=0.1"), "method");
+  EXPECT_EQ(section("momentum=0.1"), "optimizer");
+  EXPECT_EQ(section("seed=4"), "run");
+  EXPECT_EQ(section("run.seed=4"), "run");
+  EXPECT_EQ(entry_from("noise=1", "vincent", "topk").value, "1");
+  EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { section("kep=1"); }), "did you mean keep?"));
+  EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { section("keep"); }), "name=value"));
+}
+
+}  // namespace
+}  // namespace laconic

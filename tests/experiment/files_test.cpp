@@ -1,0 +1,139 @@
+// What a run leaves on disk can be read, adds up, and starts the same run again.
+
+#include "experiment/files.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "laconic/error.h"
+#include "support/support.h"
+
+namespace laconic {
+namespace {
+
+namespace fs = std::filesystem;
+using test::contains;
+using test::message_of;
+
+class RunFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) /
+              ("laconic_run_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return (folder_ / name).string();
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(RunFiles, TomlIsRead) {
+  const auto path = write("run.toml",
+                          "problem = \"vincent\"\n"
+                          "steps = 12\nlearning_rate = 0.5\nschedule = [\"3:0.5\", \"6:0.5\"]\n"
+                          "slowdown = [1, 1, 1.5, 2]\ncompute_seconds = 1e-4\n"
+                          "[method]\nname = \"mgrawa\"\nperiod = 4\npull = 0.25\n"
+                          "[optimizer]\nmomentum = 0.9\nnesterov = true\n");
+  const RunConfig config = config_from(read_config_file(path));
+  EXPECT_EQ(config.problem, "vincent");
+  EXPECT_EQ(config.method, "mgrawa");
+  EXPECT_EQ(config.steps, 12U);
+  EXPECT_EQ(config.learning_rate, 0.5);
+  EXPECT_EQ(config.schedule.size(), 2U);
+  EXPECT_EQ(config.slowdown, (std::vector<double>{1, 1, 1.5, 2}));
+  EXPECT_EQ(config.options.period, 4.0);
+  EXPECT_EQ(config.options.pull, 0.25);
+  EXPECT_TRUE(config.optimizer.nesterov);
+}
+
+TEST_F(RunFiles, FaultsNameFileAndLine) {
+  const auto broken = write("broken.toml", "steps = 3\nseed = = 4\n");
+  const auto told = message_of<InvalidConfig>([&] { read_config_file(broken); });
+  EXPECT_TRUE(contains(told, "broken.toml, line 2")) << told;
+  EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { read_config_file("no/such.toml"); }), "no/such.toml"));
+  EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { read_config_file("no/such.json"); }), "no/such.json"));
+  const auto table = write("table.toml", "[methods]\nname = \"sgd\"\n");
+  EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { read_config_file(table); }), "[methods]"));
+  const auto key = write("key.toml", "stepps = 3\n");
+  EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { config_from(read_config_file(key)); }), "did you mean steps?"));
+  const auto date = write("date.toml", "steps = 1979-05-27\n");
+  EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { read_config_file(date); }), "steps"));
+}
+
+TEST_F(RunFiles, ConfigStartsTheSameRunAgain) {
+  RunConfig config = default_config("noisy-quadratic");
+  config.problem_settings = {{"dimension", 40}, {"noise", 0.1}};
+  config.method = "regtopk";
+  config.options.keep = 0.3;
+  config.options.denominator = "current";
+  config.workers = 2;
+  config.steps = 10;
+  config.seed = (std::uint64_t{1} << 63) + 1;
+  config.optimizer.momentum = 0.9;
+  config.schedule = {{5, 0.1}};
+  const auto path = write("config.json", config_json(config));
+  const RunConfig again = config_from(read_config_file(path));
+  EXPECT_EQ(config_json(again), config_json(config));
+  EXPECT_EQ(run_threads(again).front().model, run_threads(config).front().model);
+}
+
+TEST_F(RunFiles, MetricsAreALineAStepAndAddUp) {
+  RunConfig config = default_config("linear-regression");
+  config.problem_settings = {{"dimension", 30}, {"points", 40}};
+  config.method = "topk";
+  config.options.keep = 0.1;
+  config.workers = 3;
+  config.steps = 12;
+  config.eval_interval = 5;
+  const std::string path = (folder_ / "metrics.jsonl").string();
+  RunResult result;
+  {
+    MetricsFile file(path);
+    result = run_threads(config, &file).front();
+  }
+  std::ifstream input(path);
+  std::string line;
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+  std::vector<nlohmann::json> lines;
+  while (std::getline(input, line)) {
+    lines.push_back(nlohmann::json::parse(line));
+    const auto& json = lines.back();
+    EXPECT_EQ(json.at("step"), lines.size() - 1);
+    for (const char* key : {"batch_loss", "payload_bytes", "bits", "rounds", "gradient_seconds", "select_seconds",
+                            "encode_seconds", "exchange_seconds", "decode_seconds", "step_seconds"}) {
+      EXPECT_TRUE(json.at(key).is_number()) << key;
+    }
+    EXPECT_EQ(json.at("skipped"), false);
+    sent += json.at("sent_bytes").get<std::uint64_t>();
+    received += json.at("received_bytes").get<std::uint64_t>();
+    const bool evaluated = lines.size() % 5 == 0 || lines.size() == 12;
+    for (const char* key : {"loss", "distance", "residual_norm", "total_sent_bytes"}) {
+      EXPECT_EQ(json.contains(key), evaluated) << key << ' ' << lines.size();
+    }
+    if (evaluated) {
+      const std::vector<std::uint64_t> by_rank = json.at("sent_bytes_by_rank");
+      EXPECT_EQ(by_rank[0], sent);
+      EXPECT_EQ(by_rank[0] + by_rank[1] + by_rank[2], json.at("total_sent_bytes").get<std::uint64_t>());
+      EXPECT_EQ(json.at("received_bytes_by_rank")[0], received);
+      EXPECT_EQ(json.at("total_sent_bytes"), json.at("total_received_bytes"));
+    }
+  }
+  ASSERT_EQ(lines.size(), 12U);
+  const auto summary = nlohmann::json::parse(result_json(config, result));
+  EXPECT_EQ(summary.at("total_sent_bytes"), lines.back().at("total_sent_bytes"));
+  EXPECT_EQ(summary.at("loss"), lines.back().at("loss"));
+  EXPECT_EQ(summary.at("distance"), lines.back().at("distance"));
+  EXPECT_TRUE(contains(message_of<Error>([&] { MetricsFile file((folder_ / "no" / "such").string()); }), "such"));
+}
+
+}  // namespace
+}  // namespace laconic

@@ -1,0 +1,53 @@
+// Threads of one process and processes of MPI end with the same bits.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "experiment/run.h"
+#include "laconic/mpi.h"
+#include "methods/table.h"
+
+namespace laconic {
+namespace {
+
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const MethodRow& row : method_table()) all.emplace_back(row.name);
+  return all;
+}
+
+class MpiRun : public testing::TestWithParam<std::string> {};
+
+INSTANTIATE_TEST_SUITE_P(Table, MpiRun, testing::ValuesIn(names()), [](const auto& test) {
+  std::string name = test.param;
+  for (char& letter : name) letter = letter == '-' ? '_' : letter;
+  return name;
+});
+
+TEST_P(MpiRun, GivesTheBitsOfThreads) {
+  const auto communicator = mpi_communicator(MPI_COMM_WORLD);
+  RunConfig config = default_config("logistic-regression");
+  config.problem_settings = {{"dimension", 40}, {"points", 30}, {"tensors", 3}, {"batch", 8}};
+  config.workers = communicator->size();
+  config.steps = 15;
+  config.learning_rate = 0.1;
+  config.method = GetParam();
+  for (const Parameter& parameter : method_row(GetParam()).parameters) {
+    if (parameter.name == std::string("keep")) config.options.keep = 0.2;
+    if (parameter.name == std::string("ratio")) config.options.ratio = 4;
+    if (parameter.name == std::string("period")) config.options.period = 4;
+  }
+  Observer silent;
+  const RunResult processes = run_worker(config, *communicator, silent);
+  const auto threads = run_threads(config);
+  const RunResult& twin = threads[static_cast<std::size_t>(communicator->rank())];
+  ASSERT_EQ(processes.model.size(), twin.model.size());
+  EXPECT_EQ(std::memcmp(processes.model.data(), twin.model.data(), 4 * twin.model.size()), 0);
+  EXPECT_EQ(std::memcmp(processes.worker_model.data(), twin.worker_model.data(), 4 * twin.worker_model.size()), 0);
+  EXPECT_EQ(processes.sent_by_rank, twin.sent_by_rank);
+  EXPECT_EQ(processes.received_by_rank, twin.received_by_rank);
+}
+
+}  // namespace
+}  // namespace laconic
