@@ -159,8 +159,9 @@ TEST(BlockMethods, ResizeKeepsTheMeanOfWhatIsOwed) {
       const auto owed_before = sum_everywhere(everyone, owed);
       const auto momentum_before = sum_everywhere(everyone, momentum);
       const auto point_before = sum_everywhere(everyone, point);
+      if (!was && !stays) return;
       ModelMethod& method = was ? *worker->method : *on_next;
-      if (was || stays) method.resize(next);
+      method.resize(next);
       if (!stays) return;
       const State state = method.save();
       state.get("residual", View<float>(owed));
