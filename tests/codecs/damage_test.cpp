@@ -312,6 +312,27 @@ TEST(Damage, UniformSendsAZeroNormWithTheFlagForOneThatIsNotFinite) {
   EXPECT_TRUE(test::contains(text, "norm of tensor 0 must be 0 or more, got -1")) << text;
 }
 
+TEST(Damage, TheSendersOwnNormTravelsAndIsChecked) {
+  Place place({.threads = 1});
+  const Layout layout(40);
+  const auto values = test::normal_values(40, 1);
+  const std::vector<float> norms{4.0F};
+  const Stream stream{.seed = 1, .step = 0, .rank = 0, .tensor = 0, .purpose = Purpose::rounding};
+  Payload payload(uniform::max_payload_bytes(layout, 0, 40, 4));
+  Status status;
+  uniform::encode(place, values, layout, 0, 40, norms, 4, stream, payload, view_of(status), 2.5F);
+  std::vector<float> out(40);
+  EXPECT_TRUE(uniform::decode_add(place, payload, layout, 0, 40, 4, out, view_of(status)));
+  EXPECT_EQ(uniform::sender_norm(payload), 2.5F);
+  for (const float norm : {-1.0F, INFINITY, NAN}) {
+    overwrite(payload, offsetof(PayloadHeader, count), norm);
+    reseal(place, payload);
+    Status noted;
+    EXPECT_FALSE(uniform::decode_add(place, payload, layout, 0, 40, 4, out, view_of(noted)));
+    EXPECT_EQ(noted.fault, PayloadFault::wrong_norm) << norm;
+  }
+}
+
 TEST(Damage, SignBitsBehindATensorAreRefused) {
   Place place({.threads = 1});
   const std::vector<std::uint64_t> sizes{33, 32, 5};

@@ -52,7 +52,10 @@ void for_each_place(Body&& body) {
 }
 
 TEST(IndexKernels, GapsAreDistancesAndComeBack) {
-  for (const auto& [first, size, indices] : cases()) {
+  for (const Case& each : cases()) {
+    const std::uint64_t first = each.first;
+    const std::uint64_t size = each.size;
+    const Indices& indices = each.indices;
     for_each_place([&](Place& place) {
       const std::size_t groups = (indices.size() + kGapGroup - 1) / kGapGroup;
       Guarded<std::uint32_t> gaps(indices.size(), 3);
@@ -74,7 +77,10 @@ TEST(IndexKernels, GapsAreDistancesAndComeBack) {
 }
 
 TEST(IndexKernels, RawAndBitmapComeBack) {
-  for (const auto& [first, size, indices] : cases()) {
+  for (const Case& each : cases()) {
+    const std::uint64_t first = each.first;
+    const std::uint64_t size = each.size;
+    const Indices& indices = each.indices;
     if (size > 10'000'000) continue;  // half a gigabyte of bitmap proves nothing more
     for_each_place([&](Place& place) {
       Guarded<std::uint32_t> relative(indices.size(), 3);

@@ -11,7 +11,7 @@
 namespace laconic {
 namespace {
 
-constexpr std::size_t kTile = 16'384;  // 64 KiB of sums: stays in the second-level cache
+constexpr std::size_t kTile = 65'536;  // 256 KiB of sums: stays in the second-level cache
 constexpr std::size_t kTileWords = kTile / 64;
 constexpr std::size_t kTileGroups = kTileWords / 64;
 constexpr std::size_t kShortMerge = 32'768;  // entries below which a second thread does not pay
@@ -22,8 +22,9 @@ struct Tile {
   View<std::uint64_t> touched;  ///< a bit an index
   View<std::uint64_t> groups;   ///< a bit a word of `touched`
 
-  void clear() {
-    std::memset(sums.data(), 0, sums.size_bytes());
+  /// Only the first `used` sums, so that short scopes do not pay for a whole tile.
+  void clear(std::uint64_t used) {
+    std::memset(sums.data(), 0, std::min<std::uint64_t>(used, kTile) * sizeof(float));
     std::memset(touched.data(), 0, touched.size_bytes());
     std::memset(groups.data(), 0, groups.size_bytes());
   }
@@ -59,10 +60,22 @@ struct Tile {
   }
 };
 
+/// Indices from the smallest to the largest of entries [begins[p], ends[p]) of the parts.
+std::uint64_t span_of(std::span<const ConstSparseView> parts, const std::uint64_t* begins, const std::uint64_t* ends) {
+  std::uint64_t least = kMostSparseEntries;
+  std::uint64_t most = 0;
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    if (begins[part] == ends[part]) continue;
+    least = std::min<std::uint64_t>(least, parts[part].indices[begins[part]]);
+    most = std::max<std::uint64_t>(most, parts[part].indices[ends[part] - 1]);
+  }
+  return most < least ? 0 : most - least + 1;
+}
+
 /// Merges entries [cursors[p], ends[p]) of each part p, writing from `count` on; returns the count after.
 std::uint64_t merge_stretch(std::span<const ConstSparseView> parts, std::uint64_t* cursors, const std::uint64_t* ends,
                             Tile& tile, SparseView sum, std::uint64_t count) {
-  tile.clear();
+  tile.clear(span_of(parts, cursors, ends));
   for (;;) {
     std::uint64_t base = kMostSparseEntries + 1;
     for (std::size_t part = 0; part < parts.size(); ++part) {
