@@ -1,5 +1,7 @@
 #include "methods/lift.h"
 
+#include <cstring>
+
 #include "kernels/elementwise/elementwise.h"
 
 namespace laconic {
@@ -60,7 +62,20 @@ void LiftedMethod::load_memory(const State& state) {
   largest_step_ = state.number("largest step");
 }
 
-std::vector<View<float>> LiftedMethod::shared() { return optimizer_.memory(); }
+/// The optimizer's memory, and its count of steps as it lies in memory.
+std::vector<View<float>> LiftedMethod::shared() {
+  auto views = optimizer_.memory();
+  const std::uint64_t steps = optimizer_.steps();
+  std::memcpy(steps_.data(), &steps, sizeof steps);
+  views.emplace_back(steps_.data(), steps_.size());
+  return views;
+}
+
+void LiftedMethod::regrouped() {
+  std::uint64_t steps = 0;
+  std::memcpy(&steps, steps_.data(), sizeof steps);
+  optimizer_.set_steps(steps);
+}
 
 void LiftedMethod::resize(Communicator* next) {
   inner_->resize(next);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+
 #include "methods/optimizer.h"
 
 namespace laconic {
@@ -20,7 +22,7 @@ class LiftedMethod : public ModelMethod {
   void save_memory(State& state) const override;
   void load_memory(const State& state) override;
   std::vector<View<float>> shared() override;
-  void regrouped() override {}
+  void regrouped() override;
 
   StepReport do_start(View<float> model) override;
   StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) override;
@@ -33,6 +35,7 @@ class LiftedMethod : public ModelMethod {
   bool guard_;
   double largest_step_ = 1e5;
   std::vector<float> before_;
+  std::array<float, 2> steps_{};
 };
 
 }  // namespace laconic

@@ -257,5 +257,29 @@ TEST(Resize, ANewcomerTakesItsShareOfWhatIsOwed) {
   });
 }
 
+TEST(Resize, ANewcomerToALiftedMethodHasTheOptimizersMemory) {
+  const auto old_group = thread_communicators(1);
+  run_ranks(2, [&](Communicator& next) {
+    Place place({.threads = 1});
+    const auto alone = thread_communicators(1);
+    const bool newcomer = next.rank() == 1;
+    Communicator& first = newcomer ? *alone[0] : *old_group[0];
+    const auto method = make_model_method("sgd", {}, {.name = "adam"}, first, place);
+    method->register_tensors(small_model());
+    std::vector<float> model(size_of(small_model()), 0.5F);
+    for (std::uint32_t step = 0; step < 5 && !newcomer; ++step) {
+      auto gradient = pull_gradient(model, 0, step);
+      method->step({{1, step, 0}, 0.01F}, model, gradient);
+    }
+    next.broadcast(as_writable_bytes(View<float>(model)), 0).wait();
+    method->resize(&next);
+    for (std::uint32_t step = 5; step < 8; ++step) {
+      auto gradient = pull_gradient(model, next.rank(), step);
+      method->step({{1, step, static_cast<std::uint32_t>(next.rank())}, 0.01F}, model, gradient);
+      ASSERT_TRUE(same_everywhere(next, model)) << "step " << step;
+    }
+  });
+}
+
 }  // namespace
 }  // namespace laconic::test
