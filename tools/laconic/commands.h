@@ -12,5 +12,6 @@ void add_methods(CLI::App& program);
 void add_problems(CLI::App& program);
 void add_train(CLI::App& program);
 void add_compare(CLI::App& program);
+void add_reproduce(CLI::App& program);
 
 }  // namespace laconic::tools

@@ -51,6 +51,7 @@ int main(int argc, char** argv) {
       "  laconic methods                                the table of methods, with their parameters\n"
       "  laconic train --problem linear-regression --method regtopk --keep 0.6\n"
       "  laconic compare --problem logistic-regression --steps 200\n"
+      "  laconic reproduce                              what the papers say, run again\n"
       "  laconic bench kernels                          every kernel beside a memory stream and PyTorch\n"
       "  laconic bench kernels --filter topk --n 1000000\n"
       "  laconic bench exchange --workers 2,4,8 --json sent.json\n"
@@ -61,6 +62,7 @@ int main(int argc, char** argv) {
   laconic::tools::add_problems(program);
   laconic::tools::add_train(program);
   laconic::tools::add_compare(program);
+  laconic::tools::add_reproduce(program);
   try {
     program.parse(argc, argv);
     if (program.get_subcommands().empty()) throw CLI::RequiredError("A command, such as info or bench,");

@@ -1,0 +1,117 @@
+#include "experiment/claims.h"
+
+#include <string>
+
+#include "experiment/claims_list.h"
+#include "laconic/error.h"
+#include "methods/table.h"
+
+namespace laconic {
+namespace {
+
+constexpr const char* kRegTopK = "Bereyhi et al. 2025, Regularized Top-k";
+constexpr const char* kSign = "Bernstein et al. 2018, signSGD";
+constexpr const char* kVote = "Bernstein et al. 2019, signSGD with majority vote";
+constexpr const char* kDef = "Xu, Huang 2022, Detached error feedback";
+constexpr const char* kDq = "Yan et al. 2021, DQ-SGD";
+constexpr const char* kGrawa = "Dimlioglu, Choromanska 2024, GRAWA";
+
+const std::vector<Claim>& rows() {
+  static const std::vector<Claim> table{
+      {"regtopk-toy", kRegTopK,
+       "two workers whose large entries cancel: Top-1 stands still for 100 steps, RegTop-1 follows the dense run",
+       "step 150: dense .00736, RegTop-1 .00726; Top-1 .3133 until ~0 after one huge step at 100",
+       "dense and RegTop-1 within 0.6 % of the page at steps 1, 2, 10, 50, 100, 150 (it prints three digits); Top-1 at "
+       ".3133 after 99 steps (the entries tie in the 100th) and below 1e-6 after 150",
+       1, claims::regtopk_toy},
+      {"regtopk-regression", kRegTopK,
+       "linear regression, 20 workers: from S = .55 on RegTop-k reaches the optimum that Top-k never does",
+       "log10 of the squared distance in float32, S = .3 .5 .55 .6 .7 .8 .9: Top-k -1.5 -2.0 -2.0 -2.2 -2.4 -2.9 -3.5; "
+       "previous -1.5 -3.8 -8.8 -7.0 -6.8 -6.5 -6.9; current -1.5 -2.2 -2.0 -2.0 -2.0 -2.3 -2.8; dense -9.2",
+       "medians: for S >= .55 previous < -6, Top-k and current > -4.6; for S <= .5 all > -5; dense < -8.5", 7,
+       claims::regtopk_regression},
+      {"topk-floor", kRegTopK, "the same regression: Top-k comes to a floor that more rounds do not lower",
+       "log10 of the squared distance after 2,500 rounds in float32, S = .3 .6 .9: -1.5 -2.2 -3.5; dense -9.2",
+       "medians at S = .3 .6 .9: above -4.6, less than half a decade below those of 1,250 rounds, and more than four "
+       "decades above dense",
+       7, claims::topk_floor},
+      {"sign-noisy-quadratic", kSign,
+       "half the squares in 100 dimensions, noise N(0, 100^2) on one of them: signSGD wins", "signSGD wins (figure)",
+       "median loss of the last 1,000 of 2,000 steps: signSGD (lr .01) below SGD (lr .001)", 7,
+       claims::sign_noisy_quadratic},
+      {"sign-geometry", kSign,
+       "dense gradients with sparse noise favour signSGD, sparse gradients with dense noise SGD",
+       "densities decide: gradient 2/pi, noise 1/d: signSGD; gradient 1/d, noise 1: SGD",
+       "median loss after 1,000 steps, each method at its best of 8 learning rates: signSGD below SGD on the first "
+       "problem, SGD below signSGD on the second",
+       7, claims::sign_geometry},
+      {"sign-vote-noise", kSign, "the vote divides the noise term by the square root of the workers' number",
+       "error goes as W to the power -0.5", "settled loss for W = 1 3 9 27: log-log slope within -0.5 +- 0.1", 3,
+       claims::sign_vote_noise},
+      {"sign-adversaries", kVote, "the vote learns with up to 3 of 7 workers inverting their signs",
+       "learns with 3 of 7 (43 %), at a lower learning rate",
+       "share of the first loss that is left: under 5 % with 0 to 3 of 7 inverting; with 4 of 7 the loss grows", 7,
+       claims::sign_adversaries},
+      {"sign-ties", kVote, "with an even number of workers ties must be broken by chance, not by +1",
+       "Fashion-MNIST, independent model: W = 4 88.2 % (plus) against 91.9 % (random), W = 8 89.9 against 91.5",
+       "settled loss on a quadratic, W = 4 and 8: random below half of plus; W = 7: the same to the last bit", 7,
+       claims::sign_ties},
+      {"def-virtual-iterate", kDef, "y = x - mean error moves by the learning rate times the mean momentum, whatever C",
+       "y_{t+1} = y_t - lr * mean of m_k (identity)",
+       "furthest from a float64 model over 300 steps, ratios 1 4 16 32: below 1e-5 of the largest entry of the start",
+       3, claims::def_virtual_iterate},
+      {"def-sgd-ia", kDef, "lambda = 1, one worker: y runs plain SGD and x interpolates between x and y",
+       "x_{t+1} = (1 - delta) x_t + delta y_{t+1} (identity)",
+       "y within 1e-5 of plain SGD in float64; every entry of x exactly y's or its old one, y's with frequency "
+       "delta = 1/ratio within 1 %",
+       1, claims::def_sgd_ia},
+      {"def-vs-ef", kDef, "a quadratic where error feedback with momentum diverges and DEF does not",
+       "VGG-16, ratio 256: EF diverges, DEF 93.45 %",
+       "somewhere in the sweep of lr * L * ratio / (1 - momentum) EF ends more than 1e3 times as far from the optimum "
+       "as it began while DEF with lambda .3 ends below 0.1 of it (medians)",
+       7, claims::def_vs_ef},
+      {"dqsgd-convex", kDq, "strongly convex rule: fewer bits for the same error than any fixed width",
+       "21 to 25 % less traffic than QSGD with 6 bits, accuracy within .001 (three networks)",
+       "500 steps of logistic regression: for the error that B = 3 to 8 fixed bits end with, DQ-SGD (best of 13 error "
+       "budgets) needs fewer bits; for B = 2, the narrowest there is, no more (medians)",
+       5, claims::dqsgd_convex},
+      {"grawa-convex", kGrawa, "weights 1/||gradient|| beat plain averaging and EASGD where workers differ in quality",
+       "CIFAR-10 ResNet-20, test error: EASGD 9.22, MGRAWA 8.99",
+       "quadratic, workers' noise .3 1 1 3, period 16: median settled loss of MGRAWA below averaging and EASGD", 7,
+       claims::grawa_convex},
+      {"grawa-vincent", kGrawa, "Vincent's function from four corners: GRAWA ends in a flat minimum",
+       "ends in a wide valley (figure); Hessian trace of ResNet-20: MGRAWA 84, LGRAWA 78, LSGD 318",
+       "all methods end in a minimum (loss below -1.999); the Hessian's trace there is for MGRAWA and LGRAWA no larger "
+       "(1 %) than for averaging, EASGD and LSGD",
+       1, claims::grawa_vincent},
+      {"grawa-async", kGrawa, "one of four workers 4 times slower does not hold the others back between rounds",
+       "in theory 4 / 3.25 step times a step instead of 4: 0.31 of the wall time",
+       "the same number of steps in all, rounds within 1, wall time under half of lockstep's", 1, claims::grawa_async},
+  };
+  return table;
+}
+
+}  // namespace
+
+std::span<const Claim> claim_table() { return rows(); }
+
+const Claim& claim_named(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Claim& claim : claim_table()) {
+    if (claim.name == name) return claim;
+    names.emplace_back(claim.name);
+  }
+  throw InvalidConfig("there is no claim " + std::string(name) + "; did you mean " + nearest_name(name, names) +
+                      "? `laconic reproduce --list` lists them");
+}
+
+ClaimOutcome check_claim(const Claim& claim, ClaimOptions options) {
+  if (options.seeds < 0) {
+    throw InvalidConfig("seeds must be 0 or more, got " + std::to_string(options.seeds) +
+                        ": 0 is the claim's own number");
+  }
+  if (options.seeds == 0) options.seeds = claim.seeds;
+  return claim.check(options);
+}
+
+}  // namespace laconic
