@@ -1,71 +1,20 @@
 // The program as a user calls it: what it prints, what it writes, and how it fails.
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 
-#include "support/support.h"
+#include "tools/program.h"
 
+namespace laconic::test {
 namespace {
 
 namespace fs = std::filesystem;
-using laconic::test::contains;
-
-struct Outcome {
-  int code = -1;
-  std::string text;
-};
-
-/// Runs the program with its errors among its output.
-Outcome laconic(const std::string& arguments, const std::string& environment = "") {
-  const std::string command = environment + " '" + LACONIC_PROGRAM + "' " + arguments + " 2>&1";
-  Outcome outcome;
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return outcome;
-  char buffer[4096];
-  while (std::fgets(buffer, sizeof buffer, pipe) != nullptr) outcome.text += buffer;
-  const int status = pclose(pipe);
-  if (WIFEXITED(status)) outcome.code = WEXITSTATUS(status);
-  return outcome;
-}
-
-/// A folder that is gone at the end of its test.
-class Files : public ::testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = fs::path(::testing::TempDir()) /
-              ("laconic_program_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string file(const std::string& name) const { return (folder_ / name).string(); }
-
-  nlohmann::json json(const std::string& name) const {
-    std::ifstream input(file(name));
-    return nlohmann::json::parse(input);
-  }
-
-  fs::path folder_;
-};
-
-void expect_one_line_error(const Outcome& outcome, int code, const std::string& part) {
-  EXPECT_EQ(outcome.code, code) << outcome.text;
-  EXPECT_TRUE(outcome.text.starts_with("laconic: ")) << outcome.text;
-  EXPECT_EQ(outcome.text.find('\n'), outcome.text.size() - 1) << outcome.text;
-  EXPECT_TRUE(contains(outcome.text, part)) << outcome.text;
-}
 
 TEST(Program, TeachesItsUse) {
-  for (const char* command :
-       {"--help", "info --help", "bench --help", "bench kernels --help", "bench exchange --help"}) {
+  for (const char* command : {"--help", "info --help", "bench --help", "bench kernels --help", "bench exchange --help",
+                              "methods --help", "problems --help", "train --help", "compare --help"}) {
     const Outcome outcome = laconic(command);
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_TRUE(contains(outcome.text, "Example")) << command << '\n' << outcome.text;
@@ -170,3 +119,4 @@ TEST_F(Files, OfExchangesHaveTheKeys) {
 }
 
 }  // namespace
+}  // namespace laconic::test

@@ -15,12 +15,35 @@ bool has_parameter(const std::string& method, const std::string& name) {
   return std::find(keys.begin(), keys.end(), name) != keys.end();
 }
 
+bool any_has(const std::vector<std::string>& methods, const std::string& name) {
+  return std::any_of(methods.begin(), methods.end(), [&](const auto& each) { return has_parameter(each, name); });
+}
+
 bool is_section(const std::string& name) {
   return name == "run" || name == "problem" || name == "method" || name == "optimizer";
 }
 
-bool is_method(const std::string& name) {
-  return std::any_of(method_table().begin(), method_table().end(), [&](const auto& row) { return row.name == name; });
+/// The method of "METHOD.name=value", or empty.
+std::string of_one_method(const std::string& assignment) {
+  const std::string name = assignment.substr(0, assignment.find('='));
+  const std::size_t dot = name.find('.');
+  if (dot == std::string::npos || is_section(name.substr(0, dot))) return "";
+  return name.substr(0, dot);
+}
+
+/// Among several methods, one that knows the parameter: entry_from then finds its section. Else the method itself.
+std::string foreign_owner(const std::string& assignment, const std::string& problem, const std::string& method,
+                          bool shared) {
+  const std::string key = assignment.substr(0, assignment.find('='));
+  if (!shared || has_parameter(method, key)) return method;
+  for (const char* section : {"problem", "optimizer", "run"}) {
+    const auto keys = config_keys(section, problem, method);
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) return method;
+  }
+  for (const MethodRow& row : method_table()) {
+    if (has_parameter(row.name, key)) return row.name;
+  }
+  return method;
 }
 
 /// "--step-guard", and "--step_guard" as the table writes it.
@@ -102,34 +125,29 @@ bool RunFlags::given(const std::string& key) const {
 
 std::string RunFlags::method_in_file() const { return last_value(file_entries(), "method", "name"); }
 
+std::vector<ConfigEntry> RunFlags::assigned(const std::string& problem, const std::string& method, bool shared) const {
+  std::vector<ConfigEntry> entries;
+  for (const std::string& assignment : assignments_) {
+    if (!of_one_method(assignment).empty()) continue;
+    const ConfigEntry entry = entry_from(assignment, problem, foreign_owner(assignment, problem, method, shared));
+    if (entry.section != "method" || !shared || has_parameter(method, entry.key)) entries.push_back(entry);
+  }
+  return entries;
+}
+
 RunConfig RunFlags::config(const std::string& method, bool shared, int processes) const {
   std::vector<ConfigEntry> entries;
   if (processes > 0) entries.push_back({"run", "workers", std::to_string(processes)});
   for (ConfigEntry& entry : file_entries()) {
-    const bool of_method = entry.section == "method";
-    if (of_method && entry.key != "name" && shared && !has_parameter(method, entry.key)) continue;
-    entries.push_back(std::move(entry));
+    const bool of_method = entry.section == "method" && entry.key != "name";
+    if (!of_method || !shared || has_parameter(method, entry.key)) entries.push_back(std::move(entry));
   }
   if (!problem_.empty()) entries.push_back({"problem", "name", problem_});
   entries.push_back({"method", "name", method});
+  config_from(entries);  // names first, so that a wrong one is told as such
   const std::string named = last_value(entries, "problem", "name");
   const std::string problem = named.empty() ? RunConfig().problem : named;
-  for (const std::string& assignment : assignments_) {
-    const std::string head = assignment.substr(0, assignment.find_first_of(".="));
-    if (!is_section(head) && is_method(head) && assignment[head.size()] == '.') {
-      if (head == method) entries.push_back(entry_from(assignment.substr(head.size() + 1), problem, method));
-      continue;
-    }
-    // Among several methods a parameter goes to those that have it; require_used sees to it that one does.
-    const std::string bare = head == "method" ? assignment.substr(assignment.find('.') + 1) : assignment;
-    const std::string key = bare.substr(0, bare.find('='));
-    const bool foreign = shared && !has_parameter(method, key) &&
-                         std::any_of(method_table().begin(), method_table().end(),
-                                     [&](const MethodRow& row) { return has_parameter(row.name, key); });
-    const auto others = config_keys("problem", problem, method);
-    if (foreign && std::find(others.begin(), others.end(), key) == others.end() && head != "optimizer") continue;
-    entries.push_back(entry_from(assignment, problem, method));
-  }
+  for (ConfigEntry& entry : assigned(problem, method, shared)) entries.push_back(std::move(entry));
   for (const Flag& flag : flags_) {
     if (flag.option->count() == 0) continue;
     std::string section = flag.section;
@@ -137,7 +155,11 @@ RunConfig RunFlags::config(const std::string& method, bool shared, int processes
     if (shared && section == "method" && !has_parameter(method, flag.key)) continue;
     entries.push_back({section, flag.key, flag.value});
   }
-  const RunConfig made = config_from(entries);
+  for (const std::string& assignment : assignments_) {  // what is meant for this method alone wins
+    if (of_one_method(assignment) != method) continue;
+    entries.push_back(entry_from(assignment.substr(method.size() + 1), problem, method));
+  }
+  RunConfig made = config_from(entries);
   if (processes > 0 && made.workers != processes) {
     throw InvalidConfig("workers is " + std::to_string(made.workers) + ", mpirun started " + std::to_string(processes) +
                         " processes: leave --workers out, or start as many");
@@ -146,19 +168,24 @@ RunConfig RunFlags::config(const std::string& method, bool shared, int processes
 }
 
 void RunFlags::require_used(const std::vector<std::string>& methods) const {
+  const auto require_parameter = [&](const std::string& key) {
+    if (any_has(methods, key)) return;
+    throw InvalidConfig("none of the methods has the parameter " + key + ": leave it out, or see `laconic methods`");
+  };
   for (const Flag& flag : flags_) {
-    if (flag.section != "method" || flag.option->count() == 0) continue;
-    if (std::none_of(methods.begin(), methods.end(), [&](const auto& each) { return has_parameter(each, flag.key); })) {
-      throw InvalidConfig("none of the methods has the parameter " + flag.key + ": leave it out");
-    }
+    if (flag.section == "method" && flag.option->count() > 0 && methods.size() > 1) require_parameter(flag.key);
   }
   for (const std::string& assignment : assignments_) {
-    const std::string head = assignment.substr(0, assignment.find('.'));
-    if (head.size() == assignment.size() || is_section(head)) continue;
-    if (std::find(methods.begin(), methods.end(), head) == methods.end()) {
+    const std::string head = of_one_method(assignment);
+    if (!head.empty() && std::find(methods.begin(), methods.end(), head) == methods.end()) {
       throw InvalidConfig("--set " + assignment + ": " + head + " is not among the methods of this run; did you mean " +
                           nearest_name(head, methods) + "?");
     }
+    const std::string name = assignment.substr(0, assignment.find('='));
+    if (name.starts_with("method.")) require_parameter(name.substr(7));
+    const std::string owner =
+        foreign_owner(assignment, problem_.empty() ? RunConfig().problem : problem_, methods.front(), true);
+    if (head.empty() && owner != methods.front()) require_parameter(name);
   }
 }
 

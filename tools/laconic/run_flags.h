@@ -14,8 +14,8 @@ class RunFlags {
  public:
   void add_to(CLI::App& command);
 
-  /// A method's run: the file first, then --set, then flags. For one method of several (`shared`) a parameter that it
-  /// does not have is left out; `processes` under mpirun are the workers.
+  /// A method's run: the file first, then --set, then flags, then --set METHOD.name. For one method of several
+  /// (`shared`) a parameter that it does not have is left out; `processes` under mpirun are the workers.
   RunConfig config(const std::string& method, bool shared, int processes) const;
 
   /// Whether the flag was on the command line.
@@ -36,6 +36,7 @@ class RunFlags {
   Flag& add_flag(CLI::App& command, const std::string& section, const std::string& key, const std::string& help,
                  const std::string& group);
   std::vector<ConfigEntry> file_entries() const;
+  std::vector<ConfigEntry> assigned(const std::string& problem, const std::string& method, bool shared) const;
 
   std::deque<Flag> flags_;  ///< CLI11 holds on to the values
   std::string problem_;

@@ -1,0 +1,184 @@
+// laconic methods, problems, train and compare as a user calls them.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "tools/program.h"
+
+namespace laconic::test {
+namespace {
+
+const std::string kSmall = "--problem logistic-regression --set points=30 --set dimension=20 --workers 2 --steps 8 ";
+
+/// How a table's line of that name begins.
+std::string line_of(const std::string& name) { return std::string("\n").append(name).append(" "); }
+
+TEST(Methods, AreListed) {
+  const Outcome json = laconic("methods --json");
+  ASSERT_EQ(json.code, 0) << json.text;
+  const Outcome table = laconic("methods");
+  ASSERT_EQ(table.code, 0);
+  const auto rows = nlohmann::json::parse(json.text);
+  EXPECT_GE(rows.size(), 6U);
+  for (const auto& row : rows) {
+    EXPECT_TRUE(contains(table.text, line_of(row.at("name")))) << row;
+    EXPECT_TRUE(contains(table.text, row.at("paper").get<std::string>())) << row;
+    EXPECT_TRUE(row.at("face") == "gradient" || row.at("face") == "model");
+    EXPECT_TRUE(row.at("memory_bytes").is_number());
+    EXPECT_TRUE(row.contains("scope") && row.contains("summary"));
+    for (const auto& parameter : row.at("parameters")) {
+      EXPECT_TRUE(contains(table.text, parameter.at("name").get<std::string>() + " "));
+      EXPECT_TRUE(contains(table.text, parameter.at("range").get<std::string>()));
+      EXPECT_TRUE(parameter.contains("default") && parameter.contains("help"));
+    }
+  }
+}
+
+TEST(Problems, AreListed) {
+  const Outcome json = laconic("problems --json");
+  ASSERT_EQ(json.code, 0) << json.text;
+  const Outcome table = laconic("problems");
+  for (const auto& row : nlohmann::json::parse(json.text)) {
+    EXPECT_TRUE(contains(table.text, row.at("name").get<std::string>()));
+    for (const auto& setting : row.at("settings")) {
+      EXPECT_TRUE(contains(table.text, setting.at("name").get<std::string>()));
+    }
+  }
+}
+
+TEST_F(Files, OfARunAreWholeAndStartItAgain) {
+  const std::string run = "train " + kSmall + "--method topk --keep 0.2 --out '" + file("one") + "'";
+  const Outcome outcome = laconic(run);
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "step      1  loss")) << outcome.text;
+  EXPECT_FALSE(contains(outcome.text, "\r")) << "a pipe is no terminal";
+  const auto config = json("one/config.json");
+  EXPECT_EQ(config.at("method").at("name"), "topk");
+  EXPECT_EQ(config.at("method").at("keep"), 0.2);
+  EXPECT_EQ(config.at("problem").at("points"), 30);
+  std::ifstream lines(file("one/metrics.jsonl"));
+  std::string line;
+  nlohmann::json last;
+  int count = 0;
+  for (; std::getline(lines, line); ++count) last = nlohmann::json::parse(line);
+  EXPECT_EQ(count, 8);
+  EXPECT_EQ(last.at("loss"), json("one/result.json").at("loss"));
+  EXPECT_EQ(last.at("total_sent_bytes"), json("one/result.json").at("total_sent_bytes"));
+  const Outcome again = laconic("train --config '" + file("one/config.json") + "' --out '" + file("two") +
+                                "' --json '" + file("r") + "'");
+  ASSERT_EQ(again.code, 0) << again.text;
+  EXPECT_EQ(json("two/config.json"), config);
+  EXPECT_EQ(json("two/result.json").at("loss"), json("one/result.json").at("loss"));
+  EXPECT_EQ(json("r"), json("two/result.json"));
+}
+
+TEST_F(Files, OfTomlGiveWayToFlags) {
+  std::ofstream(file("run.toml")) << "problem = \"vincent\"\nsteps = 6\nlearning_rate = 0.02\n[method]\nname = "
+                                     "\"localsgd\"\nperiod = 3\n";
+  const Outcome outcome =
+      laconic("train --config '" + file("run.toml") + "' --steps 9 --momentum 0.5 --out '" + file("out") + "'");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  const auto config = json("out/config.json");
+  EXPECT_EQ(config.at("run").at("steps"), 9);
+  EXPECT_EQ(config.at("run").at("learning_rate"), 0.02);
+  EXPECT_EQ(config.at("optimizer").at("momentum"), 0.5);
+  EXPECT_EQ(config.at("method").at("period"), 3);
+  EXPECT_EQ(json("out/result.json").at("rounds"), 3);
+}
+
+TEST_F(Files, OfCompareHaveTheKeys) {
+  const Outcome outcome =
+      laconic("compare " + kSmall + "--keep 0.2 --ratio 4 --period 4 --json '" + file("c.json") + "'");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  const auto listed = nlohmann::json::parse(laconic("methods --json").text);
+  const auto rows = json("c.json");
+  ASSERT_EQ(rows.size(), listed.size());
+  for (const auto& row : rows) {
+    EXPECT_TRUE(contains(outcome.text, line_of(row.at("method"))));
+    for (const char* key : {"loss", "distance", "payload_bytes_per_step", "sent_bytes_per_step", "total_sent_bytes",
+                            "step_seconds", "rounds"}) {
+      EXPECT_TRUE(row.at(key).is_number()) << row;
+    }
+    const double total = row.at("total_sent_bytes");
+    EXPECT_DOUBLE_EQ(row.at("sent_bytes_per_step").get<double>(), total / (2 * 8));
+  }
+}
+
+TEST_F(Files, OfCompareTellWhoFailed) {
+  const Outcome outcome = laconic(
+      "compare --problem noisy-quadratic --methods sgd,signsgd --workers 2 --steps 30 --set "
+      "sgd.learning_rate=1e30 --lr 0.01 --json '" +
+      file("c.json") + "'");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_TRUE(json("c.json")[0].at("loss").is_null());
+  EXPECT_TRUE(contains(json("c.json")[0].at("error"), "NaN"));
+  EXPECT_TRUE(json("c.json")[1].at("loss").is_number());
+  EXPECT_TRUE(contains(outcome.text, "sgd failed: "));
+}
+
+TEST(Train, RefusesWithASuggestion) {
+  expect_one_line_error(laconic("train --problem vinzent"), 2, "did you mean vincent?");
+  expect_one_line_error(laconic("train --method regtop"), 2, "did you mean regtopk?");
+  expect_one_line_error(laconic("train --method topk --kep 0.1"), 2, "did you mean --keep?");
+  expect_one_line_error(laconic("train --method topk --set kep=0.1"), 2, "did you mean keep?");
+  expect_one_line_error(laconic("train --method topk --keep 2"), 2, "(0, 1]");
+  expect_one_line_error(laconic("train --method sgd --keep 0.1"), 2, "keep");
+  expect_one_line_error(laconic("train --steps some"), 2, "steps");
+  expect_one_line_error(laconic("train --config no/such.toml"), 2, "no/such.toml");
+  expect_one_line_error(laconic("train --problem logistic-toy --workers 3"), 2, "two workers");
+  expect_one_line_error(laconic("train " + kSmall + "--json no/such/folder.json"), 1, "folder.json");
+  expect_one_line_error(laconic("compare --methods sgd,topp"), 2, "did you mean topk?");
+  expect_one_line_error(laconic("compare --methods sgd,fp16 --keep 0.1"), 2, "keep");
+  expect_one_line_error(laconic("compare --methods sgd,fp16 --set keep=0.1"), 2, "keep");
+  expect_one_line_error(laconic("compare --methods sgd,topk --set signsgd.ties=plus"), 2, "signsgd");
+}
+
+/// The commands of a page, which are its lines in sh blocks that begin with the program's name.
+std::vector<std::string> commands_of(const std::string& page) {
+  std::ifstream input(page);
+  std::vector<std::string> commands;
+  std::string line;
+  bool shell_block = false;
+  while (std::getline(input, line)) {
+    if (line.starts_with("```")) shell_block = line == "```sh";
+    if (shell_block && line.starts_with("laconic ")) commands.push_back(line.substr(8));
+  }
+  return commands;
+}
+
+TEST_F(Files, OfThePageOnExperimentsRun) {
+  const auto commands = commands_of(LACONIC_DOCS "/experiments.md");
+  ASSERT_GE(commands.size(), 8U);
+  for (const std::string& command : commands) {
+    const Outcome outcome = shell("cd '" + folder_.string() + "' && '" LACONIC_PROGRAM "' " + command);
+    EXPECT_EQ(outcome.code, 0) << command << '\n' << outcome.text;
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "run1" / "metrics.jsonl"));
+}
+
+#if LACONIC_MPI
+TEST_F(Files, OfAnMpiRunAreThoseOfThreads) {
+  const std::string flags = "--problem logistic-regression --steps 20 --method topk --keep 0.1 --out ";
+  const std::string mpirun = LACONIC_MPIEXEC " --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 -n 3 ";
+  const Outcome processes =
+      shell("ASAN_OPTIONS=detect_leaks=0 " + mpirun + "'" LACONIC_PROGRAM "' train " + flags + "'" + file("mpi") + "'");
+  ASSERT_EQ(processes.code, 0) << processes.text;
+  const Outcome threads = laconic("train --workers 3 " + flags + "'" + file("threads") + "'");
+  ASSERT_EQ(threads.code, 0) << threads.text;
+  EXPECT_EQ(json("mpi/config.json"), json("threads/config.json"));
+  for (const char* key : {"loss", "distance", "sent_bytes_by_rank", "received_bytes_by_rank"}) {
+    EXPECT_EQ(json("mpi/result.json").at(key), json("threads/result.json").at(key)) << key;
+  }
+  const Outcome wrong =
+      shell("ASAN_OPTIONS=detect_leaks=0 " + mpirun + "'" LACONIC_PROGRAM "' train --problem vinzent");
+  EXPECT_EQ(wrong.code, 2) << wrong.text;
+  const std::size_t first = wrong.text.find("laconic: there is no problem");
+  ASSERT_NE(first, std::string::npos) << wrong.text;
+  EXPECT_EQ(wrong.text.find("laconic: there is no problem", first + 1), std::string::npos) << "told more than once";
+}
+#endif
+
+}  // namespace
+}  // namespace laconic::test
