@@ -1,67 +1,51 @@
-#include "transport/agreement.h"
-
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "laconic/error.h"
+#include "transport/agreement_text.h"
 
 namespace laconic {
 namespace {
-
-/// What ranks compare first: the length of the fields as text and a hash of it (FNV-1a).
-struct Digest {
-  std::uint64_t bytes = 0;
-  std::uint64_t hash = 0;
-  bool operator==(const Digest&) const = default;
-};
-static_assert(sizeof(Digest) == 16);
 
 void append(std::string& text, const std::string& part) {
   const std::uint64_t bytes = part.size();
   text.append(reinterpret_cast<const char*>(&bytes), sizeof(bytes)).append(part);
 }
 
-std::string take(const std::string& text, std::size_t& at) {
+[[noreturn]] void refuse(int rank, const std::string& fault) {
+  throw TransportError("what rank " + std::to_string(rank) + " sent to compare its settings " + fault +
+                       ": run the same build of the program on all ranks");
+}
+
+/// The part behind the length at `at`, which it moves to the part's end.
+std::string take(const std::string& text, std::size_t& at, int rank) {
   std::uint64_t bytes = 0;
+  if (text.size() - at < sizeof(bytes)) {
+    refuse(rank, "ends within a length, at byte " + std::to_string(at) + " of " + std::to_string(text.size()));
+  }
   std::memcpy(&bytes, text.data() + at, sizeof(bytes));
-  at += sizeof(bytes) + bytes;
+  at += sizeof(bytes);
+  if (bytes > text.size() - at) {
+    refuse(rank, "announces " + std::to_string(bytes) + " bytes at byte " + std::to_string(at) + " of " +
+                     std::to_string(text.size()));
+  }
+  at += bytes;
   return text.substr(at - bytes, bytes);
 }
 
-/// Each name and value behind its length, so that no two lists of fields make the same text.
-std::string text_of(std::span<const AgreedField> fields) {
-  std::string text;
-  for (const AgreedField& field : fields) {
-    append(text, field.name);
-    append(text, field.value);
-  }
-  return text;
+/// Digests are the same on all ranks, so all refuse a length alike, before anybody sends.
+void require_length(int rank, const AgreementDigest& digest) {
+  if (digest.bytes <= kLargestAgreementText) return;
+  refuse(rank, "is " + std::to_string(digest.bytes) + " bytes, more than " + std::to_string(kLargestAgreementText));
 }
 
-std::vector<AgreedField> fields_of(const std::string& text) {
-  std::vector<AgreedField> fields;
-  for (std::size_t at = 0; at < text.size();) {
-    AgreedField field;
-    field.name = take(text, at);
-    field.value = take(text, at);
-    fields.push_back(std::move(field));
-  }
-  return fields;
-}
-
-Digest digest_of(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char character : text) hash = (hash ^ static_cast<unsigned char>(character)) * 0x100000001b3;
-  return {text.size(), hash};
-}
-
+/// A text that is not the announced one is refused, so that two texts which come through differ in a field.
 std::vector<AgreedField> fields_from(Communicator& communicator, int root, const std::string& own,
-                                     std::uint64_t bytes) {
-  std::string text = communicator.rank() == root ? own : std::string(bytes, '\0');
+                                     const AgreementDigest& announced) {
+  std::string text = communicator.rank() == root ? own : std::string(announced.bytes, '\0');
   communicator.broadcast({reinterpret_cast<std::byte*>(text.data()), text.size()}, root).wait();
-  return fields_of(text);
+  if (agreement_digest(text) != announced) refuse(root, "is not what it announced");
+  return agreement_fields(text, root);
 }
 
 bool has(const std::vector<AgreedField>& fields, const std::string& name) {
@@ -91,16 +75,45 @@ std::string difference(const std::vector<AgreedField>& expected, const std::vect
 
 }  // namespace
 
+AgreementDigest agreement_digest(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char character : text) hash = (hash ^ static_cast<unsigned char>(character)) * 0x100000001b3;
+  return {text.size(), hash};
+}
+
+std::string agreement_text(std::span<const AgreedField> fields) {
+  std::string text;
+  for (const AgreedField& field : fields) {
+    append(text, field.name);
+    append(text, field.value);
+  }
+  return text;
+}
+
+std::vector<AgreedField> agreement_fields(const std::string& text, int rank) {
+  std::vector<AgreedField> fields;
+  for (std::size_t at = 0; at < text.size();) {
+    AgreedField field;
+    field.name = take(text, at, rank);
+    field.value = take(text, at, rank);
+    fields.push_back(std::move(field));
+  }
+  return fields;
+}
+
 void require_agreement(Communicator& communicator, std::span<const AgreedField> fields) {
-  const std::string own = text_of(fields);
-  std::vector<Digest> mine{digest_of(own)};
-  std::vector<Digest> all(static_cast<std::size_t>(communicator.size()));
-  communicator.all_gather(as_bytes(View<Digest>(mine)), as_writable_bytes(View<Digest>(all))).wait();
-  const auto differing = std::ranges::find_if(all, [&](const Digest& digest) { return digest != all.front(); });
+  const std::string own = agreement_text(fields);
+  std::vector<AgreementDigest> mine{agreement_digest(own)};
+  std::vector<AgreementDigest> all(static_cast<std::size_t>(communicator.size()));
+  communicator.all_gather(as_bytes(View<AgreementDigest>(mine)), as_writable_bytes(View<AgreementDigest>(all))).wait();
+  const auto differing =
+      std::ranges::find_if(all, [&](const AgreementDigest& digest) { return digest != all.front(); });
   if (differing == all.end()) return;
   const int rank = static_cast<int>(differing - all.begin());
-  const auto expected = fields_from(communicator, 0, own, all.front().bytes);
-  const auto found = fields_from(communicator, rank, own, differing->bytes);
+  require_length(0, all.front());
+  require_length(rank, *differing);
+  const auto expected = fields_from(communicator, 0, own, all.front());
+  const auto found = fields_from(communicator, rank, own, *differing);
   throw InvalidConfig(difference(expected, found, rank) + ": start all ranks with the same settings");
 }
 
