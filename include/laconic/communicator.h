@@ -81,7 +81,8 @@ class [[nodiscard]] Handle {
 class SharedCounter {
  public:
   virtual ~SharedCounter() = default;
-  /// Adds and returns what was there before. Advances whatever the other ranks are doing.
+  /// Adds and returns what was there before. Advances whatever the other ranks are doing. TransportError if its host
+  /// does not answer within the timeout; the ticket is lost then, so the communicator has failed for all ranks.
   virtual std::int64_t fetch_add(std::int64_t amount) = 0;
 };
 
@@ -118,7 +119,8 @@ class Communicator {
   /// outlive this one. Collective; blocks.
   virtual std::unique_ptr<Communicator> duplicate() = 0;
 
-  /// A new counter, zero, hosted by rank 0. Collective; blocks.
+  /// A new counter, zero, hosted by rank 0. Collective; blocks. Counters of several communicators are made one at a
+  /// time in a process, in the same order on all ranks. Its fetch_add waits for the timeout that is set now.
   virtual std::unique_ptr<SharedCounter> make_counter() = 0;
 
   /// Tells the others that this rank cannot go on; their waits end with a TransportError that names it and the reason,

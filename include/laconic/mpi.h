@@ -29,7 +29,8 @@ struct MpiOptions {
 /// Calls that do not match between ranks are not noticed: they end in a timeout or in MPI's own error.
 std::unique_ptr<Communicator> mpi_communicator(MPI_Comm parent, MpiOptions options = {});
 
-/// Held round every MPI call that Laconic makes in this process, never while it waits. While a communicator with a
+/// Held round every MPI call that Laconic makes in this process, never while it waits; only to make and to free a
+/// window of shared counters MPI blocks under it, for the time of its own messages. While a communicator with a
 /// progress thread lives and MPI grants no more than MPI_THREAD_SERIALIZED, hold it round your own MPI calls too.
 std::mutex& mpi_mutex();
 

@@ -126,6 +126,12 @@ void check_all_gather(Communicator& communicator, std::size_t largest) {
     const View<std::byte> whole(in_place);
     communicator.all_gather(whole.sub(rank * n, n), whole).wait();
     for (std::size_t r = 0; r < ranks; ++r) expect_message(in_place.data() + r * n, r, 0, n);
+    std::vector<std::byte> mixed(n * ranks);  // and on some ranks only
+    const View<std::byte> target(mixed);
+    const bool lies_there = rank % 2 == 0;
+    if (lies_there) std::copy(mine.begin(), mine.end(), mixed.begin() + static_cast<std::ptrdiff_t>(rank * n));
+    communicator.all_gather(lies_there ? View<const std::byte>(target.sub(rank * n, n)) : mine, target).wait();
+    for (std::size_t r = 0; r < ranks; ++r) expect_message(mixed.data() + r * n, r, 0, n);
   }
 }
 

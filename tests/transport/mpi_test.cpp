@@ -80,6 +80,46 @@ TEST(Mpi, RefusesBadOptions) {
             message_of<InvalidConfig>([&] { mpi_communicator(MPI_COMM_WORLD, {.max_message_bytes = limit}); }));
 }
 
+/// Counts through attributes what becomes of a communicator's duplicates.
+struct Duplicates {
+  int made = 0;
+  int freed = 0;
+};
+int count_made(MPI_Comm, int, void*, void* value, void* copy, int* wanted) {
+  ++static_cast<Duplicates*>(value)->made;
+  *static_cast<void**>(copy) = value;
+  *wanted = 1;
+  return MPI_SUCCESS;
+}
+int count_freed(MPI_Comm, int, void* value, void*) {
+  ++static_cast<Duplicates*>(value)->freed;
+  return MPI_SUCCESS;
+}
+
+TEST(Mpi, GivesItsCommunicatorsBack) {
+  Duplicates duplicates;
+  int key = MPI_KEYVAL_INVALID;
+  MPI_Comm parent = MPI_COMM_NULL;
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_dup(MPI_COMM_WORLD, &parent);
+  MPI_Comm_create_keyval(count_made, count_freed, &key, nullptr);
+  MPI_Comm_set_attr(parent, key, &duplicates);
+  mpi_communicator(parent)->duplicate();
+  EXPECT_GE(duplicates.made, 3);
+  EXPECT_EQ(duplicates.made, duplicates.freed);
+  duplicates = {};
+  if (world_size() > 1) {
+    const std::uint64_t limit = rank == 0 ? 1000 : 2000;
+    EXPECT_THROW(mpi_communicator(parent, {.max_message_bytes = limit}), InvalidConfig);
+    EXPECT_GE(duplicates.made, 2);
+    EXPECT_EQ(duplicates.made, duplicates.freed);
+  }
+  MPI_Comm_delete_attr(parent, key);
+  MPI_Comm_free_keyval(&key);
+  MPI_Comm_free(&parent);
+}
+
 TEST(Mpi, SeveralCommunicatorsLiveSideBySide) {
   auto one = world();
   auto other = world(1000);
@@ -108,6 +148,29 @@ TEST(MpiCounter, AdvancesWhileItsHostSleeps) {
   }
   communicator->barrier().wait();
   EXPECT_EQ(100 * (communicator->size() - 1), counter->fetch_add(0));
+}
+
+// Where one-sided calls need the host's help (over TCP), and it gives none in time: the ticket is lost, so nobody goes
+// on.
+TEST(MpiCounter, TimeoutFailsTheCommunicator) {
+  if (world_size() == 1) GTEST_SKIP() << "needs two ranks";
+  auto communicator = mpi_communicator(MPI_COMM_WORLD, {.progress_thread = false});
+  communicator->barrier().wait();
+  communicator->set_timeout(1s);
+  auto counter = communicator->make_counter();
+  communicator->set_timeout(15s);
+  std::string said;
+  try {
+    if (communicator->rank() == 0) std::this_thread::sleep_for(3s);
+    if (communicator->rank() != 0) counter->fetch_add(1);
+    communicator->barrier().wait();
+  } catch (const TransportError& error) {
+    said = error.what();
+  }
+  if (said.empty()) GTEST_SKIP() << "the counter advances without its host";
+  EXPECT_TRUE(contains(said, "fetch_add of a shared counter did not end within 1000 ms")) << said;
+  const auto later = message_of<TransportError>([&] { counter->fetch_add(1); });
+  EXPECT_TRUE(contains(later, "failed: fetch_add of a shared counter did not end within 1000 ms")) << later;
 }
 
 // A long message moves while its sender computes.

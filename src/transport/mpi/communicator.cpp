@@ -1,5 +1,6 @@
 #include "transport/mpi/communicator.h"
 
+#include <array>
 #include <climits>
 #include <cstring>
 #include <exception>
@@ -61,19 +62,36 @@ void copy_bytes(std::byte* target, const std::byte* source, std::uint64_t bytes)
   if (bytes != 0 && target != source) std::memcpy(target, source, bytes);
 }
 
-/// Ranks with different limits would split their messages differently and wait for each other.
+/// Ranks with different limits would split their messages differently and wait for each other. They all throw then.
 void require_same_limit(Link& link, MPI_Comm communicator, std::uint64_t limit, Milliseconds timeout) {
-  std::int64_t extremes[2] = {static_cast<std::int64_t>(limit), -static_cast<std::int64_t>(limit)};
+  const auto own = static_cast<std::int64_t>(limit);
+  auto extremes = std::make_unique<std::array<std::int64_t, 2>>(std::array<std::int64_t, 2>{own, -own});
   MPI_Request request = MPI_REQUEST_NULL;
   {
     std::lock_guard lock(mpi_mutex());
-    require_success(MPI_Iallreduce(MPI_IN_PLACE, extremes, 2, MPI_INT64_T, MPI_MAX, communicator, &request),
+    require_success(MPI_Iallreduce(MPI_IN_PLACE, extremes->data(), 2, MPI_INT64_T, MPI_MAX, communicator, &request),
                     "mpi_communicator");
   }
-  link.complete(request, "mpi_communicator", timeout);
-  if (extremes[0] == -extremes[1]) return;
-  throw InvalidConfig("max_message_bytes is " + std::to_string(-extremes[1]) + " on one rank and " +
-                      std::to_string(extremes[0]) + " on another: give all ranks the same");
+  link.complete_or_keep(request, extremes, "mpi_communicator", timeout);
+  const auto [largest, negated_smallest] = *extremes;
+  if (largest == -negated_smallest) return;
+  throw InvalidConfig("max_message_bytes is " + std::to_string(-negated_smallest) + " on one rank and " +
+                      std::to_string(largest) + " on another: give all ranks the same");
+}
+
+/// A duplicate of the parent for the first communicator. Given back, with the link's own, if the ranks' options differ:
+/// every rank sees that. After a timeout both are kept, because to free them is collective too.
+MPI_Comm first_duplicate(Engine& engine, MPI_Comm parent, Milliseconds timeout) {
+  MPI_Comm own = engine.link.duplicate(parent, timeout);
+  try {
+    require_same_limit(engine.link, own, engine.options.max_message_bytes, timeout);
+  } catch (const InvalidConfig&) {
+    engine.link.free();
+    std::lock_guard lock(mpi_mutex());
+    MPI_Comm_free(&own);
+    throw;
+  }
+  return own;
 }
 
 }  // namespace
@@ -236,8 +254,7 @@ std::unique_ptr<Communicator> mpi_communicator(MPI_Comm parent, MpiOptions optio
   auto engine = std::make_shared<mpi::Engine>(parent, kTimeout);
   engine->options = options;
   engine->thread_level = mpi::granted_thread_level();
-  const MPI_Comm own = engine->link.duplicate(parent, kTimeout);
-  mpi::require_same_limit(engine->link, own, options.max_message_bytes, kTimeout);
+  const MPI_Comm own = mpi::first_duplicate(*engine, parent, kTimeout);
   if (options.progress_thread && engine->thread_level >= MPI_THREAD_SERIALIZED) {
     engine->progress = std::make_unique<mpi::Progress>(engine->link);
   }

@@ -10,10 +10,15 @@ namespace {
 
 constexpr int kHost = 0;
 
+[[noreturn]] void throw_timeout(Milliseconds timeout) {
+  throw TransportError("fetch_add of a shared counter did not end within " + std::to_string(timeout.count()) +
+                       " ms: rank 0, its host, has vanished, or computes without a progress thread; start MPI with "
+                       "MPI_THREAD_SERIALIZED, or raise the timeout");
+}
+
 }  // namespace
 
-/// MPI_Win_allocate has no form that returns at once. All ranks have met just before, so it blocks only for the time of
-/// its own messages, which it drives itself.
+/// All ranks have met just before: MPI_Win_allocate blocks only for the time of its own messages.
 void CounterHost::add_window() {
   std::lock_guard lock(mpi_mutex());
   auto added = std::make_unique<Window>();
@@ -41,8 +46,8 @@ std::pair<CounterHost::Window*, std::size_t> CounterHost::make(Milliseconds time
 }
 
 void CounterHost::free() noexcept {
-  std::lock_guard lock(mpi_mutex());
   for (auto& each : windows_) {
+    std::lock_guard lock(mpi_mutex());
     MPI_Win_unlock_all(each->window);
     MPI_Win_free(&each->window);
   }
@@ -67,10 +72,13 @@ std::int64_t fetch_add(Link& link, CounterHost::Window& window, std::size_t plac
     return done != 0;
   };
   const auto name = [] { return std::string("fetch_add of a shared counter"); };
-  if (link.poll(deadline_after(timeout), name, finished)) return cell.before;
-  throw TransportError("fetch_add of a shared counter did not end within " + std::to_string(timeout.count()) +
-                       " ms: rank 0, its host, has vanished, or computes without a progress thread; start MPI with "
-                       "MPI_THREAD_SERIALIZED, or raise the timeout");
+  try {
+    if (link.poll(deadline_after(timeout), name, finished)) return cell.before;
+    throw_timeout(timeout);
+  } catch (const std::exception& error) {
+    link.fail(error.what());  // MPI still has the cell, and the ticket is lost
+    throw;
+  }
 }
 
 }  // namespace laconic::mpi

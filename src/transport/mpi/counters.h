@@ -13,6 +13,12 @@ namespace laconic::mpi {
 
 /// Shared counters in one-sided memory of rank 0, a window for many. Windows last as long as the communicator, because
 /// to free one is collective and a counter's end must not be.
+///
+/// MPI makes and frees a window only in collective calls that block, and they block under the process's lock. All ranks
+/// meet first, by polling, so that each call lasts for its own messages and not for a straggler. Two threads of a
+/// process that make or free windows of two communicators at once may still wait for each other, each in another
+/// process: counters, and the ends of communicators that have some, come one at a time in a process, in the same order
+/// in all. A rank that dies between the meeting and the call leaves the others in it, and no timeout ends that.
 class CounterHost {
  public:
   static constexpr std::size_t kCountersAWindow = 256;
@@ -33,7 +39,7 @@ class CounterHost {
   std::pair<Window*, std::size_t> make(Milliseconds timeout);
 
   bool empty() const { return windows_.empty(); }
-  /// Collective; every rank is about to call it.
+  /// Collective; the ranks have met just before.
   void free() noexcept;
 
  private:
@@ -45,7 +51,9 @@ class CounterHost {
   std::size_t used_ = kCountersAWindow;  ///< of the last window
 };
 
-/// Adds to a counter and returns what was there. Polls; the host's progress thread serves it.
+/// Adds to a counter and returns what was there. Polls; the host's progress thread serves it. After a timeout MPI may
+/// still add and write the cell, and nobody would get the ticket, so the link is failed: no later call touches the
+/// cell.
 std::int64_t fetch_add(Link& link, CounterHost::Window& window, std::size_t place, std::int64_t amount,
                        Milliseconds timeout);
 

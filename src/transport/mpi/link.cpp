@@ -22,6 +22,9 @@ namespace {
 constexpr int kNoticeTag = 1;
 constexpr Milliseconds kNoticeTime{1000};
 
+/// How long a meeting goes on after a failure: ranks that have all come meet within less.
+constexpr Milliseconds kGrace{100};
+
 /// How a wait goes from eager to patient: messages between ranks in step take microseconds, a straggler milliseconds.
 class Backoff {
  public:
@@ -93,20 +96,35 @@ void Link::meet(MPI_Comm communicator, std::string_view what, Milliseconds timeo
     std::lock_guard lock(mpi_mutex());
     require_success(MPI_Ibarrier(communicator, &request), what);
   }
-  complete(request, what, timeout);
+  try {
+    complete(request, what, timeout);
+  } catch (const PeerFailure&) {
+    if (!ends_nevertheless(request)) throw;
+  }
+}
+
+bool Link::ends_nevertheless(MPI_Request& request) {
+  const auto deadline = deadline_after(kGrace);
+  for (Backoff backoff; Clock::now() < deadline; backoff.pause()) {
+    std::lock_guard lock(mpi_mutex());
+    int done = 0;
+    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+    if (done != 0) return true;
+  }
+  return false;
 }
 
 MPI_Comm Link::duplicate(MPI_Comm parent, Milliseconds timeout) {
-  MPI_Comm result = MPI_COMM_NULL;
+  auto result = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
   MPI_Request request = MPI_REQUEST_NULL;
   {
     std::lock_guard lock(mpi_mutex());
-    require_success(MPI_Comm_idup(parent, &result, &request), "MPI_Comm_idup");
+    require_success(MPI_Comm_idup(parent, result.get(), &request), "MPI_Comm_idup");
   }
-  complete(request, "to duplicate the communicator", timeout);
+  complete_or_keep(request, result, "to duplicate the communicator", timeout);
   std::lock_guard lock(mpi_mutex());
-  require_success(MPI_Comm_set_errhandler(result, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  return result;
+  require_success(MPI_Comm_set_errhandler(*result, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  return *result;
 }
 
 void Link::look() {

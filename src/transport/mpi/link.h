@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -28,7 +29,8 @@ struct FailureNotice {
 static_assert(sizeof(FailureNotice) == 408);
 
 /// The ranks of a run, and the communicator on which failing ranks tell the others. All MPI calls of the process go
-/// through one lock, which nobody holds while blocked: whoever waits polls.
+/// through one lock, which nobody holds while blocked: whoever waits polls. The exception is windows (counters.h),
+/// which MPI makes and frees in calls that block.
 class Link {
  public:
   /// Collective over `parent`.
@@ -45,7 +47,19 @@ class Link {
 
   /// Polls for one request, or TransportError after the timeout.
   void complete(MPI_Request& request, std::string_view what, Milliseconds timeout);
-  /// A barrier that polls.
+  /// The same for a request that writes `target`, which is kept for the rest of the process if it does not end: MPI may
+  /// still write it.
+  template <class T>
+  void complete_or_keep(MPI_Request& request, std::unique_ptr<T>& target, std::string_view what, Milliseconds timeout) {
+    try {
+      complete(request, what, timeout);
+    } catch (...) {
+      static_cast<void>(target.release());
+      throw;
+    }
+  }
+  /// A barrier that polls. Ranks that hear of a failure meanwhile still meet if all have come: none of them withdraws
+  /// while another goes on into a call that blocks.
   void meet(MPI_Comm communicator, std::string_view what, Milliseconds timeout);
   /// A duplicate whose errors come back as codes. Collective.
   MPI_Comm duplicate(MPI_Comm parent, Milliseconds timeout);
@@ -68,6 +82,7 @@ class Link {
 
  private:
   bool announce(std::string_view reason);
+  bool ends_nevertheless(MPI_Request& request);
 
   MPI_Comm failures_ = MPI_COMM_NULL;
   int rank_ = 0;

@@ -66,13 +66,13 @@ void Poster::reduce_scatter(MpiOperation& operation, const Call& call) const {
 }
 
 void Poster::all_gather(MpiOperation& operation, const Call& call) const {
-  const auto rank = static_cast<std::uint64_t>(link_.rank());
   if (call.bytes == 0) return;
   if (fits(call.bytes)) {
     const int count = static_cast<int>(call.bytes);
-    const bool in_place = call.send == call.receive + rank * call.bytes;
-    operation.require(MPI_Iallgather(in_place ? MPI_IN_PLACE : call.send, count, MPI_BYTE, call.receive, count,
-                                     MPI_BYTE, communicator_, operation.add()));
+    std::byte* place = call.receive + static_cast<std::uint64_t>(link_.rank()) * call.bytes;
+    if (place != call.send) std::memcpy(place, call.send, call.bytes);
+    operation.require(
+        MPI_Iallgather(MPI_IN_PLACE, count, MPI_BYTE, call.receive, count, MPI_BYTE, communicator_, operation.add()));
     return;
   }
   pairwise(

@@ -19,6 +19,8 @@ class Poster {
 
   void all_reduce(MpiOperation& operation, const Call& call) const;
   void reduce_scatter(MpiOperation& operation, const Call& call) const;
+  /// In place on every rank, after a copy where `mine` lies elsewhere: MPI wants all ranks in place or none, and only
+  /// a rank itself knows where its part lies.
   void all_gather(MpiOperation& operation, const Call& call) const;
   /// Always point to point: offsets are a rank's own and need not fit an int where another rank's do. MPI_Iallgatherv
   /// in OpenMPI sends the same messages.
