@@ -31,6 +31,7 @@ std::uint64_t AbstainingVote::plane_bytes(int owner) const {
 }
 
 void AbstainingVote::start(View<const float> values, float least, StepKey key, View<float> vote, StatusView status) {
+  require_idle();
   require_size("values", values.size(), layout_.size());
   require_size("vote", vote.size(), layout_.size());
   values_ = values;

@@ -16,6 +16,7 @@ namespace laconic {
 class AbstainingVote : public Exchange {
  public:
   AbstainingVote(Communicator& communicator, Place& place, Layout layout, Ties ties);
+  ~AbstainingVote() override { abandon(); }
 
   /// An entry votes if its magnitude is at least `least`. `vote` may be `values`.
   void start(View<const float> values, float least, StepKey key, View<float> vote, StatusView status);

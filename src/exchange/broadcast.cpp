@@ -12,6 +12,7 @@ Broadcast::Broadcast(Communicator& communicator, Place& place, std::uint64_t n)
     : Exchange(communicator, place, {}), n_(n), payload_(dense::max_payload_bytes(n, ValueFormat::f32)) {}
 
 void Broadcast::start(View<float> values, int root, StatusView status) {
+  require_idle();
   require_size("values", values.size(), n_);
   require_device("values", values.device(), place().device());
   if (root < 0 || root >= size()) {

@@ -12,6 +12,7 @@ namespace laconic {
 class Broadcast : public Exchange {
  public:
   Broadcast(Communicator& communicator, Place& place, std::uint64_t n);
+  ~Broadcast() override { abandon(); }
 
   /// `values` is read on `root`, the same rank everywhere, and written on all. A NaN or an Inf at the root is flagged
   /// on every rank.

@@ -30,8 +30,7 @@ DenseSum::DenseSum(Communicator& communicator, Place& place, std::uint64_t n, De
 }
 
 void DenseSum::resize(std::uint64_t n) {
-  const auto ranks = static_cast<std::uint64_t>(size());
-  for (std::uint64_t i = 0; i <= ranks; ++i) borders_[i] = n / ranks * i + n % ranks * i / ranks;
+  set_even_borders(n, borders_);
   if (options_.order == SumOrder::engine) return;
   send_.lay_out([&](int owner) { return chunk_bytes(chunk_size(owner)); });
   receive_.lay_out([&](int) { return chunk_bytes(chunk_size(rank())); });
@@ -39,6 +38,7 @@ void DenseSum::resize(std::uint64_t n) {
 }
 
 void DenseSum::start(View<float> values, StatusView status) {
+  require_idle();
   require_size("values", values.size(), borders_.back());
   start_values(values, status);
 }
@@ -170,6 +170,7 @@ BlockSum::BlockSum(Communicator& communicator, Place& place, std::uint64_t most,
 }
 
 void BlockSum::start(View<const float> flat, std::span<const Block> blocks, View<float> mean, StatusView status) {
+  require_idle();
   const std::uint64_t n = blocks_size(blocks);
   require_size("mean", mean.size(), n);
   for (const Block& block : blocks) {

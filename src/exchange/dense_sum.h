@@ -28,6 +28,7 @@ struct DenseSumOptions {
 class DenseSum : public Exchange {
  public:
   DenseSum(Communicator& communicator, Place& place, std::uint64_t n, DenseSumOptions options = {});
+  ~DenseSum() override { abandon(); }
 
   /// `values` holds this rank's part and ends as the mean.
   void start(View<float> values, StatusView status);

@@ -15,10 +15,14 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+void set_even_borders(std::uint64_t n, std::span<std::uint64_t> borders) {
+  const std::uint64_t ranks = borders.size() - 1;
+  for (std::uint64_t i = 0; i <= ranks; ++i) borders[i] = n / ranks * i + n % ranks * i / ranks;
+}
+
 std::vector<std::uint64_t> even_borders(std::uint64_t n, int ranks) {
-  const auto count = static_cast<std::uint64_t>(ranks);
-  std::vector<std::uint64_t> borders(count + 1);
-  for (std::uint64_t i = 0; i <= count; ++i) borders[i] = n / count * i + n % count * i / count;
+  std::vector<std::uint64_t> borders(static_cast<std::size_t>(ranks) + 1);
+  set_even_borders(n, borders);
   return borders;
 }
 
@@ -38,8 +42,14 @@ Exchange::Exchange(Communicator& communicator, Place& place, Weights weights)
   }
 }
 
+void Exchange::require_idle() const {
+  if (!failure_.empty()) throw TransportError(failure_);
+  if (!done_) throw InvalidConfig("an exchange was started before the last one's finish(): finish it first");
+}
+
 void Exchange::begin(StatusView status) {
   LACONIC_CHECK(done_ == true);
+  require_at_least("status", status.size(), 1);
   status_ = status;
   status_[0].nonfinite_rank = 0;
   traffic_ = {};
@@ -72,15 +82,24 @@ void Exchange::run_stage() {
 
 template <class Body>
 void Exchange::telling_others(Body&& body) {
+  if (!failure_.empty()) throw TransportError(failure_);
   try {
     body();
-  } catch (const TransportError&) {
-    done_ = true;
-    throw;
   } catch (const std::exception& error) {
-    done_ = true;
-    communicator_.fail(error.what());
+    give_up(error.what());
     throw;
+  }
+}
+
+/// The others hear the reason before they notice that this rank withdrew from the message.
+void Exchange::give_up(const char* reason) noexcept {
+  communicator_.fail(reason);
+  abandon();
+  done_ = true;
+  try {
+    failure_ = std::string("this exchange failed before: ") + reason;
+  } catch (const std::bad_alloc&) {
+    failure_.assign(1, '!');  // short enough to need no memory
   }
 }
 

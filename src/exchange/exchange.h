@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "exchange/slots.h"
@@ -18,10 +19,13 @@ using Weights = std::vector<float>;
 /// An exchange moves payloads over a communicator so that all ranks end with the same bits. It runs in stages, each
 /// beginning when the messages of the one before have arrived, so that a step's exchanges can overlap and nothing
 /// blocks but `finish`. A subclass has `start(...)`; then call `advance` now and then, or just `finish`. One start at a
-/// time; the views given to it must live until then. A fault on one rank is told to the others, who end with a
-/// TransportError.
+/// time; the views given to it must live until then. Exchanges that overlap have a communicator each (`duplicate`),
+/// since a stage starts when its messages have arrived, which is not the same moment on every rank. A fault on one rank
+/// is told to the others, who end with a TransportError; an exchange that has failed stays failed, as its communicator
+/// does.
 class Exchange {
  public:
+  /// One that is destroyed in flight withdraws from its message first; the other ranks are told.
   virtual ~Exchange() = default;
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -40,8 +44,12 @@ class Exchange {
   /// One stage: does its work and returns the message that the next one needs. Calls `done()` in the last.
   virtual Handle stage(int index) = 0;
 
+  /// Every start() calls it before it touches what a message in flight may use. InvalidConfig.
+  void require_idle() const;
   void begin(StatusView status);
   void done() { done_ = true; }
+  /// Every subclass calls it in its destructor, since its buffers go before the message that may still use them.
+  void abandon() noexcept { pending_ = {}; }
 
   Communicator& communicator() const { return communicator_; }
   Place& place() const { return place_; }
@@ -69,6 +77,7 @@ class Exchange {
   void run_stage();
   template <class Body>
   void telling_others(Body&& body);
+  void give_up(const char* reason) noexcept;
 
   Communicator& communicator_;
   Place& place_;
@@ -77,12 +86,14 @@ class Exchange {
   Handle pending_;
   int next_stage_ = 0;
   bool done_ = true;
+  std::string failure_;  ///< empty while all is well
   double sent_at_ = 0.0;
   Traffic traffic_;
 };
 
 /// W + 1 borders that give each rank nearly the same share of [0, n).
 std::vector<std::uint64_t> even_borders(std::uint64_t n, int ranks);
+void set_even_borders(std::uint64_t n, std::span<std::uint64_t> borders);
 
 /// Seconds on a clock that only goes forward.
 double seconds_now();

@@ -13,6 +13,7 @@ GatheredNumbers::GatheredNumbers(Communicator& communicator, Place& place, std::
       all_(count * static_cast<std::size_t>(communicator.size())) {}
 
 void GatheredNumbers::start(View<const float> mine, StatusView status) {
+  require_idle();
   require_size("mine", mine.size(), count_);
   std::copy(mine.begin(), mine.end(), mine_.begin());
   begin(status);

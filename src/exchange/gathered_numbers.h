@@ -9,6 +9,7 @@ namespace laconic {
 class GatheredNumbers : public Exchange {
  public:
   GatheredNumbers(Communicator& communicator, Place& place, std::size_t count);
+  ~GatheredNumbers() override { abandon(); }
 
   void start(View<const float> mine, StatusView status);
 

@@ -32,6 +32,7 @@ PackedVote::PackedVote(Communicator& communicator, Place& place, Layout layout, 
 }
 
 void PackedVote::start(View<const float> values, StepKey key, View<float> vote, StatusView status) {
+  require_idle();
   require_size("values", values.size(), layout_.size());
   require_size("vote", vote.size(), layout_.size());
   values_ = values;

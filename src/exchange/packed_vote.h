@@ -16,6 +16,7 @@ namespace laconic {
 class PackedVote : public Exchange {
  public:
   PackedVote(Communicator& communicator, Place& place, Layout layout, Ties ties = Ties::random);
+  ~PackedVote() override { abandon(); }
 
   /// `values` are this rank's; `vote` receives ±1 and may be `values`. key.rank is not used: votes are shared.
   void start(View<const float> values, StepKey key, View<float> vote, StatusView status);

@@ -44,6 +44,7 @@ QuantizedSum::QuantizedSum(Communicator& communicator, Place& place, Layout layo
 
 void QuantizedSum::start(View<const float> values, int bits, StepKey key, View<float> mean, StatusView status,
                          float own_norm) {
+  require_idle();
   levels_of(bits);  // refuses bits out of range
   require_size("values", values.size(), layout_.size());
   require_size("mean", mean.size(), layout_.size());
@@ -88,6 +89,7 @@ void QuantizedSum::sum_gathered() {
   const Stopwatch watch(cost().decode_seconds);
   add_in_rank_order(receive_, 0, layout_.size());
   if (!weighted()) divide(place(), static_cast<float>(size()), mean_);
+  find_nonfinite(place(), mean_, status());  // a sum may overflow; by chunks the return's encoder looks
 }
 
 // ---- by chunks

@@ -32,6 +32,7 @@ struct QuantizedSumOptions {
 class QuantizedSum : public Exchange {
  public:
   QuantizedSum(Communicator& communicator, Place& place, Layout layout, QuantizedSumOptions options = {});
+  ~QuantizedSum() override { abandon(); }
 
   /// bits in 2..16, the same on all ranks. `mean` may be `values`. key gives seed, step and rank of the roundings.
   /// `own_norm` rides in this rank's payloads, at no cost.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "exchange/exchange.h"
 
 namespace laconic {
 
@@ -19,7 +20,7 @@ void follow_aggregate(View<const std::uint32_t> indices, std::span<const OwnerSh
   borders[0] = 0;
   borders[ranks] = n;
   if (total <= 0.0) {
-    for (std::uint64_t i = 1; i < ranks; ++i) borders[i] = n / ranks * i + n % ranks * i / ranks;
+    set_even_borders(n, borders);
     return;
   }
   double before = 0.0;  // load of the owners passed so far

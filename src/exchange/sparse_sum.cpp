@@ -1,6 +1,7 @@
 #include "exchange/sparse_sum.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "base/check.h"
@@ -27,7 +28,7 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
       parts_(static_cast<std::size_t>(size())) {
   if (n > kMostSparseEntries) {
     throw InvalidConfig("a sparse sum has views of at most " + std::to_string(kMostSparseEntries) + " entries, got " +
-                        std::to_string(n) + ": run the method with scope = tensor");
+                        std::to_string(n) + ": give parts of the model a method each");
   }
   if (most > n) {
     throw InvalidConfig("a sparse sum of views of " + std::to_string(n) + " entries sends at most that many, got " +
@@ -46,6 +47,7 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
 }
 
 void SparseSum::start(ConstSparseView mine, View<float> mean, StatusView status) {
+  require_idle();
   require_size("mean", mean.size(), n_);
   require_size("mine.values", mine.values.size(), mine.indices.size());
   if (mine.size() > most_) {
@@ -65,6 +67,19 @@ SparseRoute SparseSum::choose_route() const {
   const auto ranks = static_cast<std::uint64_t>(size());
   if (ranks <= 2) return SparseRoute::gather;
   return union_known_ && most_ * ranks <= most_ + union_count_ ? SparseRoute::gather : SparseRoute::range;
+}
+
+void SparseSum::go_on_from(std::span<const std::uint64_t> borders, std::uint64_t last_union) {
+  require_idle();
+  require_size("borders", borders.size(), borders_.size());
+  const bool sound = borders.front() == 0 && borders.back() == n_ && std::is_sorted(borders.begin(), borders.end());
+  if (last_union != kNoUnion && last_union > n_) {
+    throw InvalidConfig("last_union must be in 0.." + std::to_string(n_) + ", got " + std::to_string(last_union));
+  }
+  if (!sound) throw InvalidConfig("borders must ascend from 0 to " + std::to_string(n_) + ": pass what borders() gave");
+  std::copy(borders.begin(), borders.end(), borders_.begin());
+  union_known_ = last_union != kNoUnion;
+  union_count_ = union_known_ ? last_union : 0;
 }
 
 Handle SparseSum::stage(int index) {
@@ -117,6 +132,8 @@ void SparseSum::sum_gathered() {
   union_count_ = merge_sum(place(), parts_, union_.sub(0, union_.indices.capacity()));
   finish_mean(union_.sub(0, union_count_).values);
   round_as_returned(union_.sub(0, union_count_).values);
+  find_nonfinite(place(), union_.sub(0, union_count_).values,
+                 status());  // a sum may overflow; by range the return's encoder looks
   shares_.assign(shares_.size(), {});
   shares_[0] = {union_count_, union_count_};
   follow_aggregate(entries().indices, shares_, n_, borders_);
@@ -177,6 +194,7 @@ Handle SparseSum::sum_own_range() {
     const std::uint64_t kept = options_.keep_union ? keep_largest(summed) : summed;
     const EntryBuffer& sums = options_.keep_union ? union_ : summed_;
     finish_mean(sums.sub(0, kept).values);
+    if (options_.keep_union) keep_rounding(kept);
     send_.lay_out([&](int to) {
       return to == rank() ? sparse::max_payload_bytes(kept, range_of(rank()).size, options_.format) : 0;
     });
@@ -201,6 +219,19 @@ std::uint64_t SparseSum::keep_largest(std::uint64_t summed) {
   // A residual counts with this rank's weight, which is 1/W of a plain sum already.
   if (weighted()) divide(place(), weight(rank()), left_.sub(0, left_count_).values);
   return kept;
+}
+
+/// In 16 bits the sums that are returned are rounded on their way: the rounding stays with the owner too.
+void SparseSum::keep_rounding(std::uint64_t kept) {
+  if (options_.format == ValueFormat::f32) return;
+  Workspace::Scope scope(place().workspace());
+  const SparseView returned = union_.sub(0, kept);
+  const View<float> errors = place().workspace().take<float>(kept);
+  round_through_16bit(place(), options_.format, returned.values, errors, status());
+  divide(place(), weighted() ? weight(rank()) : 1.0F / static_cast<float>(size()), errors);
+  const std::array<ConstSparseView, 2> parts{left_.sub(0, left_count_), ConstSparseView{returned.indices, errors}};
+  left_count_ = merge_sum(place(), parts, decoded_.sub(0, left_count_ + kept));
+  std::swap(left_, decoded_);
 }
 
 Handle SparseSum::gather_sums() {

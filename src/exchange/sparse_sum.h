@@ -38,6 +38,7 @@ class SparseSum : public Exchange {
   /// Views of n entries, each rank sending at most `most`.
   SparseSum(Communicator& communicator, Place& place, std::uint64_t n, std::uint64_t most,
             SparseSumOptions options = {});
+  ~SparseSum() override { abandon(); }
 
   /// `mine` by ascending index. `mean`, n long, receives the mean on the union and zero elsewhere.
   void start(ConstSparseView mine, View<float> mean, StatusView status);
@@ -46,6 +47,13 @@ class SparseSum : public Exchange {
   ConstSparseView entries() const { return union_.sub(0, union_count_); }
   /// After finish, with keep_union: what this rank must add to its residual, so that nothing is lost.
   ConstSparseView left() const { return left_.sub(0, left_count_); }
+  /// What the next start goes by: borders and the size of the last union (none known: kNoUnion), the same on all ranks.
+  /// A run that saves and sets them goes on with the same routes and, with keep_union, the same bits.
+  static constexpr std::uint64_t kNoUnion = ~std::uint64_t{0};
+  std::span<const std::uint64_t> borders() const { return borders_; }
+  std::uint64_t last_union() const { return union_known_ ? union_count_ : kNoUnion; }
+  void go_on_from(std::span<const std::uint64_t> borders, std::uint64_t last_union);
+
   /// The route of the last start.
   SparseRoute route() const { return route_; }
 
@@ -85,6 +93,7 @@ class SparseSum : public Exchange {
   void expect(std::uint64_t bytes, std::uint64_t most_entries, sparse::IndexRange range);
   std::uint64_t decode_parts(sparse::IndexRange range);
   std::uint64_t keep_largest(std::uint64_t summed);
+  void keep_rounding(std::uint64_t kept);
   void finish_mean(View<float> sums);
   void round_as_returned(View<float> sums);
   void write_dense();

@@ -12,13 +12,6 @@
 namespace laconic {
 namespace {
 
-/// The shortest text that reads back as the same number.
-std::string text_of(double value) {
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  return {buffer, end};
-}
-
 std::optional<double> number_of(std::string_view text) {
   double value = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -43,6 +36,12 @@ bool is_set(const MethodOptions& options, const Parameter& parameter) {
 }
 
 }  // namespace
+
+std::string text_of(double value) {
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  return {buffer, end};
+}
 
 std::string Parameter::range() const {
   std::string text;

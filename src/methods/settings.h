@@ -51,6 +51,9 @@ class Settings {
   std::vector<std::pair<std::string, std::string>> texts_;
 };
 
+/// The shortest text that reads back as the same number.
+std::string text_of(double value);
+
 /// Sets an option by its name in the table from text, as flags and files give it; InvalidConfig with the nearest name.
 void set_option(MethodOptions& options, std::string_view method, std::string_view name, std::string_view text);
 

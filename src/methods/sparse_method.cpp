@@ -1,6 +1,7 @@
 #include "methods/sparse_method.h"
 
-#include <numeric>
+#include <algorithm>
+#include <utility>
 
 #include "base/keep.h"
 #include "kernels/elementwise/elementwise.h"
@@ -60,6 +61,8 @@ void SparseMethod::prepare() {
 
 void SparseMethod::make_exchange() {
   sum_ = std::make_unique<SparseSum>(communicator(), place(), parameters(), selected_count_, options_);
+  borders_.assign(sum_->borders().begin(), sum_->borders().end());
+  last_union_ = SparseSum::kNoUnion;
 }
 
 void SparseMethod::regrouped() { make_exchange(); }
@@ -83,6 +86,7 @@ void SparseMethod::aggregate(StepKey /*key*/, View<float> gradient, StatusView s
     }
     round_values(status);
   }
+  sum_->go_on_from(borders_, last_union_);
   sum_->start(selected, gradient, status);
   locate_nonfinite(gradient, status[0]);
   sum_->finish();
@@ -102,6 +106,8 @@ void SparseMethod::round_values(StatusView status) {
 void SparseMethod::commit() {
   std::swap(residual_, next_residual_);
   for (std::size_t i = 0; i < stretches_.size(); ++i) stretches_[i].threshold = thresholds_[i];
+  std::copy(sum_->borders().begin(), sum_->borders().end(), borders_.begin());
+  last_union_ = sum_->last_union();
   committed();
 }
 
@@ -110,12 +116,22 @@ void SparseMethod::save_memory(State& state) const {
   std::vector<float> thresholds;
   for (const Stretch& stretch : stretches_) thresholds.push_back(stretch.threshold);
   state.put("thresholds", View<const float>(thresholds));
+  std::vector<std::uint32_t> borders;  // a sparse sum has fewer than 2^32 entries
+  for (const std::uint64_t border : borders_) borders.push_back(static_cast<std::uint32_t>(border));
+  state.put("borders", View<const std::uint32_t>(borders));
+  state.put("last union", last_union_ == SparseSum::kNoUnion ? -1.0 : static_cast<double>(last_union_));
 }
 
 void SparseMethod::load_memory(const State& state) {
   state.get("residual", residual_.view(parameters()));
   state.get("thresholds", View<float>(thresholds_));
   for (std::size_t i = 0; i < stretches_.size(); ++i) stretches_[i].threshold = thresholds_[i];
+  std::vector<std::uint32_t> saved(borders_.size());
+  state.get("borders", View<std::uint32_t>(saved));
+  borders_.assign(saved.begin(), saved.end());
+  const double last_union = state.number("last union");
+  last_union_ = last_union < 0.0 ? SparseSum::kNoUnion : static_cast<std::uint64_t>(last_union);
+  sum_->go_on_from(borders_, last_union_);  // refuses what no run saved
 }
 
 }  // namespace laconic

@@ -56,6 +56,8 @@ class SparseMethod : public GradientMethod {
   Buffer<float> values_;
   Buffer<float> errors_;
   std::unique_ptr<SparseSum> sum_;
+  std::vector<std::uint64_t> borders_;  ///< of the last step that counted, as is the size of its union
+  std::uint64_t last_union_ = SparseSum::kNoUnion;
 };
 
 ValueFormat value_format(const Settings& settings);

@@ -120,12 +120,12 @@ void require_same(Communicator& communicator, const Settings& settings, std::vec
 
 std::vector<AgreedField> fields_of(const OptimizerOptions& optimizer) {
   return {{"optimizer", optimizer.name},
-          {"optimizer's momentum", std::to_string(optimizer.momentum)},
+          {"optimizer's momentum", text_of(optimizer.momentum)},
           {"optimizer's nesterov", optimizer.nesterov ? "true" : "false"},
-          {"optimizer's weight_decay", std::to_string(optimizer.weight_decay)},
-          {"optimizer's beta1", std::to_string(optimizer.beta1)},
-          {"optimizer's beta2", std::to_string(optimizer.beta2)},
-          {"optimizer's epsilon", std::to_string(optimizer.epsilon)}};
+          {"optimizer's weight_decay", text_of(optimizer.weight_decay)},
+          {"optimizer's beta1", text_of(optimizer.beta1)},
+          {"optimizer's beta2", text_of(optimizer.beta2)},
+          {"optimizer's epsilon", text_of(optimizer.epsilon)}};
 }
 
 }  // namespace

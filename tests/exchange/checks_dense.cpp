@@ -11,7 +11,7 @@
 namespace laconic::test {
 namespace {
 
-const std::vector<std::size_t> kSizes{0, 1, 2, 7, 15, 16, 17, 64, 1009, 100'003};
+const std::vector<std::size_t> kSizes{0, 1, 2, 7, 15, 16, 17, 64, 1009, 1'000'000};
 
 std::vector<std::vector<float>> all_values(Communicator& communicator, std::size_t n, std::uint64_t seed) {
   std::vector<std::vector<float>> parts;

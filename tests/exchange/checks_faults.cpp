@@ -1,35 +1,155 @@
 #include <gtest/gtest.h>
 
+#include <functional>
+
+#include "exchange/abstaining_vote.h"
 #include "exchange/checks_list.h"
 #include "exchange/damaging_communicator.h"
 #include "exchange/dense_sum.h"
 #include "exchange/model.h"
+#include "exchange/packed_vote.h"
+#include "exchange/quantized_sum.h"
+#include "exchange/sparse_sum.h"
 #include "laconic/error.h"
+#include "laconic/threads.h"
 #include "support/support.h"
 
 namespace laconic::test {
+namespace {
 
-void check_damage_is_refused(Communicator& communicator) {
-  Place& place = place_of(communicator);
-  const std::size_t n = 1009;
-  auto values = values_of(communicator.rank(), n, 3);
+constexpr std::size_t kSize = 1009;
+constexpr std::uint64_t kCount = 50;
+
+/// An exchange that is made, started on this rank's data and handed to `then` while it is in flight.
+using Then = std::function<void(Exchange&)>;
+using Job = void (*)(Communicator&, const Then&);
+
+template <class Start>
+void with_status(const Start& start) {
   Status status;
-  if (communicator.rank() == 0) {
-    DamagingCommunicator damaged(communicator, 40);
-    DenseSum sum(damaged, place, n);
-    const auto text = message_of<CorruptPayload>([&] {
-      sum.start(values, view_of(status));
-      sum.finish();
-    });
-    EXPECT_TRUE(contains(text, "checksum does not match")) << text;
-  } else {
-    DenseSum sum(communicator, place, n);
-    const auto text = message_of<TransportError>([&] {
-      sum.start(values, view_of(status));
-      sum.finish();
-    });
-    EXPECT_TRUE(contains(text, "rank 0") && contains(text, "checksum does not match")) << text;
+  start(view_of(status));
+}
+
+void dense_job(Communicator& communicator, const Then& then) {
+  auto values = values_of(communicator.rank(), kSize, 3);
+  DenseSum sum(communicator, place_of(communicator), kSize);
+  with_status([&](StatusView status) { sum.start(values, status), then(sum); });
+}
+
+void sparse_job(Communicator& communicator, const Then& then, SparseSumOptions options) {
+  const auto entries = entries_of(communicator.rank(), kSize, kCount, 0.5, 3);
+  std::vector<float> mean(kSize);
+  SparseSum sum(communicator, place_of(communicator), kSize, kCount, std::move(options));
+  with_status([&](StatusView status) { sum.start(entries.view(), mean, status), then(sum); });
+}
+void gather_job(Communicator& communicator, const Then& then) {
+  sparse_job(communicator, then, {.route = SparseRoute::gather});
+}
+void range_job(Communicator& communicator, const Then& then) {
+  sparse_job(communicator, then, {.route = SparseRoute::range});
+}
+
+void vote_job(Communicator& communicator, const Then& then) {
+  auto values = values_of(communicator.rank(), kSize, 3);
+  PackedVote vote(communicator, place_of(communicator), Layout(kSize));
+  with_status([&](StatusView status) { vote.start(values, {}, values, status), then(vote); });
+}
+void abstaining_job(Communicator& communicator, const Then& then) {
+  auto values = values_of(communicator.rank(), kSize, 3);
+  AbstainingVote vote(communicator, place_of(communicator), Layout(kSize), Ties::random);
+  with_status([&](StatusView status) { vote.start(values, 0.5F, {}, values, status), then(vote); });
+}
+
+void quantized_job(Communicator& communicator, const Then& then, QuantizedRoute route) {
+  auto values = values_of(communicator.rank(), 4 * kSize, 3);
+  QuantizedSum sum(communicator, place_of(communicator), Layout(4 * kSize), {.route = route});
+  with_status([&](StatusView status) { sum.start(values, 4, {}, values, status), then(sum); });
+}
+void quantized_gather_job(Communicator& communicator, const Then& then) {
+  quantized_job(communicator, then, QuantizedRoute::gather);
+}
+void quantized_scatter_job(Communicator& communicator, const Then& then) {
+  quantized_job(communicator, then, QuantizedRoute::scatter);
+}
+
+struct FaultCase {
+  const char* name;
+  Job job;
+  std::vector<Damage> damages;
+};
+
+const std::vector<FaultCase>& fault_cases() {
+  static const std::vector<FaultCase> cases{
+      {"dense", dense_job, {Damage::pieces, Damage::returned}},
+      {"sparse gather", gather_job, {Damage::returned, Damage::announced}},
+      {"sparse range", range_job, {Damage::pieces, Damage::returned, Damage::announced}},
+      {"vote", vote_job, {Damage::pieces, Damage::returned}},
+      {"abstaining vote", abstaining_job, {Damage::pieces, Damage::returned}},
+      {"quantized gather", quantized_gather_job, {Damage::returned}},
+      {"quantized scatter", quantized_scatter_job, {Damage::pieces, Damage::returned}},
+  };
+  return cases;
+}
+
+}  // namespace
+
+void check_damage_is_refused(int ranks) {
+  for (const FaultCase& fault : fault_cases()) {
+    for (const Damage damage : fault.damages) {
+      run_ranks(ranks, [&](Communicator& communicator) {
+        const auto what = std::string(fault.name) + ", damage " + std::to_string(static_cast<int>(damage));
+        const auto finish = [](Exchange& exchange) { exchange.finish(); };
+        if (communicator.rank() == 0) {
+          DamagingCommunicator damaged(communicator, damage, 20);
+          const auto text = message_of<CorruptPayload>([&] { fault.job(damaged, finish); });
+          EXPECT_TRUE(contains(text, "payload is")) << what << ": " << text;
+          return;
+        }
+        // The others hear of it, unless they were through already.
+        const auto text = message_of<TransportError>([&] { fault.job(communicator, finish); });
+        EXPECT_TRUE(text == "(no error)" || contains(text, "rank 0")) << what << ": " << text;
+      });
+    }
   }
+}
+
+void check_dropping_in_flight(int ranks) {
+  for (const FaultCase& fault : fault_cases()) {
+    for (int advances = 0; advances < 3; ++advances) {
+      run_ranks(ranks, [&](Communicator& communicator) {
+        communicator.set_timeout(Milliseconds(5'000));
+        // Rank 0 leaves in the middle; nobody may touch its buffers after that, and the others must not hang.
+        const auto leave = [&](Exchange& exchange) {
+          for (int i = 0; i < advances; ++i) exchange.advance();
+        };
+        const auto finish = [](Exchange& exchange) { exchange.finish(); };
+        try {
+          fault.job(communicator, communicator.rank() == 0 ? Then(leave) : Then(finish));
+        } catch (const TransportError&) {
+          // told, as they should be
+        }
+      });
+    }
+  }
+}
+
+void check_failure_stays(int ranks) {
+  run_ranks(ranks, [](Communicator& communicator) {
+    if (communicator.rank() == 0) return;  // never comes
+    communicator.set_timeout(Milliseconds(50));
+    auto values = values_of(communicator.rank(), kSize, 3);
+    DenseSum sum(communicator, place_of(communicator), kSize);
+    Status status;
+    EXPECT_THROW(
+        {
+          sum.start(values, view_of(status));
+          sum.finish();
+        },
+        TransportError);
+    EXPECT_THROW(sum.advance(), TransportError);
+    EXPECT_THROW(sum.finish(), TransportError);
+    EXPECT_THROW(sum.start(values, view_of(status)), TransportError);
+  });
 }
 
 }  // namespace laconic::test

@@ -20,6 +20,10 @@ void check_sparse_keep(Communicator& communicator);
 void check_sparse_bytes(Communicator& communicator);
 void check_vote(Communicator& communicator);
 void check_vote_bytes(Communicator& communicator);
+void check_abstaining_vote(Communicator& communicator);
+void check_gathered_numbers(Communicator& communicator);
+void check_overflow(Communicator& communicator);
+void check_sparse_keep_16bit(Communicator& communicator);
 void check_quantized_routes(Communicator& communicator);
 void check_quantized_requantized(Communicator& communicator);
 void check_nonfinite(Communicator& communicator);
@@ -27,6 +31,8 @@ void check_wrong_sizes(Communicator& communicator);
 
 // These end with a communicator that has failed.
 void check_block_refuses_other_blocks(Communicator& communicator);
-void check_damage_is_refused(Communicator& communicator);
+void check_damage_is_refused(int ranks);
+void check_dropping_in_flight(int ranks);
+void check_failure_stays(int ranks);
 
 }  // namespace laconic::test

@@ -207,6 +207,32 @@ void check_sparse_keep(Communicator& communicator) {
   }
 }
 
+void check_sparse_keep_16bit(Communicator& communicator) {
+  // Sums beyond what 16 bits hold: their rounding must come back to the owner.
+  Place& place = place_of(communicator);
+  const std::uint64_t n = 3'001;
+  const std::uint64_t k = 200;
+  for (const auto format : {ValueFormat::f16, ValueFormat::bf16}) {
+    SparseSum sum(communicator, place, n, k, {.format = format, .keep_union = true});
+    auto parts = all_entries(communicator, n, k, 0.7, 12);
+    for (auto& part : parts) {
+      for (float& value : part.values) value = std::fmod(value, 129.0F);  // exact in both formats as they are sent
+    }
+    std::vector<float> mean(n);
+    Status status;
+    sum.start(own(parts, communicator).view(), mean, view_of(status));
+    sum.finish();
+    std::vector<float> left(n, 0.0F);
+    for (std::size_t i = 0; i < sum.left().size(); ++i) left[sum.left().indices[i]] = sum.left().values[i];
+    communicator.all_reduce(left, Reduction::sum).wait();
+    std::vector<float> expected(n, 0.0F);
+    for (const auto& [index, value] : sums_of(parts)) expected[index] = value;
+    for (std::size_t i = 0; i < n; ++i) {
+      EXPECT_NEAR(mean[i] * static_cast<float>(communicator.size()) + left[i], expected[i], 1e-3) << i;
+    }
+  }
+}
+
 void check_sparse_bytes(Communicator& communicator) {
   Place& place = place_of(communicator);
   const double ranks = communicator.size();

@@ -4,8 +4,10 @@
 #include <limits>
 
 #include "base/philox.h"
+#include "exchange/abstaining_vote.h"
 #include "exchange/checks_list.h"
 #include "exchange/dense_sum.h"
+#include "exchange/gathered_numbers.h"
 #include "exchange/model.h"
 #include "exchange/packed_vote.h"
 #include "exchange/quantized_sum.h"
@@ -71,6 +73,73 @@ void check_vote_bytes(Communicator& communicator) {
     vote.finish();
     const double bits = 8.0 * static_cast<double>(vote.traffic().sent_bytes) / static_cast<double>(n);
     EXPECT_LE(bits, 1.01 * 2.0 * (ranks - 1) / ranks);
+  }
+}
+
+void check_abstaining_vote(Communicator& communicator) {
+  Place& place = place_of(communicator);
+  for (const auto ties : {Ties::random, Ties::plus}) {
+    for (const auto& sizes : kLayouts) {
+      const Layout layout{std::span<const std::uint64_t>(sizes)};
+      std::vector<std::vector<float>> parts;
+      for (int rank = 0; rank < communicator.size(); ++rank) parts.push_back(values_of(rank, layout.size(), 13));
+      const StepKey key{17, 4, static_cast<std::uint32_t>(communicator.rank())};
+      auto values = parts[static_cast<std::size_t>(communicator.rank())];
+      AbstainingVote vote(communicator, place, layout, ties);
+      Status status;
+      vote.start(values, 0.6F, key, values, view_of(status));
+      vote.finish();
+      layout.for_each_piece(0, layout.size(), [&](const Piece& piece) {
+        for (std::uint64_t i = 0; i < piece.count; ++i) {
+          // Those who abstain are left out of the model's vote.
+          std::vector<std::vector<float>> voters;
+          for (const auto& part : parts) {
+            if (std::abs(part[piece.offset + i]) >= 0.6F) voters.push_back({part[piece.offset + i]});
+          }
+          const float expected = voters.empty() ? 0.0F : vote_model(voters, 0, piece.tensor, i, key, ties);
+          ASSERT_EQ(values[piece.offset + i], expected) << "tensor " << piece.tensor << " index " << i;
+        }
+      });
+    }
+  }
+}
+
+void check_gathered_numbers(Communicator& communicator) {
+  GatheredNumbers numbers(communicator, place_of(communicator), 3);
+  for (float step = 0.0F; step < 3.0F; step += 1.0F) {
+    const auto of = [&](int rank, int i) { return step * 100.0F + static_cast<float>(rank * 10 + i); };
+    const std::vector<float> mine{of(communicator.rank(), 0), of(communicator.rank(), 1), of(communicator.rank(), 2)};
+    Status status;
+    numbers.start(mine, view_of(status));
+    numbers.finish();
+    for (int rank = 0; rank < communicator.size(); ++rank) {
+      for (int i = 0; i < 3; ++i) EXPECT_EQ(numbers.of(rank)[static_cast<std::size_t>(i)], of(rank, i));
+    }
+    EXPECT_EQ(numbers.traffic().sent_bytes, 12U * static_cast<std::uint64_t>(communicator.size() - 1));
+  }
+}
+
+void check_overflow(Communicator& communicator) {
+  // Finite on every rank, not finite as a sum: flagged whatever the route.
+  if (communicator.size() < 2) return;
+  Place& place = place_of(communicator);
+  const std::vector<std::uint32_t> indices{3};
+  for (const auto route : {SparseRoute::gather, SparseRoute::range}) {
+    const std::vector<float> values{3e38F};
+    SparseSum sum(communicator, place, 10, 1, {.route = route});
+    std::vector<float> mean(10);
+    Status status;
+    sum.start({View<const std::uint32_t>(indices), View<const float>(values)}, mean, view_of(status));
+    sum.finish();
+    EXPECT_EQ(status.nonfinite, 1U) << static_cast<int>(route);
+  }
+  for (const auto route : {QuantizedRoute::gather, QuantizedRoute::scatter}) {
+    std::vector<float> values(10, 3e38F);
+    QuantizedSum sum(communicator, place, Layout(10), {.route = route, .norm = Norm::max});
+    Status status;
+    sum.start(values, 4, {}, values, view_of(status));
+    sum.finish();
+    EXPECT_EQ(status.nonfinite, 1U) << static_cast<int>(route);
   }
 }
 

@@ -34,8 +34,14 @@ TEST(ExchangeFaults, RanksWithOtherBlocksAreRefused) {
 }
 
 TEST(ExchangeFaults, DamageIsRefusedAndTold) {
-  for (const int ranks : {1, 2, 3, 4}) run_ranks(ranks, check_damage_is_refused);
+  for (const int ranks : {1, 2, 3, 4}) check_damage_is_refused(ranks);
 }
+
+TEST(ExchangeFaults, OneThatIsDroppedInFlightLeavesNobodyHanging) {
+  for (const int ranks : {2, 3}) check_dropping_in_flight(ranks);
+}
+
+TEST(ExchangeFaults, AFailedExchangeStaysFailed) { check_failure_stays(2); }
 
 TEST(Borders, FollowTheLoad) {
   // Four owners of [0, 400); owner 0 received 300 entries and returned 3, the others 100 and 1 each.

@@ -220,6 +220,35 @@ TEST_P(EveryMethod, RanksWithOtherSettingsAreToldWhere) {
   });
 }
 
+TEST(Table, ResumesBitForBitWithEveryChoiceOfEveryWord) {
+  for (const MethodRow& row : method_table()) {
+    for (const Parameter& parameter : row.parameters) {
+      for (const std::string& choice : parameter.choices) {
+        const std::string name = parameter.name;
+        if (choice == parameter.fallback || name == "pace" || name == "rule" || name == "score") continue;
+        MethodOptions options = small_options(row);
+        options.*parameter.word = choice;
+        if (name == "return") options.route = "scatter";
+        run_ranks(3, [&](Communicator& communicator) {
+          Worker straight(row, options, communicator);
+          std::vector<std::byte> saved;
+          std::vector<float> model;
+          for (std::uint32_t step = 0; step < 9; ++step) {
+            if (step == 4) saved = straight.method->save().to_bytes(), model = straight.model;
+            straight.step(step);
+          }
+          Worker resumed(row, options, communicator);
+          resumed.model = model;
+          resumed.method->load(State::from_bytes(saved));
+          for (std::uint32_t step = 4; step < 9; ++step) resumed.step(step);
+          EXPECT_EQ(std::memcmp(resumed.model.data(), straight.model.data(), model.size() * sizeof(float)), 0)
+              << row.name << " " << name << " = " << choice;
+        });
+      }
+    }
+  }
+}
+
 TEST(Table, FullSelectionOnOneWorkerIsPlainSgdBitForBit) {
   for (const MethodRow& row : method_table()) {
     MethodOptions options;
