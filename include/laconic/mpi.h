@@ -30,8 +30,9 @@ struct MpiOptions {
 std::unique_ptr<Communicator> mpi_communicator(MPI_Comm parent, MpiOptions options = {});
 
 /// Held round every MPI call that Laconic makes in this process, never while it waits; only to make and to free a
-/// window of shared counters MPI blocks under it, for the time of its own messages. While a communicator with a
-/// progress thread lives and MPI grants no more than MPI_THREAD_SERIALIZED, hold it round your own MPI calls too.
+/// window of shared counters MPI blocks under it, for the time of its own messages, and over TCP OpenMPI may in
+/// fetch_add, until the counter's host answers. While a communicator with a progress thread lives and MPI grants no
+/// more than MPI_THREAD_SERIALIZED, hold it round your own MPI calls too.
 std::mutex& mpi_mutex();
 
 }  // namespace laconic

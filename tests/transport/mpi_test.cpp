@@ -150,8 +150,8 @@ TEST(MpiCounter, AdvancesWhileItsHostSleeps) {
   EXPECT_EQ(100 * (communicator->size() - 1), counter->fetch_add(0));
 }
 
-// Where one-sided calls need the host's help (over TCP), and it gives none in time: the ticket is lost, so nobody goes
-// on.
+// Where one-sided calls need the host's help (OpenMPI's pt2pt windows) and it gives none in time: the ticket is lost,
+// so nobody goes on.
 TEST(MpiCounter, TimeoutFailsTheCommunicator) {
   if (world_size() == 1) GTEST_SKIP() << "needs two ranks";
   auto communicator = mpi_communicator(MPI_COMM_WORLD, {.progress_thread = false});

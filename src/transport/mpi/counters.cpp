@@ -41,6 +41,9 @@ std::pair<CounterHost::Window*, std::size_t> CounterHost::make(Milliseconds time
   if (used_ == kCountersAWindow) {
     add_window();
     link_.meet(communicator_, "make_counter", timeout);  // the host has written its zeros
+    // OpenMPI's pt2pt windows block in the first call for the host's answer: here it is sure to give one, by polling.
+    fetch_add(link_, *windows_.back(), 0, 0, timeout);
+    link_.meet(communicator_, "make_counter", timeout);
   }
   return {windows_.back().get(), used_++};
 }

@@ -54,6 +54,8 @@ class CounterHost {
 /// Adds to a counter and returns what was there. Polls; the host's progress thread serves it. After a timeout MPI may
 /// still add and write the cell, and nobody would get the ticket, so the link is failed: no later call touches the
 /// cell.
+/// Where OpenMPI 4's rdma windows run over TCP, the MPI call that starts it blocks until the host answers, under the
+/// lock, and the timeout does not end that: there the host's progress thread bounds it.
 std::int64_t fetch_add(Link& link, CounterHost::Window& window, std::size_t place, std::int64_t amount,
                        Milliseconds timeout);
 
