@@ -152,11 +152,6 @@ void read_entry(RunConfig& config, const ConfigEntry& entry) {
 
 }  // namespace
 
-std::string text_of(double value) {
-  char buffer[32];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
-}
-
 std::string last_value(std::span<const ConfigEntry> entries, std::string_view section, std::string_view key) {
   std::string value;
   for (const ConfigEntry& entry : entries) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "experiment/run.h"
+#include "methods/settings.h"  // text_of
 
 // A run's configuration as text: what flags, TOML files and config.json have in common.
 
@@ -34,8 +35,5 @@ std::string last_value(std::span<const ConfigEntry> entries, std::string_view se
 
 /// The keys that a section may have, "name" left out.
 std::vector<std::string> config_keys(std::string_view section, std::string_view problem, std::string_view method);
-
-/// The shortest text that reads back as the same number.
-std::string text_of(double value);
 
 }  // namespace laconic
