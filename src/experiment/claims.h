@@ -7,7 +7,7 @@
 #include <vector>
 
 // What the papers say of their methods, each run again on a problem with a known answer: the published figure, ours,
-// and a rule that decides, written down before the run.
+// and the rule that decides. docs/reproduce.md says which rules and settings were changed after a first look.
 
 namespace laconic {
 
