@@ -6,7 +6,11 @@
 #define LACONIC_KERNELS_DEQUANTIZE_SIMD_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
+
+#include <cstdint>
+#include <utility>
 
 #include "kernels/bitpack/bitpack.h"
 #include "laconic/view.h"
@@ -33,6 +37,11 @@ HWY_INLINE hn::Vec<DequantizeWords> load_lane_words(const std::byte* packed) {
 
 HWY_INLINE void add_row(hn::Vec<DequantizeFloats> addend, float* row) {
   const DequantizeFloats d;
+  if constexpr (hn::MaxLanes(d) == kPackLanes) {
+    // A row is a cache line. A kilobyte ahead hides the work on it; shorter vectors pass each line several times, where
+    // asking again costs more than it saves. It may lie behind the view's end, where a prefetch does nothing.
+    hwy::Prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(row) + 1024));
+  }
   hn::StoreU(hn::Add(hn::LoadU(d, row), addend), d, row);
 }
 
@@ -76,50 +85,66 @@ HWY_INLINE void add_lanes(const std::byte* packed, const FieldValues& value, int
   }
 }
 
-/// The same where a word holds eight fields. With sixteen lanes the values of all fields are one vector, in which they
-/// are looked up.
-HWY_INLINE void add_lanes_4(const std::byte* packed, const FieldValues& value, float* values) {
-  const DequantizeFloats d;
-  const DequantizeWords du;
-  const auto every = hn::Iota(du, 0);
-  const auto table = value.of(every, hn::ShiftLeft<28>(every));
-  for (int index = 0; index < 4; ++index, packed += kWordRow) {
-    auto word = load_lane_words(packed);
-    for (int row = 0; row < 8; ++row, values += kPackLanes, word = hn::ShiftRight<4>(word)) {
-      if constexpr (hn::MaxLanes(d) == 16) {
-        const auto field = hn::And(word, hn::Set(du, 15));
-        add_row(hn::TableLookupLanes(table, hn::IndicesFromVec(d, field)), values);
-      } else {
-        add_row(value.of(word, hn::ShiftLeft<28>(word)), values);
-      }
-    }
-  }
-}
+/// The same for the widths that are used most, unrolled: a loop over the rows was up to a fifth slower where
+/// memory was slow, and looking up the values of 4 bits in a vector was no faster than computing them.
+/// kBits divides 32.
+template <int kBits>
+class UnrolledAdder {
+  using Float = hn::Vec<DequantizeFloats>;
+  using Word = hn::Vec<DequantizeWords>;
 
-/// And where it holds four.
-HWY_INLINE void add_lanes_8(const std::byte* packed, const FieldValues& value, float* values) {
-  for (int index = 0; index < 8; ++index, packed += kWordRow, values += 4 * kPackLanes) {
-    const auto word = load_lane_words(packed);
-    add_row(value.of(word, hn::ShiftLeft<24>(word)), values);
-    add_row(value.of(hn::ShiftRight<8>(word), hn::ShiftLeft<16>(word)), values + kPackLanes);
-    add_row(value.of(hn::ShiftRight<16>(word), hn::ShiftLeft<8>(word)), values + 2 * kPackLanes);
-    add_row(value.of(hn::ShiftRight<24>(word), word), values + 3 * kPackLanes);
+ public:
+  HWY_INLINE explicit UnrolledAdder(float step) : value_(step, kBits) {}
+
+  HWY_INLINE void add(const std::byte* packed, float* values) const {
+    add_words(packed, values, std::make_integer_sequence<int, kBits>());
+  }
+
+ private:
+  static constexpr int kFields = 32 / kBits;
+
+  template <int... kWord>
+  HWY_INLINE void add_words(const std::byte* packed, float* values, std::integer_sequence<int, kWord...>) const {
+    (add_fields(load_lane_words(packed + kWord * kWordRow), values + kWord * kFields * kPackLanes,
+                std::make_integer_sequence<int, kFields>()),
+     ...);
+  }
+
+  template <int... kField>
+  HWY_INLINE void add_fields(Word word, float* values, std::integer_sequence<int, kField...>) const {
+    (add_row(value_at<kField * kBits>(word), values + kField * kPackLanes), ...);
+  }
+
+  template <int kShift>
+  HWY_INLINE Float value_at(Word word) const {
+    Word field = word;
+    Word sign = word;
+    if constexpr (kShift > 0) field = hn::ShiftRight<kShift>(word);
+    if constexpr (kShift + kBits < 32) sign = hn::ShiftLeft<32 - kShift - kBits>(word);
+    return value_.of(field, sign);
+  }
+
+  FieldValues value_;
+};
+
+template <int kBits>
+HWY_NOINLINE void dequantize_unrolled(const std::byte* packed, float step, View<float> values) {
+  const UnrolledAdder<kBits> adder(step);
+  for (std::size_t begin = 0; begin < values.size(); begin += kPackGroup, packed += packed_bytes(kPackGroup, kBits)) {
+    for (std::size_t lane = 0; lane < kPackLanes; lane += hn::Lanes(DequantizeFloats())) {
+      adder.add(packed + lane * sizeof(std::uint32_t), values.data() + begin + lane);
+    }
   }
 }
 
 /// Whole groups.
 void dequantize_groups(const std::byte* packed, float step, int bits, View<float> values) {
-  const std::size_t lanes = hn::Lanes(DequantizeFloats());
+  if (bits == 4) return dequantize_unrolled<4>(packed, step, values);
+  if (bits == 8) return dequantize_unrolled<8>(packed, step, values);
   const FieldValues value(step, bits);
   for (std::size_t begin = 0; begin < values.size(); begin += kPackGroup, packed += packed_bytes(kPackGroup, bits)) {
-    for (std::size_t lane = 0; lane < kPackLanes; lane += lanes) {
-      const std::byte* from = packed + lane * sizeof(std::uint32_t);
-      float* to = values.data() + begin + lane;
-      switch (bits) {
-        case 4: add_lanes_4(from, value, to); break;
-        case 8: add_lanes_8(from, value, to); break;
-        default: add_lanes(from, value, bits, to); break;
-      }
+    for (std::size_t lane = 0; lane < kPackLanes; lane += hn::Lanes(DequantizeFloats())) {
+      add_lanes(packed + lane * sizeof(std::uint32_t), value, bits, values.data() + begin + lane);
     }
   }
 }
