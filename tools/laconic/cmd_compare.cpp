@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <algorithm>
 
 #include <iostream>
 #include <memory>
@@ -124,6 +125,9 @@ void compare(const Arguments& arguments, Runner& runner) {
             << "\nPAYLOAD: rank 0's encoded message; SENT: handed to other ranks, mean of all. Same data and seed for "
                "all.\n";
   write_file(arguments.json, json_of(rows));
+  if (std::all_of(rows.begin(), rows.end(), [](const Row& row) { return !row.error.empty(); })) {
+    throw Error("no method could be run; the first said: " + rows.front().error);
+  }
 }
 
 }  // namespace
