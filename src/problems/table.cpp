@@ -76,7 +76,8 @@ std::optional<double> Problem::distance(View<const float> point) const {
 ProblemSettings::ProblemSettings(std::string_view problem, std::span<const ProblemSetting> known,
                                  const ProblemNumbers& given) {
   for (const auto& [name, value] : given) {
-    const auto found = std::find_if(known.begin(), known.end(), [&wanted = name](const auto& each) { return each.name == wanted; });
+    const auto found =
+        std::find_if(known.begin(), known.end(), [&wanted = name](const auto& each) { return each.name == wanted; });
     if (found == known.end()) {
       throw InvalidConfig(std::string(problem) + " has no setting " + name + "; it has " + names_of(known));
     }
