@@ -139,8 +139,10 @@ HWY_NOINLINE void dequantize_unrolled(const std::byte* packed, float step, View<
 
 /// Whole groups.
 void dequantize_groups(const std::byte* packed, float step, int bits, View<float> values) {
+#if HWY_TARGET != HWY_EMU128  // emulated lanes gain nothing, and compilers take long over them
   if (bits == 4) return dequantize_unrolled<4>(packed, step, values);
   if (bits == 8) return dequantize_unrolled<8>(packed, step, values);
+#endif
   const FieldValues value(step, bits);
   for (std::size_t begin = 0; begin < values.size(); begin += kPackGroup, packed += packed_bytes(kPackGroup, bits)) {
     for (std::size_t lane = 0; lane < kPackLanes; lane += hn::Lanes(DequantizeFloats())) {
