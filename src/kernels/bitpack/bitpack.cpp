@@ -1,5 +1,6 @@
 #include "kernels/bitpack/bitpack.h"
 
+#include <algorithm>
 #include <string>
 
 #include "base/check.h"
@@ -24,6 +25,7 @@ void require(Place& place, View<const std::uint32_t> fields, int bits, View<cons
 
 void pack_fields(Place& place, View<const std::uint32_t> fields, int bits, View<std::byte> packed) {
   require(place, fields, bits, packed);
+  if (bits == 0) return;
   parallel_ranges(place.pool(), fields.size(), kPackGroup, [&](Range range) {
     LACONIC_DISPATCH(place.simd(), pack_fields, fields.sub(range.begin, range.size()), bits,
                      packed.data() + packed_bytes(range.begin, bits));
@@ -32,6 +34,10 @@ void pack_fields(Place& place, View<const std::uint32_t> fields, int bits, View<
 
 void unpack_fields(Place& place, View<const std::byte> packed, int bits, View<std::uint32_t> fields) {
   require(place, fields, bits, packed);
+  if (bits == 0) {
+    std::fill(fields.begin(), fields.end(), 0U);
+    return;
+  }
   parallel_ranges(place.pool(), fields.size(), kPackGroup, [&](Range range) {
     LACONIC_DISPATCH(place.simd(), unpack_fields, packed.data() + packed_bytes(range.begin, bits), bits,
                      fields.sub(range.begin, range.size()));
