@@ -29,15 +29,15 @@ void pack_group(const std::uint32_t* fields, int bits, std::byte* packed) {
   for (std::size_t field = 0; field < kPackGroup; ++field) {
     const Position at = position_of(field, bits);
     const std::uint64_t value = (fields[field] & mask_of(bits)) << at.shift;
-    if (bits > 0) words[at.word] |= static_cast<std::uint32_t>(value);
+    words[at.word] |= static_cast<std::uint32_t>(value);
     if (at.straddles) words[at.word + kPackLanes] |= static_cast<std::uint32_t>(value >> 32);
   }
-  std::memcpy(packed, words.data(), packed_bytes(kPackGroup, bits));
+  if (bits > 0) std::memcpy(packed, words.data(), packed_bytes(kPackGroup, bits));
 }
 
 void unpack_group(const std::byte* packed, int bits, std::uint32_t* fields) {
   std::array<std::uint32_t, kPackGroup> words{};
-  std::memcpy(words.data(), packed, packed_bytes(kPackGroup, bits));
+  if (bits > 0) std::memcpy(words.data(), packed, packed_bytes(kPackGroup, bits));
   for (std::size_t field = 0; field < kPackGroup; ++field) {
     const Position at = position_of(field, bits);
     std::uint64_t value = words[at.word];
