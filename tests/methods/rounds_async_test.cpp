@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <random>
+#include <thread>
 
 #include "laconic/error.h"
 #include "laconic/threads.h"
@@ -147,6 +149,34 @@ TEST_P(AsyncRounds, EndWithEveryStepMade) {
   for (const int ranks : {1, 3, 3, 4}) {
     run_ranks(ranks, [&](Communicator& communicator) { check_async_run(communicator, GetParam()); });
   }
+}
+
+/// A worker whose first step lasts until the others have made all other steps of the period makes that one alone, and
+/// nobody waits for it before.
+TEST_P(AsyncRounds, LetTheOthersMakeASlowWorkersSteps) {
+  constexpr std::uint32_t kRanks = 3;
+  constexpr std::uint32_t kPeriod = 4;
+  std::atomic<std::uint32_t> made_by_others = 0;
+  run_ranks(kRanks, [&](Communicator& communicator) {
+    const MethodRow& row = method_row(GetParam());
+    MethodOptions options = small_options(row);
+    options.period = kPeriod;
+    options.total_steps = kPeriod;
+    options.pace = "async";
+    Worker worker(row, options, communicator);
+    communicator.barrier().wait();  // everybody has its first ticket
+    const bool slow = communicator.rank() == 0;
+    std::uint32_t steps = 0;
+    for (bool finished = false; !finished; ++steps) {
+      while (slow && made_by_others < kRanks * kPeriod - 1) std::this_thread::yield();
+      if (!slow) ++made_by_others;
+      finished = worker.step(steps).finished;
+    }
+    if (slow) {
+      EXPECT_EQ(steps, 1U);
+    }
+  });
+  EXPECT_EQ(made_by_others, kRanks * kPeriod - 1);
 }
 
 TEST_P(AsyncRounds, ResumeAtARound) {
