@@ -57,6 +57,9 @@ void Optimizer::step(Place& place, float learning_rate, View<const float> gradie
   }
   const auto beta1 = static_cast<float>(options_.beta1);
   const auto beta2 = static_cast<float>(options_.beta2);
+  // 1 − 0.999 in float32 would be off by 1e-5 of itself, and every step with it.
+  const auto fresh1 = static_cast<float>(1.0 - options_.beta1);
+  const auto fresh2 = static_cast<float>(1.0 - options_.beta2);
   const auto epsilon = static_cast<float>(options_.epsilon);
   const auto steps = static_cast<double>(steps_);
   const auto correction1 = static_cast<float>(1.0 - std::pow(options_.beta1, steps));
@@ -65,8 +68,8 @@ void Optimizer::step(Place& place, float learning_rate, View<const float> gradie
     for (std::size_t i = range.begin; i < range.end; ++i) {
       float direction = gradient[i];
       if (decay != 0.0F) direction = direction + decay * model[i];
-      first_[i] = beta1 * first_[i] + (1.0F - beta1) * direction;
-      second_[i] = beta2 * second_[i] + (1.0F - beta2) * (direction * direction);
+      first_[i] = beta1 * first_[i] + fresh1 * direction;
+      second_[i] = beta2 * second_[i] + fresh2 * (direction * direction);
       const float root = std::sqrt(second_[i] / correction2) + epsilon;
       model[i] = model[i] - learning_rate * ((first_[i] / correction1) / root);
     }

@@ -1,0 +1,191 @@
+// Optimizers against their textbook formulas in float64: the same gradients, 50 steps, a learning rate that changes.
+
+#include "methods/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "laconic/error.h"
+#include "support/support.h"
+
+namespace laconic::test {
+namespace {
+
+constexpr int kSteps = 50;
+constexpr std::size_t kParameters = 257;
+
+/// Warm-up, a plateau, a drop by ten, and one step of zero.
+float learning_rate(int step) {
+  if (step == 20) return 0.0F;
+  if (step < 5) return 0.01F * static_cast<float>(step + 1);
+  return step < 30 ? 0.05F : 0.005F;
+}
+
+std::vector<float> gradient_of(int step) { return normal_values(kParameters, 100 + static_cast<std::uint64_t>(step)); }
+std::vector<float> start_point() { return normal_values(kParameters, 7); }
+
+/// One parameter in float64. `travelled` adds up the lengths of its steps as if no two terms had cancelled, which is
+/// what rounding is measured against.
+struct Model {
+  double x = 0.0;
+  double first = 0.0;
+  double second = 0.0;
+  double first_magnitude = 0.0;
+  double largest = 0.0;
+  double travelled = 0.0;
+
+  void move(double rate, double direction, double magnitude) {
+    x -= rate * direction;
+    largest = std::max(largest, std::fabs(x));
+    travelled += rate * magnitude;
+  }
+
+  /// Sutskever et al. 2013 as PyTorch writes it: v = m·v + g, and x -= η·v, or x -= η·(g + m·v).
+  void sgd_step(const OptimizerOptions& options, double rate, double gradient) {
+    const double direction = gradient + options.weight_decay * x;
+    if (options.momentum == 0.0) return move(rate, direction, std::fabs(direction));
+    first = options.momentum * first + direction;
+    first_magnitude = options.momentum * first_magnitude + std::fabs(direction);
+    if (!options.nesterov) return move(rate, first, first_magnitude);
+    move(rate, direction + options.momentum * first, std::fabs(direction) + options.momentum * first_magnitude);
+  }
+
+  /// Kingma, Ba 2015, algorithm 1, with weight decay as part of the gradient; t counts from 1.
+  void adam_step(const OptimizerOptions& options, int t, double rate, double gradient) {
+    const double direction = gradient + options.weight_decay * x;
+    first = options.beta1 * first + (1.0 - options.beta1) * direction;
+    first_magnitude = options.beta1 * first_magnitude + (1.0 - options.beta1) * std::fabs(direction);
+    second = options.beta2 * second + (1.0 - options.beta2) * direction * direction;
+    const double correction = 1.0 - std::pow(options.beta1, t);
+    const double root = std::sqrt(second / (1.0 - std::pow(options.beta2, t))) + options.epsilon;
+    move(rate, first / correction / root, first_magnitude / correction / root);
+  }
+};
+
+struct Named {
+  const char* name;
+  OptimizerOptions options;
+};
+
+class EveryOptimizer : public testing::TestWithParam<Named> {
+ protected:
+  Optimizer made() const {
+    Optimizer optimizer(GetParam().options);
+    optimizer.prepare(kParameters);
+    return optimizer;
+  }
+  static void step(Optimizer& optimizer, Place& place, int number, std::vector<float>& model) {
+    const auto gradient = gradient_of(number);
+    optimizer.step(place, learning_rate(number), gradient, model);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, EveryOptimizer,
+    testing::Values(Named{"sgd", {}}, Named{"sgd_decay", {.weight_decay = 0.01}}, Named{"momentum", {.momentum = 0.9}},
+                    Named{"momentum_decay", {.momentum = 0.9, .weight_decay = 0.01}},
+                    Named{"nesterov", {.momentum = 0.9, .nesterov = true}},
+                    Named{"nesterov_decay", {.momentum = 0.7, .nesterov = true, .weight_decay = 0.01}},
+                    Named{"adam", {.name = "adam"}}, Named{"adam_decay", {.name = "adam", .weight_decay = 0.01}},
+                    Named{"adam_others", {.name = "adam", .beta1 = 0.5, .beta2 = 0.9, .epsilon = 1e-3}}),
+    [](const auto& test) { return test.param.name; });
+
+TEST_P(EveryOptimizer, FollowsItsTextbookFormula) {
+  const OptimizerOptions& options = GetParam().options;
+  Place place({.threads = 1});
+  Optimizer optimizer = made();
+  std::vector<float> model = start_point();
+  std::vector<Model> expected(kParameters);
+  for (std::size_t i = 0; i < kParameters; ++i) {
+    expected[i].x = static_cast<double>(model[i]);
+    expected[i].largest = std::fabs(expected[i].x);
+  }
+  for (int number = 0; number < kSteps; ++number) {
+    step(optimizer, place, number, model);
+    const auto gradient = gradient_of(number);
+    const auto rate = static_cast<double>(learning_rate(number));
+    for (std::size_t i = 0; i < kParameters; ++i) {
+      Model& one = expected[i];
+      const auto slope = static_cast<double>(gradient[i]);
+      if (options.name == "adam") {
+        one.adam_step(options, number + 1, rate, slope);
+      } else {
+        one.sgd_step(options, rate, slope);
+      }
+      // Half a unit in the last place for each subtraction, and some units of what was subtracted: the moments' own
+      // roundings and their float32 coefficients.
+      const auto unit = static_cast<double>(std::numeric_limits<float>::epsilon());
+      const double allowed = unit * (0.5 * (number + 1) * one.largest + 4.0 * one.travelled);
+      ASSERT_NEAR(static_cast<double>(model[i]), one.x, allowed) << "step " << number << ", parameter " << i;
+    }
+  }
+}
+
+TEST_P(EveryOptimizer, GoesOnFromWhatWasSaved) {
+  Place place({.threads = 1});
+  for (const int cut : {1, 20, 21, 49}) {
+    Optimizer straight = made();
+    std::vector<float> model = start_point();
+    State saved;
+    std::vector<float> taken_up;
+    for (int number = 0; number < kSteps; ++number) {
+      if (number == cut) {
+        straight.save(saved);
+        taken_up = model;
+      }
+      step(straight, place, number, model);
+    }
+    Optimizer resumed = made();
+    resumed.load(State::from_bytes(saved.to_bytes()));
+    for (int number = cut; number < kSteps; ++number) step(resumed, place, number, taken_up);
+    EXPECT_EQ(std::memcmp(taken_up.data(), model.data(), kParameters * sizeof(float)), 0) << "cut at " << cut;
+    State ended;
+    State ended_resumed;
+    straight.save(ended);
+    resumed.save(ended_resumed);
+    EXPECT_EQ(ended.to_bytes(), ended_resumed.to_bytes()) << "cut at " << cut;
+  }
+}
+
+TEST_P(EveryOptimizer, DoesNotDependOnThreads) {
+  Place alone({.threads = 1});
+  Place together({.threads = 3});
+  Optimizer one = made();
+  Optimizer other = made();
+  std::vector<float> model = start_point();
+  std::vector<float> same = model;
+  for (int number = 0; number < kSteps; ++number) {
+    step(one, alone, number, model);
+    step(other, together, number, same);
+  }
+  EXPECT_EQ(std::memcmp(model.data(), same.data(), kParameters * sizeof(float)), 0);
+}
+
+TEST_P(EveryOptimizer, AStepOfZeroLengthStillRemembersItsGradient) {
+  Place place({.threads = 1});
+  Optimizer optimizer = made();
+  std::vector<float> model = start_point();
+  const std::vector<float> before = model;
+  const auto gradient = gradient_of(0);
+  optimizer.step(place, 0.0F, gradient, model);
+  EXPECT_EQ(model, before);
+  for (const View<float>& memory : optimizer.memory()) EXPECT_NE(memory[0], 0.0F);
+  EXPECT_EQ(optimizer.steps(), 1U);
+}
+
+TEST(OptimizerTest, RefusalsNameValueAndRange) {
+  const auto text = [](const OptimizerOptions& options) {
+    return message_of<InvalidConfig>([&] { Optimizer refused(options); });
+  };
+  EXPECT_TRUE(contains(text({.name = "lamb"}), "one of sgd | adam, got lamb"));
+  EXPECT_TRUE(contains(text({.momentum = 1.0}), "momentum must be in [0")) << text({.momentum = 1.0});
+  EXPECT_TRUE(contains(text({.weight_decay = -0.1}), "weight_decay must be in [0"));
+  EXPECT_TRUE(contains(text({.name = "adam", .beta2 = 1.5}), "got 1.5"));
+  EXPECT_TRUE(contains(text({.nesterov = true}), "nesterov needs a momentum above 0"));
+}
+
+}  // namespace
+}  // namespace laconic::test
