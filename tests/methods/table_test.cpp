@@ -8,7 +8,7 @@
 
 #include "laconic/error.h"
 #include "laconic/threads.h"
-#include "methods/harness.h"
+#include "methods/resume_check.h"
 #include "support/support.h"
 
 namespace laconic::test {
@@ -53,25 +53,7 @@ TEST_P(EveryMethod, SharesTheSameBits) {
 
 TEST_P(EveryMethod, ResumesBitForBit) {
   run_ranks(ranks(), [&](Communicator& communicator) {
-    for (const std::uint32_t cut : {1U, 4U, 6U}) {
-      Worker straight(row(), small_options(row()), communicator);
-      std::vector<std::byte> saved;
-      std::vector<float> model;
-      for (std::uint32_t step = 0; step < 9; ++step) {
-        if (step == cut) {
-          saved = straight.method->save().to_bytes();
-          model = straight.model;
-        }
-        straight.step(step);
-      }
-      Worker resumed(row(), small_options(row()), communicator);
-      resumed.model = model;
-      resumed.method->load(State::from_bytes(saved));
-      for (std::uint32_t step = cut; step < 9; ++step) resumed.step(step);
-      ASSERT_EQ(std::memcmp(resumed.model.data(), straight.model.data(), model.size() * sizeof(float)), 0)
-          << "cut at " << cut;
-      ASSERT_EQ(resumed.method->save().to_bytes(), straight.method->save().to_bytes()) << "cut at " << cut;
-    }
+    for (const std::uint32_t cut : {1U, 4U, 6U}) check_resume(communicator, row(), small_options(row()), cut);
   });
 }
 
@@ -221,31 +203,9 @@ TEST_P(EveryMethod, RanksWithOtherSettingsAreToldWhere) {
 }
 
 TEST(Table, ResumesBitForBitWithEveryChoiceOfEveryWord) {
-  for (const MethodRow& row : method_table()) {
-    for (const Parameter& parameter : row.parameters) {
-      for (const std::string& choice : parameter.choices) {
-        const std::string name = parameter.name;
-        if (choice == parameter.fallback || name == "pace" || name == "rule" || name == "score") continue;
-        MethodOptions options = small_options(row);
-        options.*parameter.word = choice;
-        if (name == "return") options.route = "scatter";
-        run_ranks(3, [&](Communicator& communicator) {
-          Worker straight(row, options, communicator);
-          std::vector<std::byte> saved;
-          std::vector<float> model;
-          for (std::uint32_t step = 0; step < 9; ++step) {
-            if (step == 4) saved = straight.method->save().to_bytes(), model = straight.model;
-            straight.step(step);
-          }
-          Worker resumed(row, options, communicator);
-          resumed.model = model;
-          resumed.method->load(State::from_bytes(saved));
-          for (std::uint32_t step = 4; step < 9; ++step) resumed.step(step);
-          EXPECT_EQ(std::memcmp(resumed.model.data(), straight.model.data(), model.size() * sizeof(float)), 0)
-              << row.name << " " << name << " = " << choice;
-        });
-      }
-    }
+  for (const WordChoice& choice : every_word_choice()) {
+    SCOPED_TRACE(choice.description);
+    run_ranks(3, [&](Communicator& communicator) { check_resume(communicator, *choice.row, choice.options, 4); });
   }
 }
 

@@ -1,0 +1,49 @@
+#include "methods/resume_check.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace laconic::test {
+
+void check_resume(Communicator& communicator, const MethodRow& row, const MethodOptions& options, std::uint32_t cut) {
+  constexpr std::uint32_t kSteps = 9;
+  Worker straight(row, options, communicator);
+  std::vector<std::byte> saved;
+  std::vector<float> model;
+  for (std::uint32_t step = 0; step < kSteps; ++step) {
+    if (step == cut) {
+      saved = straight.method->save().to_bytes();
+      model = straight.model;
+    }
+    straight.step(step);
+  }
+  Worker resumed(row, options, communicator);
+  resumed.model = model;
+  resumed.method->load(State::from_bytes(saved));
+  for (std::uint32_t step = cut; step < kSteps; ++step) resumed.step(step);
+  EXPECT_EQ(std::memcmp(resumed.model.data(), straight.model.data(), model.size() * sizeof(float)), 0)
+      << row.name << ", cut at " << cut << ", rank " << communicator.rank();
+  EXPECT_EQ(resumed.method->save().to_bytes(), straight.method->save().to_bytes())
+      << row.name << ", cut at " << cut << ", rank " << communicator.rank();
+}
+
+std::vector<WordChoice> every_word_choice() {
+  std::vector<WordChoice> all;
+  for (const MethodRow& row : method_table()) {
+    for (const Parameter& parameter : row.parameters) {
+      const std::string name = parameter.name;
+      if (name == "pace" || name == "rule" || name == "score") continue;  // tested with what else they need
+      for (const std::string& choice : parameter.choices) {
+        if (choice == parameter.fallback) continue;
+        MethodOptions options = small_options(row);
+        options.*parameter.word = choice;
+        if (name == "return") options.route = "scatter";
+        all.push_back({&row, std::string(row.name) + " " + name + " = " + choice, options});
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace laconic::test
