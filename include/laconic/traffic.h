@@ -9,6 +9,7 @@ struct Traffic {
   std::uint64_t payload_bytes = 0;   ///< this rank's encoded message, whole
   std::uint64_t sent_bytes = 0;      ///< handed to other ranks; an engine's own collective by the ring formula
   std::uint64_t received_bytes = 0;  ///< and taken from them
+  std::uint64_t sent_messages = 0;   ///< in which: one a receiver and stage, in a ring one a step
   double encode_seconds = 0.0;
   double exchange_seconds = 0.0;  ///< from the start of a message to the moment its arrival was noticed
   double decode_seconds = 0.0;    ///< decode, combine, write out
@@ -17,6 +18,7 @@ struct Traffic {
     payload_bytes += other.payload_bytes;
     sent_bytes += other.sent_bytes;
     received_bytes += other.received_bytes;
+    sent_messages += other.sent_messages;
     encode_seconds += other.encode_seconds;
     exchange_seconds += other.exchange_seconds;
     decode_seconds += other.decode_seconds;

@@ -33,6 +33,7 @@ Handle Broadcast::stage(int index) {
     cost().payload_bytes = rank() == root_ ? payload.size() : 0;
     cost().sent_bytes = (rank() + 1) % size() == root_ ? 0 : payload.size();
     cost().received_bytes = rank() == root_ ? 0 : payload.size();
+    cost().sent_messages = cost().sent_bytes == 0 ? 0 : 1;
     return communicator().broadcast(payload, root_);
   }
   const Stopwatch watch(cost().decode_seconds);

@@ -128,6 +128,7 @@ Handle DenseSum::engine_stage(int index) {
     cost().payload_bytes = values_.size_bytes();
     cost().sent_bytes = ring;
     cost().received_bytes = ring;
+    cost().sent_messages = 2 * static_cast<std::uint64_t>(size() - 1);
     return communicator().all_reduce(values_, Reduction::sum);
   }
   const Stopwatch watch(cost().decode_seconds);

@@ -103,7 +103,10 @@ void Exchange::give_up(const char* reason) noexcept {
   }
 }
 
-void Exchange::count_sent(const Slots& slots) { traffic_.sent_bytes += slots.payload_bytes() - slots.length(rank()); }
+void Exchange::count_sent(const Slots& slots) {
+  traffic_.sent_bytes += slots.payload_bytes() - slots.length(rank());
+  traffic_.sent_messages += static_cast<std::uint64_t>(size() - 1);
+}
 
 void Exchange::count_received(const Slots& slots) {
   traffic_.received_bytes += slots.payload_bytes() - slots.length(rank());
@@ -112,6 +115,7 @@ void Exchange::count_received(const Slots& slots) {
 void Exchange::count_gathered(std::uint64_t own_bytes, std::uint64_t all_bytes) {
   traffic_.sent_bytes += own_bytes * static_cast<std::uint64_t>(size() - 1);
   traffic_.received_bytes += all_bytes - own_bytes;
+  traffic_.sent_messages += static_cast<std::uint64_t>(size() - 1);
 }
 
 void Exchange::flag_nonfinite(Slots& slots) {

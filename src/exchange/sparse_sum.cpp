@@ -170,6 +170,7 @@ Handle SparseSum::send_lengths() {
   cost().payload_bytes = send_.payload_bytes();
   cost().sent_bytes += sizeof(std::uint64_t) * static_cast<std::uint64_t>(size() - 1);
   cost().received_bytes += sizeof(std::uint64_t) * static_cast<std::uint64_t>(size() - 1);
+  cost().sent_messages += static_cast<std::uint64_t>(size() - 1);
   return communicator().all_to_all(as_bytes(View<const std::uint64_t>(lengths_sent_).sub(0, lengths_.size())),
                                    as_writable_bytes(View<std::uint64_t>(lengths_)));
 }

@@ -80,7 +80,7 @@ double slope(const std::vector<double>& x, const std::vector<double>& y) {
 void Curve::on_step(const StepRecord& record) {
   if (!record.loss) return;
   const auto bytes = std::accumulate(record.sent_by_rank.begin(), record.sent_by_rank.end(), std::uint64_t{0});
-  points_.push_back({record.step + 1, *record.loss, record.distance.value_or(0.0), bytes});
+  points_.push_back({record.step, *record.loss, record.distance.value_or(0.0), bytes});
 }
 
 const Curve::Point& Curve::after(std::uint32_t steps) const {

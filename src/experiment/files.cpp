@@ -54,6 +54,7 @@ std::string metrics_line(const StepRecord& record) {
   json["payload_bytes"] = report.traffic.payload_bytes;
   json["sent_bytes"] = report.traffic.sent_bytes;
   json["received_bytes"] = report.traffic.received_bytes;
+  json["sent_messages"] = report.traffic.sent_messages;
   if (!record.sent_by_rank.empty()) {
     json["total_sent_bytes"] = sum_of(record.sent_by_rank);
     json["total_received_bytes"] = sum_of(record.received_by_rank);
@@ -90,6 +91,8 @@ std::string result_json(const RunConfig& config, const RunResult& result) {
   json["total_received_bytes"] = result.total_received_bytes;
   json["sent_bytes_by_rank"] = result.sent_by_rank;
   json["received_bytes_by_rank"] = result.received_by_rank;
+  json["payload_bytes_by_rank"] = result.payload_by_rank;
+  json["sent_messages_by_rank"] = result.messages_by_rank;
   json["gradient_seconds"] = result.gradient_seconds;
   json["select_seconds"] = result.select_seconds;
   json["encode_seconds"] = result.traffic.encode_seconds;

@@ -56,7 +56,7 @@ class Worker {
     // An asynchronous run ends when the workers have used up their steps together, whoever made them.
     while (!report.finished && (asynchronous_ || result_.steps < config_.steps)) {
       record_ = {};
-      record_.step = result_.steps;
+      record_.step = result_.steps + 1;
       report = step();
       count(report);
       const bool last = report.finished || (!asynchronous_ && result_.steps == config_.steps);
@@ -137,6 +137,8 @@ class Worker {
     result_.received_by_rank = record_.received_by_rank;
     result_.total_sent_bytes = sum_of(result_.sent_by_rank);
     result_.total_received_bytes = sum_of(result_.received_by_rank);
+    result_.payload_by_rank = gather(communicator_, result_.traffic.payload_bytes);
+    result_.messages_by_rank = gather(communicator_, result_.traffic.sent_messages);
     result_.steps_by_rank = gather(communicator_, result_.steps);
     result_.skipped = method_->skipped_steps();
     const double counted = static_cast<double>(result_.steps) - static_cast<double>(result_.skipped);

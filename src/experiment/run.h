@@ -66,7 +66,7 @@ double learning_rate_at(const RunConfig& config, std::uint32_t step);
 
 /// What one step did, as this rank saw it.
 struct StepRecord {
-  std::uint32_t step = 0;   ///< from 0, of this rank
+  std::uint32_t step = 0;   ///< steps that this rank has made, this one included: from 1
   double batch_loss = 0.0;  ///< this worker's function where its gradient was taken
   StepReport report;        ///< bytes, stages' seconds, bits, rounds, skipped
   double gradient_seconds = 0.0;
@@ -95,6 +95,8 @@ struct RunResult {
   std::vector<float> model;        ///< the point to test
   std::vector<std::uint64_t> sent_by_rank;
   std::vector<std::uint64_t> received_by_rank;
+  std::vector<std::uint64_t> payload_by_rank;
+  std::vector<std::uint64_t> messages_by_rank;  ///< that were sent
   std::vector<std::uint32_t> steps_by_rank;
   std::uint64_t total_sent_bytes = 0;
   std::uint64_t total_received_bytes = 0;

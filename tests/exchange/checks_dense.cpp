@@ -55,6 +55,7 @@ void check_dense(Communicator& communicator) {
       // Values are 4 or 2 bytes; a body of 2-byte values may be filled up to a word.
       const auto expected = dense_sent(communicator.size(), n, bytes_of(format), communicator.rank());
       EXPECT_GE(sum.traffic().sent_bytes, expected);
+      EXPECT_EQ(sum.traffic().sent_messages, 2 * static_cast<std::uint64_t>(communicator.size() - 1));
       EXPECT_LE(sum.traffic().sent_bytes, expected + 4 * 2 * static_cast<std::uint64_t>(communicator.size()));
     }
   }

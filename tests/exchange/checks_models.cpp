@@ -43,6 +43,7 @@ void check_broadcast(Communicator& communicator) {
       // Around the ring from the root: every rank but the last hands it on, every rank but the root receives it.
       const bool last = (communicator.rank() + 1) % communicator.size() == root;
       EXPECT_EQ(broadcast.traffic().sent_bytes, last ? 0U : n * 4 + 32);
+      EXPECT_EQ(broadcast.traffic().sent_messages, last ? 0U : 1U);
       EXPECT_EQ(broadcast.traffic().received_bytes, communicator.rank() == root ? 0U : n * 4 + 32);
     }
   }

@@ -171,6 +171,7 @@ void check_sparse_borders(Communicator& communicator) {
     sum.finish();
     sent = sum.traffic().sent_bytes;
   }
+  EXPECT_EQ(sum.traffic().sent_messages, 4 * static_cast<std::uint64_t>(communicator.size() - 1));  // its four stages
   const std::uint64_t payload = sum.traffic().payload_bytes;
   EXPECT_LE(static_cast<double>(sent),
             1.05 * 2.0 * static_cast<double>((ranks - 1) * payload) / static_cast<double>(ranks));

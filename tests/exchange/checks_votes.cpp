@@ -116,6 +116,7 @@ void check_gathered_numbers(Communicator& communicator) {
       for (int i = 0; i < 3; ++i) EXPECT_EQ(numbers.of(rank)[static_cast<std::size_t>(i)], of(rank, i));
     }
     EXPECT_EQ(numbers.traffic().sent_bytes, 12U * static_cast<std::uint64_t>(communicator.size() - 1));
+    EXPECT_EQ(numbers.traffic().sent_messages, static_cast<std::uint64_t>(communicator.size() - 1));
   }
 }
 

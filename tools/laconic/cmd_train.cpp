@@ -41,12 +41,12 @@ class Watcher final : public Observer {
     if (file_) file_->on_step(record);
     sent_ += record.report.traffic.sent_bytes;
     if (!record.loss) return;
-    const std::string line = fmt::format("step {:>6}  loss {:.6e}  distance {}  sent {}", record.step + 1, *record.loss,
+    const std::string line = fmt::format("step {:>6}  loss {:.6e}  distance {}  sent {}", record.step, *record.loss,
                                          optional_text(record.distance), bytes_text(static_cast<double>(sent_)));
     if (terminal_) {
       std::fprintf(stdout, "\r\033[K%s", line.c_str());
       std::fflush(stdout);
-    } else if (record.step / every_ != last_ / every_ || record.step == 0) {
+    } else if (record.step / every_ != last_ / every_ || record.step == 1) {
       std::cout << line << '\n' << std::flush;
       last_ = record.step;
     }

@@ -22,7 +22,7 @@ class Ledger : public Observer {
 
   void on_step(const StepRecord& record) override {
     bits_ += record.report.bits * parameters_ + 32.0;
-    if (record.step >= kSteps - kSteps / 10) error_ += (record.loss.value() - least_) / (kSteps / 10);
+    if (record.step > kSteps - kSteps / 10) error_ += (record.loss.value() - least_) / (kSteps / 10);
   }
 
   double bits() const { return bits_; }
