@@ -18,6 +18,27 @@ void refuse(const std::string& what, const std::string& value, const std::string
   throw InvalidConfig(what + ", got " + value + ": " + remedy);
 }
 
+void require_valid(const TaskConfig& task) {
+  if (task.batch < 1 || task.batch > 65536) {
+    refuse("batch must be in 1..65536", std::to_string(task.batch), "it is a worker's samples in a step");
+  }
+  if (task.scoring_batch < 1 || task.scoring_batch > 65536) {
+    refuse("scoring_batch must be in 1..65536", std::to_string(task.scoring_batch), "it scores the models of a round");
+  }
+  if (task.sampling != "epochs" && task.sampling != "replacement") {
+    refuse("sampling must be epochs or replacement", '"' + task.sampling + '"', "epochs takes each sample once a turn");
+  }
+  if (!(task.skew >= 0.0 && task.skew <= 1.0)) {
+    refuse("skew must be in [0, 1]", std::to_string(task.skew), "0 deals samples alike, 1 sorts them by label");
+  }
+  if (task.torch_threads < 1 || task.torch_threads > 1024) {
+    refuse("torch_threads must be in 1..1024", std::to_string(task.torch_threads), "1 gives the same bits everywhere");
+  }
+  if (task.device != "cpu") {
+    refuse("device must be cpu", '"' + task.device + '"', "networks run on the processor as yet");
+  }
+}
+
 }  // namespace
 
 RunConfig default_config(std::string_view problem) {
@@ -30,8 +51,30 @@ RunConfig default_config(std::string_view problem) {
   return config;
 }
 
+RunConfig default_task_config(std::string_view task, std::string_view method) {
+  RunConfig config;
+  config.task.name = task;
+  config.method = method_row(method).name;
+  config.steps = 500;
+  config.eval_interval = 50;
+  config.learning_rate = 0.05;
+  config.optimizer.momentum = 0.9;
+  config.optimizer.nesterov = models_may_differ(config);
+  if (config.method == "adam") config.learning_rate = 1e-3;
+  if (config.method == "signsgd" || config.method == "signum") {
+    config.learning_rate = 5e-4;
+    config.optimizer.momentum = 0.0;
+  }
+  return config;
+}
+
+std::vector<LearningRateDrop> default_task_schedule(std::uint32_t steps) {
+  return {{steps / 2, 0.1}, {steps / 4 * 3 + steps % 4 * 3 / 4, 0.1}};
+}
+
 void require_valid(const RunConfig& config) {
   method_row(config.method);
+  if (!config.task.name.empty()) require_valid(config.task);
   if (config.workers < 1 || config.workers > 4096) {
     refuse("workers must be in 1..4096", std::to_string(config.workers), "each is a thread or a process");
   }
@@ -65,6 +108,10 @@ void require_valid(const RunConfig& config) {
   if (!config.slowdown.empty() && config.compute_seconds == 0.0) {
     throw InvalidConfig("slowdown without compute_seconds slows nothing: say how long a gradient takes");
   }
+  if (!(config.timeout > 0.0 && config.timeout <= 86400.0)) {
+    refuse("timeout must be in (0, 86400] seconds", std::to_string(config.timeout),
+           "after so long a rank that says nothing is given up");
+  }
   if (config.threads < 0 || config.threads > 1024) {
     refuse("threads must be in 0..1024", std::to_string(config.threads), "0 is one a core");
   }
@@ -86,6 +133,10 @@ bool models_may_differ(const RunConfig& config) {
 }
 
 MethodOptions derived_options(const RunConfig& config, const Problem& problem) {
+  return derived_options(config, *problem_workload(problem));
+}
+
+MethodOptions derived_options(const RunConfig& config, const Workload& workload) {
   const MethodRow& row = method_row(config.method);
   MethodOptions options = config.options;
   const auto fill = [&](const char* name, MethodOptions::Number MethodOptions::*member, std::optional<double> value) {
@@ -96,9 +147,15 @@ MethodOptions derived_options(const RunConfig& config, const Problem& problem) {
     fill("total_steps", &MethodOptions::total_steps, static_cast<double>(config.steps));
   }
   if (config.learning_rate > 0.0) fill("step_size", &MethodOptions::step_size, config.learning_rate);
-  fill("smoothness", &MethodOptions::smoothness, problem.smoothness());
-  fill("convexity", &MethodOptions::convexity, problem.convexity());
+  fill("smoothness", &MethodOptions::smoothness, workload.smoothness());
+  fill("convexity", &MethodOptions::convexity, workload.convexity());
   return options;
+}
+
+std::uint32_t round_period(const RunConfig& config) {
+  const MethodRow& row = method_row(config.method);
+  if (!models_may_differ(config)) return 0;
+  return static_cast<std::uint32_t>(Settings(row.name, row.parameters, config.options).number("period"));
 }
 
 }  // namespace laconic

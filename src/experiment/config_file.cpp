@@ -8,7 +8,7 @@
 namespace laconic {
 namespace {
 
-constexpr const char* kSections[] = {"problem", "method", "optimizer"};
+constexpr const char* kSections[] = {"problem", "task", "method", "optimizer"};
 
 bool is_section(const std::string& key) {
   for (const char* section : kSections) {
@@ -66,7 +66,8 @@ std::vector<ConfigEntry> from_toml(const std::string& path) {
     const std::string name(key.str());
     if (const auto* table = node.as_table()) {
       if (!is_section(name) && name != "run") {
-        throw InvalidConfig(path + ": there is no table [" + name + "]; there are [problem], [method] and [optimizer]");
+        throw InvalidConfig(path + ": there is no table [" + name +
+                            "]; there are [problem], [task], [method] and [optimizer]");
       }
       for (const auto& [inner, value] : *table) {
         entries.push_back({name, std::string(inner.str()), toml_text(path, std::string(inner.str()), value)});

@@ -94,7 +94,27 @@ const std::vector<Key>& run_keys() {
       {"adversaries", [](C& c, T t) { c.adversaries = number_from<int>("adversaries", t, "a whole number"); }, [](const C& c) { return std::to_string(c.adversaries); }},
       {"compute_seconds", [](C& c, T t) { c.compute_seconds = real("compute_seconds", t); }, [](const C& c) { return text_of(c.compute_seconds); }},
       {"slowdown", [](C& c, T t) { c.slowdown.clear(); for (const auto& part : split(t, ',')) c.slowdown.push_back(real("slowdown", part)); }, slowdown_text},
+      {"overlap", [](C& c, T t) { c.overlap = truth("overlap", t); }, [](const C& c) { return std::string(c.overlap ? "true" : "false"); }},
+      {"timeout", [](C& c, T t) { c.timeout = real("timeout", t); }, [](const C& c) { return text_of(c.timeout); }},
       {"threads", [](C& c, T t) { c.threads = number_from<int>("threads", t, "a whole number"); }, [](const C& c) { return std::to_string(c.threads); }},
+  };
+  return keys;
+}
+
+const std::vector<Key>& task_keys() {
+  using C = RunConfig;
+  using T = const std::string&;
+  static const std::vector<Key> keys{
+      {"model", [](C& c, T t) { c.task.model = t; }, [](const C& c) { return c.task.model; }},
+      {"batch", [](C& c, T t) { c.task.batch = whole("batch", t); }, [](const C& c) { return std::to_string(c.task.batch); }},
+      {"sampling", [](C& c, T t) { c.task.sampling = t; }, [](const C& c) { return c.task.sampling; }},
+      {"skew", [](C& c, T t) { c.task.skew = real("skew", t); }, [](const C& c) { return text_of(c.task.skew); }},
+      {"augment", [](C& c, T t) { c.task.augment = truth("augment", t); }, [](const C& c) { return std::string(c.task.augment ? "true" : "false"); }},
+      {"train_samples", [](C& c, T t) { c.task.train_samples = whole("train_samples", t); }, [](const C& c) { return std::to_string(c.task.train_samples); }},
+      {"test_samples", [](C& c, T t) { c.task.test_samples = whole("test_samples", t); }, [](const C& c) { return std::to_string(c.task.test_samples); }},
+      {"scoring_batch", [](C& c, T t) { c.task.scoring_batch = whole("scoring_batch", t); }, [](const C& c) { return std::to_string(c.task.scoring_batch); }},
+      {"torch_threads", [](C& c, T t) { c.task.torch_threads = number_from<int>("torch_threads", t, "a whole number"); }, [](const C& c) { return std::to_string(c.task.torch_threads); }},
+      {"device", [](C& c, T t) { c.task.device = t; }, [](const C& c) { return c.task.device; }},
   };
   return keys;
 }
@@ -126,7 +146,7 @@ void read_plain(RunConfig& config, const std::vector<Key>& keys, const ConfigEnt
   }
   std::vector<std::string> known;
   for (const Key& key : keys) known.emplace_back(key.name);
-  refuse_key(entry.section == "run" ? "a run" : "an optimizer", entry.key, known);
+  refuse_key(entry.section == "run" ? "a run" : entry.section == "task" ? "a task" : "an optimizer", entry.key, known);
 }
 
 void read_entry(RunConfig& config, const ConfigEntry& entry) {
@@ -138,10 +158,11 @@ void read_entry(RunConfig& config, const ConfigEntry& entry) {
     }
     return read_plain(config, optimizer_keys(), entry);
   }
-  if (entry.key == "name") return;  // both are chosen before
+  if (entry.key == "name") return;  // chosen before
+  if (entry.section == "task") return read_plain(config, task_keys(), entry);
   if (entry.section == "method") return set_option(config.options, config.method, entry.key, entry.value);
   if (entry.section != "problem") {
-    const std::vector<std::string> sections{"run", "problem", "method", "optimizer"};
+    const std::vector<std::string> sections{"run", "problem", "task", "method", "optimizer"};
     refuse_key("a configuration", "section " + entry.section, sections);
   }
   const auto known = config_keys("problem", config.problem, config.method);
@@ -162,7 +183,9 @@ std::string last_value(std::span<const ConfigEntry> entries, std::string_view se
 
 std::vector<std::string> config_keys(std::string_view section, std::string_view problem, std::string_view method) {
   std::vector<std::string> keys;
-  if (section == "problem") {
+  if (section == "task") {
+    for (const Key& key : task_keys()) keys.emplace_back(key.name);
+  } else if (section == "problem") {
     for (const ProblemSetting& setting : problem_row(problem).settings) keys.emplace_back(setting.name);
   } else if (section == "method") {
     for (const Parameter& parameter : method_row(method).parameters) keys.emplace_back(parameter.name);
@@ -181,9 +204,18 @@ RunConfig config_from(std::span<const ConfigEntry> entries) {
     throw InvalidConfig("there is no problem " + problem + "; did you mean " + nearest_name(problem, problems) +
                         "? `laconic problems` lists them");
   }
-  RunConfig config = default_config(problem.empty() ? RunConfig().problem : problem);
+  const std::string task = last_value(entries, "task", "name");
+  if (!task.empty() && !problem.empty()) {
+    throw InvalidConfig("a run is on the task " + task + " or on the problem " + problem + ": name one of them");
+  }
+  RunConfig config = !task.empty() ? default_task_config(task, method.empty() ? RunConfig().method : method)
+                                   : default_config(problem.empty() ? RunConfig().problem : problem);
   if (!method.empty()) config.method = method_row(method).name;
   for (const ConfigEntry& entry : entries) read_entry(config, entry);
+  const bool scheduled = std::any_of(entries.begin(), entries.end(), [](const ConfigEntry& entry) {
+    return entry.section == "run" && entry.key == "schedule";
+  });
+  if (!task.empty() && !scheduled) config.schedule = default_task_schedule(config.steps);
   require_valid(config);
   return config;
 }
@@ -191,9 +223,14 @@ RunConfig config_from(std::span<const ConfigEntry> entries) {
 std::vector<ConfigEntry> entries_of(const RunConfig& config) {
   std::vector<ConfigEntry> entries;
   for (const Key& key : run_keys()) entries.push_back({"run", key.name, key.tell(config)});
-  entries.push_back({"problem", "name", config.problem});
-  const ProblemSettings settings(config.problem, problem_row(config.problem).settings, config.problem_settings);
-  for (const auto& [name, value] : settings.all()) entries.push_back({"problem", name, text_of(value)});
+  if (config.task.name.empty()) {
+    entries.push_back({"problem", "name", config.problem});
+    const ProblemSettings settings(config.problem, problem_row(config.problem).settings, config.problem_settings);
+    for (const auto& [name, value] : settings.all()) entries.push_back({"problem", name, text_of(value)});
+  } else {
+    entries.push_back({"task", "name", config.task.name});
+    for (const Key& key : task_keys()) entries.push_back({"task", key.name, key.tell(config)});
+  }
   entries.push_back({"method", "name", config.method});
   const MethodRow& row = method_row(config.method);
   const Settings options(row.name, row.parameters, config.options);
@@ -214,13 +251,14 @@ ConfigEntry entry_from(std::string_view assignment, std::string_view problem, st
     return {name.substr(0, dot), name.substr(dot + 1), value};
   }
   std::vector<std::string> known;
-  for (const char* section : {"problem", "method", "optimizer", "run"}) {
+  for (const char* section : {problem.empty() ? "task" : "problem", "method", "optimizer", "run"}) {
     for (std::string& key : config_keys(section, problem, method)) {
       if (key == name) return {section, name, value};
       known.push_back(std::move(key));
     }
   }
-  refuse_key("a run of " + std::string(method) + " on " + std::string(problem), name, known);
+  refuse_key("a run of " + std::string(method) + " on " + std::string(problem.empty() ? "a task" : problem), name,
+             known);
 }
 
 }  // namespace laconic

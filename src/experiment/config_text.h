@@ -12,7 +12,7 @@
 
 namespace laconic {
 
-/// `section` is run, problem, method or optimizer. The key "name" of the last three chooses which one.
+/// `section` is run, problem or task, method or optimizer. The key "name" of all but run chooses which one.
 struct ConfigEntry {
   std::string section;
   std::string key;
@@ -27,7 +27,7 @@ RunConfig config_from(std::span<const ConfigEntry> entries);
 std::vector<ConfigEntry> entries_of(const RunConfig& config);
 
 /// "problem.points=200", "method.keep=0.1", "optimizer.momentum=0.9", "run.seed=3"; without a section it is the
-/// problem's setting of that name, else the method's parameter, else the optimizer's or the run's own.
+/// problem's (or, with no problem, the task's) setting of that name, else the method's parameter, else the optimizer's or the run's own.
 ConfigEntry entry_from(std::string_view assignment, std::string_view problem, std::string_view method);
 
 /// The last value given for the key, or empty.

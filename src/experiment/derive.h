@@ -12,7 +12,11 @@ bool is_asynchronous(const RunConfig& config);
 bool models_may_differ(const RunConfig& config);
 
 /// The run's options with what a method asks for and the run knows: the steps of the run, its learning rate, and the
-/// problem's smoothness and convexity. What was given stays.
+/// smoothness and convexity of what it learns. What was given stays.
+MethodOptions derived_options(const RunConfig& config, const Workload& workload);
 MethodOptions derived_options(const RunConfig& config, const Problem& problem);
+
+/// Local steps between two rounds; 0 where the method has none.
+std::uint32_t round_period(const RunConfig& config);
 
 }  // namespace laconic

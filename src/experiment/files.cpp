@@ -49,6 +49,7 @@ std::string metrics_line(const StepRecord& record) {
   json["step"] = record.step;
   json["batch_loss"] = number(record.batch_loss);
   if (record.loss) json["loss"] = number(record.loss);
+  if (record.accuracy) json["accuracy"] = number(record.accuracy);
   if (record.distance) json["distance"] = number(record.distance);
   if (record.residual_norm) json["residual_norm"] = number(record.residual_norm);
   json["payload_bytes"] = report.traffic.payload_bytes;
@@ -76,11 +77,17 @@ std::string metrics_line(const StepRecord& record) {
 
 std::string result_json(const RunConfig& config, const RunResult& result) {
   Json json;
-  json["problem"] = config.problem;
+  if (config.task.name.empty()) {
+    json["problem"] = config.problem;
+  } else {
+    json["task"] = config.task.name;
+    json["model"] = config.task.model;
+  }
   json["method"] = config.method;
   json["workers"] = config.workers;
   json["seed"] = config.seed;
   json["loss"] = number(result.loss);
+  json["accuracy"] = number(result.accuracy);
   json["distance"] = number(result.distance);
   json["steps_by_rank"] = result.steps_by_rank;
   json["rounds"] = result.rounds;

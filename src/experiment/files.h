@@ -10,7 +10,7 @@
 namespace laconic {
 
 /// A TOML file, or a config.json of an earlier run where the name ends in .json. Keys at the top are the run's; the
-/// tables [problem], [method] and [optimizer] have a `name` and settings, or are just the name. InvalidConfig naming
+/// tables [problem] or [task], [method] and [optimizer] have a `name` and settings, or are just the name. InvalidConfig naming
 /// file and line where it does not parse; unknown keys are found by config_from.
 std::vector<ConfigEntry> read_config_file(const std::string& path);
 

@@ -31,28 +31,33 @@ std::uint64_t sum_of(const std::vector<std::uint64_t>& values) {
 /// One rank's run: what it holds between steps.
 class Worker {
  public:
-  Worker(const RunConfig& config, const Problem& problem, Communicator& communicator, Observer& observer)
+  Worker(const RunConfig& config, const Workload& workload, Communicator& communicator, Observer& observer,
+         const CheckpointPlan& checkpoints)
       : config_(config),
-        problem_(problem),
         communicator_(communicator),
         observer_(observer),
+        checkpoints_(checkpoints),
+        learner_(workload.make_learner(config, communicator.rank())),
         place_({.threads = config.threads}),
-        model_(problem.start()),
-        gradient_(model_.size()),
-        tested_(model_.size()),
         asynchronous_(is_asynchronous(config)),
-        method_(make_model_method(config.method, derived_options(config, problem), config.optimizer, communicator,
+        period_(round_period(config)),
+        method_(make_model_method(config.method, derived_options(config, workload), config.optimizer, communicator,
                                   place_)) {
-    method_->register_tensors(problem.tensors());
+    std::uint64_t parameters = 0;
+    for (const Tensor& tensor : learner_->tensors()) parameters += tensor.size;
+    model_.resize(parameters);
+    gradient_.resize(parameters);
+    tested_.resize(parameters);
+    method_->register_tensors(learner_->tensors());
     method_->set_nonfinite_policy(config.nonfinite);
-    method_->set_scoring(
-        [&problem](View<const float> point, View<float> gradient) { problem.shared_gradient(point, gradient); });
+    method_->set_scoring([this](View<const float> point, View<float> gradient) {
+      learner_->shared_gradient(scored_++, point, gradient);
+    });
   }
 
   RunResult run() {
     const auto begun = Clock::now();
-    StepReport report = method_->start(model_);
-    if (models_may_differ(config_)) model_ = problem_.start_of(rank());
+    StepReport report = checkpoints_.resume.empty() ? start() : resume();
     // An asynchronous run ends when the workers have used up their steps together, whoever made them.
     while (!report.finished && (asynchronous_ || result_.steps < config_.steps)) {
       record_ = {};
@@ -62,18 +67,42 @@ class Worker {
       const bool last = report.finished || (!asynchronous_ && result_.steps == config_.steps);
       if (last || evaluation_is_due()) evaluate(last);
       observer_.on_step(record_);
+      if (!last && checkpoint_is_due(report))
+        write_checkpoint(checkpoints_.folder, mean_steps(), state(), communicator_);
     }
     finish();
-    result_.wall_seconds = seconds_since(begun);
+    result_.wall_seconds += seconds_since(begun);
     return std::move(result_);
   }
 
  private:
   int rank() const { return communicator_.rank(); }
 
+  StepReport start() {
+    learner_->start(model_);
+    const StepReport report = method_->start(model_);
+    // A worker that the others left behind joins a round in its start, and has its model from there.
+    if (models_may_differ(config_) && report.rounds == 0) learner_->start_apart(model_);
+    count_report(report);
+    return report;
+  }
+
+  /// As the checkpoint left it. An asynchronous run takes its next ticket.
+  StepReport resume() {
+    const State state = read_checkpoint(checkpoints_.resume, rank());
+    state.get("model", model_);
+    method_->load(state.part("method"));
+    learner_->load(state.part("learner"));
+    load_counts(state.part("counts"));
+    if (!asynchronous_) return {};
+    const StepReport report = method_->start(model_);
+    count_report(report);
+    return report;
+  }
+
   StepReport step() {
     const auto begun = Clock::now();
-    record_.batch_loss = problem_.gradient(rank(), result_.steps, model_, gradient_);
+    record_.batch_loss = learner_->gradient(result_.steps, model_, gradient_, {});
     if (rank() >= config_.workers - config_.adversaries) {
       for (float& value : gradient_) value = -value;
     }
@@ -98,40 +127,101 @@ class Worker {
   void count(const StepReport& report) {
     record_.report = report;
     ++result_.steps;
+    result_.gradient_seconds += record_.gradient_seconds;
+    result_.step_seconds += record_.step_seconds;
+    count_report(report);
+  }
+
+  void count_report(const StepReport& report) {
     result_.rounds += report.rounds;
     result_.traffic += report.traffic;
-    result_.gradient_seconds += record_.gradient_seconds;
     result_.select_seconds += report.select_seconds;
-    result_.step_seconds += record_.step_seconds;
     if (!report.skipped) bits_ += report.bits;
   }
 
   bool evaluation_is_due() const { return config_.eval_interval != 0 && result_.steps % config_.eval_interval == 0; }
 
   /// Where all ranks meet the point to test is collective; where they do not, rank 0 looks at its own.
-  void evaluate(bool last) {
-    const bool together = !asynchronous_ || last;
+  void evaluate(bool together) {
+    together = together || !asynchronous_;
     if (together) {
       method_->read_out(model_, tested_);
       record_.sent_by_rank = gather(communicator_, result_.traffic.sent_bytes);
       record_.received_by_rank = gather(communicator_, result_.traffic.received_bytes);
     }
     record_.residual_norm = method_->residual_norm();
-    if (rank() != 0 && !last) return;
-    const View<const float> point = together ? View<const float>(tested_) : View<const float>(model_);
-    record_.loss = problem_.loss(point);
-    record_.distance = problem_.distance(point);
+    if (!together && rank() != 0) return;
+    const Evaluation worth = learner_->evaluate(together ? tested_ : model_, together ? &communicator_ : nullptr);
+    record_.loss = worth.loss;
+    record_.accuracy = worth.accuracy;
+    record_.distance = worth.distance;
+  }
+
+  /// The steps that a worker has made in the mean: in an asynchronous run at a round, a whole number of periods.
+  std::uint32_t mean_steps() const { return asynchronous_ ? result_.rounds * period_ : result_.steps; }
+
+  /// The same answer on all ranks.
+  bool checkpoint_is_due(const StepReport& report) const {
+    const std::uint32_t interval = checkpoints_.interval;
+    if (interval == 0) return false;
+    if (!asynchronous_) return result_.steps % interval == 0;
+    return report.rounds > 0 && mean_steps() / interval > (mean_steps() - report.rounds * period_) / interval;
+  }
+
+  State state() const {
+    State state;
+    state.put("model", model_);
+    state.put("method", method_->save());
+    State learner;
+    learner_->save(learner);
+    state.put("learner", learner);
+    state.put("counts", counts());
+    return state;
+  }
+
+  /// What a run has counted, so that one that goes on ends with the figures of the whole.
+  State counts() const {
+    State counts;
+    counts.put("steps", result_.steps);
+    counts.put("rounds", result_.rounds);
+    counts.put("scored", scored_);
+    counts.put("skipped", static_cast<double>(skipped_before_ + method_->skipped_steps()));
+    counts.put("bits", bits_);
+    counts.put("payload bytes", static_cast<double>(result_.traffic.payload_bytes));
+    counts.put("sent bytes", static_cast<double>(result_.traffic.sent_bytes));
+    counts.put("received bytes", static_cast<double>(result_.traffic.received_bytes));
+    counts.put("encode seconds", result_.traffic.encode_seconds);
+    counts.put("exchange seconds", result_.traffic.exchange_seconds);
+    counts.put("decode seconds", result_.traffic.decode_seconds);
+    counts.put("gradient seconds", result_.gradient_seconds);
+    counts.put("select seconds", result_.select_seconds);
+    counts.put("step seconds", result_.step_seconds);
+    return counts;
+  }
+
+  void load_counts(const State& counts) {
+    result_.steps = static_cast<std::uint32_t>(counts.number("steps"));
+    result_.rounds = static_cast<std::uint32_t>(counts.number("rounds"));
+    scored_ = static_cast<std::uint32_t>(counts.number("scored"));
+    skipped_before_ = static_cast<std::uint64_t>(counts.number("skipped"));
+    bits_ = counts.number("bits");
+    result_.traffic.payload_bytes = static_cast<std::uint64_t>(counts.number("payload bytes"));
+    result_.traffic.sent_bytes = static_cast<std::uint64_t>(counts.number("sent bytes"));
+    result_.traffic.received_bytes = static_cast<std::uint64_t>(counts.number("received bytes"));
+    result_.traffic.encode_seconds = counts.number("encode seconds");
+    result_.traffic.exchange_seconds = counts.number("exchange seconds");
+    result_.traffic.decode_seconds = counts.number("decode seconds");
+    result_.gradient_seconds = counts.number("gradient seconds");
+    result_.select_seconds = counts.number("select seconds");
+    result_.step_seconds = counts.number("step seconds");
   }
 
   void finish() {
-    if (result_.steps == 0) {  // a run of no steps, or a worker whom the others left none: read_out is collective
-      method_->read_out(model_, tested_);
-      record_.sent_by_rank = gather(communicator_, result_.traffic.sent_bytes);
-      record_.received_by_rank = gather(communicator_, result_.traffic.received_bytes);
-      record_.loss = problem_.loss(tested_);
-      record_.distance = problem_.distance(tested_);
-    }
+    // A run of no steps, one that was resumed at its end, or a worker whom the others left none: read_out is
+    // collective.
+    if (!record_.loss || record_.sent_by_rank.empty()) evaluate(true);
     result_.loss = record_.loss.value();
+    result_.accuracy = record_.accuracy;
     result_.distance = record_.distance;
     result_.sent_by_rank = record_.sent_by_rank;
     result_.received_by_rank = record_.received_by_rank;
@@ -140,7 +230,7 @@ class Worker {
     result_.payload_by_rank = gather(communicator_, result_.traffic.payload_bytes);
     result_.messages_by_rank = gather(communicator_, result_.traffic.sent_messages);
     result_.steps_by_rank = gather(communicator_, result_.steps);
-    result_.skipped = method_->skipped_steps();
+    result_.skipped = skipped_before_ + method_->skipped_steps();
     const double counted = static_cast<double>(result_.steps) - static_cast<double>(result_.skipped);
     result_.mean_bits = counted > 0.0 ? bits_ / counted : 0.0;
     result_.model = std::move(tested_);
@@ -148,30 +238,39 @@ class Worker {
   }
 
   const RunConfig& config_;
-  const Problem& problem_;
   Communicator& communicator_;
   Observer& observer_;
+  const CheckpointPlan& checkpoints_;
+  std::unique_ptr<Learner> learner_;
   Place place_;
   std::vector<float> model_;
   std::vector<float> gradient_;
   std::vector<float> tested_;
   bool asynchronous_;
+  std::uint32_t period_;
   std::unique_ptr<ModelMethod> method_;
   StepRecord record_;
   RunResult result_;
+  std::uint32_t scored_ = 0;  ///< rounds that asked for a shared gradient
+  std::uint64_t skipped_before_ = 0;
   double bits_ = 0.0;
 };
 
 }  // namespace
 
-RunResult run_worker(const RunConfig& config, const Problem& problem, Communicator& communicator, Observer& observer) {
+RunResult run_worker(const RunConfig& config, const Workload& workload, Communicator& communicator, Observer& observer,
+                     const CheckpointPlan& checkpoints) {
   require_valid(config);
-  if (communicator.size() != config.workers || problem.workers() != config.workers) {
+  if (communicator.size() != config.workers) {
     throw InvalidConfig("the run has " + std::to_string(config.workers) + " workers, its engine " +
-                        std::to_string(communicator.size()) + " ranks and its problem " +
-                        std::to_string(problem.workers()) + ": all three must be the same");
+                        std::to_string(communicator.size()) + " ranks: both must be the same");
   }
-  return Worker(config, problem, communicator, observer).run();
+  communicator.set_timeout(Milliseconds(static_cast<Milliseconds::rep>(std::ceil(config.timeout * 1000.0))));
+  return Worker(config, workload, communicator, observer, checkpoints).run();
+}
+
+RunResult run_worker(const RunConfig& config, const Problem& problem, Communicator& communicator, Observer& observer) {
+  return run_worker(config, *problem_workload(problem), communicator, observer);
 }
 
 RunResult run_worker(const RunConfig& config, Communicator& communicator, Observer& observer) {
@@ -180,15 +279,21 @@ RunResult run_worker(const RunConfig& config, Communicator& communicator, Observ
   return run_worker(config, *problem, communicator, observer);
 }
 
-std::vector<RunResult> run_threads(const RunConfig& config, const Problem& problem, Observer* observer) {
+std::vector<RunResult> run_threads(const RunConfig& config, const Workload& workload, Observer* observer,
+                                   const CheckpointPlan& checkpoints) {
   require_valid(config);
   std::vector<RunResult> results(static_cast<std::size_t>(config.workers));
   run_ranks(config.workers, [&](Communicator& communicator) {
     Observer silent;
     Observer& chosen = observer != nullptr && communicator.rank() == 0 ? *observer : silent;
-    results[static_cast<std::size_t>(communicator.rank())] = run_worker(config, problem, communicator, chosen);
+    results[static_cast<std::size_t>(communicator.rank())] =
+        run_worker(config, workload, communicator, chosen, checkpoints);
   });
   return results;
+}
+
+std::vector<RunResult> run_threads(const RunConfig& config, const Problem& problem, Observer* observer) {
+  return run_threads(config, *problem_workload(problem), observer);
 }
 
 std::vector<RunResult> run_threads(const RunConfig& config, Observer* observer) {

@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "experiment/checkpoint.h"
+#include "experiment/workload.h"
 #include "laconic/communicator.h"
 #include "laconic/methods.h"
 #include "problems/problem.h"
@@ -29,11 +31,27 @@ struct LearningRateDrop {
   double factor = 1.0;
 };
 
+/// A network on a data set, in place of a problem.
+struct TaskConfig {
+  std::string name{};                 ///< empty: the run is on a problem
+  std::string model{};                ///< empty: the task's own
+  std::uint32_t batch = 16;           ///< samples of a worker's step
+  std::string sampling = "epochs";    ///< epochs | replacement
+  double skew = 0.0;                  ///< 0: shards alike; 1: sorted by label
+  bool augment = true;                ///< crops and flips, where the task has them
+  std::uint32_t train_samples = 0;    ///< 0: all
+  std::uint32_t test_samples = 0;     ///< 0: all
+  std::uint32_t scoring_batch = 128;  ///< samples of the batch that scores a round
+  int torch_threads = 1;              ///< of each worker's network
+  std::string device = "cpu";
+};
+
 /// Everything that a run is a function of. What is left out of the problem's settings and the method's options has
 /// the default of their row.
 struct RunConfig {
   std::string problem = "linear-regression";
   ProblemNumbers problem_settings{};
+  TaskConfig task{};
   std::string method = "sgd";
   MethodOptions options{};
   OptimizerOptions optimizer{};
@@ -52,11 +70,20 @@ struct RunConfig {
   double compute_seconds = 0.0;
   /// By rank, as often as long; empty: all 1.
   std::vector<double> slowdown{};
-  int threads = 1;  ///< of each rank's kernels
+  int threads = 1;        ///< of each rank's kernels
+  bool overlap = true;    ///< tensors travel as soon as backward has made them, where the method can
+  double timeout = 60.0;  ///< seconds after which a silent rank is given up
 };
 
 /// The problem's row gives workers, steps and learning rate; the rest as above.
 RunConfig default_config(std::string_view problem);
+
+/// For a network: batches of 16 on 4 workers, 500 steps. What suits the method: learning rate 0.05 (1e-3 for adam, 5e-4
+/// where signs vote), momentum 0.9, by Nesterov for local steps between rounds, none after a vote.
+RunConfig default_task_config(std::string_view task, std::string_view method);
+
+/// ×0.1 at half of the steps and again at three quarters.
+std::vector<LearningRateDrop> default_task_schedule(std::uint32_t steps);
 
 /// InvalidConfig naming value, range and remedy. Problem settings and method options are checked by what they belong
 /// to.
@@ -73,6 +100,7 @@ struct StepRecord {
   double step_seconds = 0.0;  ///< all but the evaluation
   /// At evaluations only.
   std::optional<double> loss;
+  std::optional<double> accuracy;
   std::optional<double> distance;
   std::optional<double> residual_norm;
   /// Bytes of all ranks since the start, by rank; gathered at evaluations of lockstep runs by a message that is not
@@ -91,6 +119,7 @@ class Observer {
 struct RunResult {
   // The run's.
   double loss = 0.0;               ///< at the last evaluation
+  std::optional<double> accuracy;  ///< there, of a network
   std::optional<double> distance;  ///< from the optimum, where it is known
   std::vector<float> model;        ///< the point to test
   std::vector<std::uint64_t> sent_by_rank;
@@ -114,11 +143,15 @@ struct RunResult {
 };
 
 /// One rank of a run, over any engine. Collective.
+RunResult run_worker(const RunConfig& config, const Workload& workload, Communicator& communicator, Observer& observer,
+                     const CheckpointPlan& checkpoints = {});
 RunResult run_worker(const RunConfig& config, const Problem& problem, Communicator& communicator, Observer& observer);
 RunResult run_worker(const RunConfig& config, Communicator& communicator, Observer& observer);
 
 /// A whole run with ranks that are threads of this process; results by rank. The observer sees rank 0's steps.
-std::vector<RunResult> run_threads(const RunConfig& config, Observer* observer = nullptr);
+std::vector<RunResult> run_threads(const RunConfig& config, const Workload& workload, Observer* observer = nullptr,
+                                   const CheckpointPlan& checkpoints = {});
 std::vector<RunResult> run_threads(const RunConfig& config, const Problem& problem, Observer* observer = nullptr);
+std::vector<RunResult> run_threads(const RunConfig& config, Observer* observer = nullptr);
 
 }  // namespace laconic

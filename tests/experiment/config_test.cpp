@@ -95,5 +95,45 @@ TEST(Assignments, FindTheirSection) {
   EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { section("keep"); }), "name=value"));
 }
 
+TEST(Config, OfATaskHasWhatSuitsTheMethod) {
+  const auto of = [](const std::string& method, std::vector<ConfigEntry> more = {}) {
+    std::vector<ConfigEntry> entries{{"task", "name", "digits"}, {"method", "name", method}, {"run", "steps", "3000"}};
+    entries.insert(entries.end(), more.begin(), more.end());
+    return config_from(entries);
+  };
+  EXPECT_EQ(of("topk").learning_rate, 0.05);
+  EXPECT_EQ(of("topk").optimizer.momentum, 0.9);
+  EXPECT_FALSE(of("def").optimizer.nesterov);
+  EXPECT_TRUE(of("mgrawa").optimizer.nesterov);
+  EXPECT_EQ(of("signum").learning_rate, 5e-4);
+  EXPECT_EQ(of("signum").optimizer.momentum, 0.0);
+  EXPECT_EQ(of("adam").learning_rate, 1e-3);
+  const RunConfig config = of("sgd", {{"task", "batch", "32"}, {"task", "model", "mlp"}});
+  ASSERT_EQ(config.schedule.size(), 2U);
+  EXPECT_EQ(config.schedule[0].step, 1500U);
+  EXPECT_EQ(config.schedule[1].step, 2250U);
+  EXPECT_EQ(config.task.batch, 32U);
+  EXPECT_TRUE(of("sgd", {{"run", "schedule", ""}}).schedule.empty());
+  // Told and read again it is the same run.
+  const auto entries = entries_of(config);
+  const auto again = entries_of(config_from(entries));
+  ASSERT_EQ(again.size(), entries.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) EXPECT_EQ(again[i].value, entries[i].value) << entries[i].key;
+}
+
+TEST(Config, OfATaskRefusesWhatCannotBe) {
+  const auto error = [](const std::string& key, const std::string& value) {
+    const std::vector<ConfigEntry> entries{{"task", "name", "digits"}, {"task", key, value}};
+    return message_of<InvalidConfig>([&] { config_from(entries); });
+  };
+  EXPECT_TRUE(contains(error("batch", "0"), "1..65536")) << error("batch", "0");
+  EXPECT_TRUE(contains(error("skew", "2"), "[0, 1]"));
+  EXPECT_TRUE(contains(error("sampling", "often"), "epochs or replacement"));
+  EXPECT_TRUE(contains(error("device", "cuda"), "must be cpu"));
+  EXPECT_TRUE(contains(error("bach", "1"), "did you mean batch?")) << error("bach", "1");
+  const std::vector<ConfigEntry> both{{"task", "name", "digits"}, {"problem", "name", "vincent"}};
+  EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { config_from(both); }), "name one of them"));
+}
+
 }  // namespace
 }  // namespace laconic

@@ -1,0 +1,115 @@
+#include "experiment/checkpoint.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "experiment/whole_file.h"
+#include "laconic/error.h"
+
+namespace laconic {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kKept = 2;
+constexpr std::string_view kPartial = ".partial";
+
+std::string checkpoint_name(std::uint32_t step) {
+  char text[32];
+  std::snprintf(text, sizeof text, "step-%010u", step);
+  return text;
+}
+
+std::string rank_file(const std::string& checkpoint, int rank) {
+  return checkpoint + "/rank-" + std::to_string(rank) + ".state";
+}
+
+/// "; the one before it is PATH", or that there is none.
+std::string remedy(const std::string& checkpoint) {
+  const fs::path path = fs::path(checkpoint).lexically_normal();
+  for (const std::string& other : find_checkpoints(path.parent_path().string())) {
+    if (fs::path(other).filename() < path.filename()) return "; the one before it is " + other;
+  }
+  return "; there is no earlier one, start anew";
+}
+
+void require_made(const std::error_code& failed, const std::string& what) {
+  if (failed) throw Error("checkpoint: cannot " + what + ": " + failed.message());
+}
+
+/// What is left of a write that was cut, and all but the newest.
+void tidy(const std::string& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.path().filename().string().ends_with(kPartial)) fs::remove_all(entry.path(), ignored);
+  }
+  const auto all = find_checkpoints(folder);
+  for (std::size_t i = kKept; i < all.size(); ++i) fs::remove_all(all[i], ignored);
+}
+
+}  // namespace
+
+void write_checkpoint(const std::string& folder, std::uint32_t step, const State& state, Communicator& communicator) {
+  const std::string whole = folder + "/" + checkpoint_name(step);
+  const std::string partial = whole + std::string(kPartial);
+  std::error_code failed;
+  if (communicator.rank() == 0) {
+    fs::remove_all(partial, failed);
+    fs::create_directories(partial, failed);
+    require_made(failed, "make the folder " + partial);
+  }
+  communicator.barrier().wait();
+  write_whole_file(rank_file(partial, communicator.rank()), state.to_bytes());
+  communicator.barrier().wait();
+  if (communicator.rank() == 0) {
+    fs::remove_all(whole, failed);  // of an earlier run that was resumed before it
+    fs::rename(partial, whole, failed);
+    require_made(failed, "rename " + partial);
+    tidy(folder);
+  }
+  communicator.barrier().wait();
+}
+
+State read_checkpoint(const std::string& checkpoint, int rank) {
+  const std::string path = rank_file(checkpoint, rank);
+  std::ifstream input(path, std::ios::binary | std::ios::ate);
+  if (!input) throw Error("checkpoint: cannot read " + path + remedy(checkpoint));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(input.tellg()));
+  input.seekg(0);
+  input.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  if (!input) throw Error("checkpoint: cannot read all of " + path + remedy(checkpoint));
+  try {
+    return State::from_bytes(bytes);
+  } catch (const Error& error) {
+    throw Error("checkpoint: " + path + " is damaged: " + error.what() + remedy(checkpoint));
+  }
+}
+
+void require_sound_checkpoint(const std::string& checkpoint, int ranks) {
+  std::error_code ignored;
+  if (!fs::is_directory(checkpoint, ignored)) throw Error("checkpoint: there is no folder " + checkpoint);
+  int files = 0;
+  while (fs::exists(rank_file(checkpoint, files), ignored)) ++files;
+  if (files > ranks) {
+    throw InvalidConfig(checkpoint + " was written by " + std::to_string(files) + " or more ranks, this run has " +
+                        std::to_string(ranks) + ": start as many");
+  }
+  for (int rank = 0; rank < ranks; ++rank) read_checkpoint(checkpoint, rank);
+}
+
+std::vector<std::string> find_checkpoints(const std::string& folder) {
+  std::vector<std::string> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_directory(ignored) && name.starts_with("step-") && !name.ends_with(kPartial)) {
+      found.push_back(entry.path().string());
+    }
+  }
+  std::sort(found.rbegin(), found.rend());
+  return found;
+}
+
+}  // namespace laconic

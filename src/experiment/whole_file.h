@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "laconic/view.h"
+
+namespace laconic {
+
+/// Writes beside, makes sure that it is on the disk, and renames: whoever reads `path` finds the old file or the whole
+/// new one. Error that says why not.
+void write_whole_file(const std::string& path, View<const std::byte> bytes);
+void write_whole_file(const std::string& path, const std::string& text);
+
+}  // namespace laconic

@@ -1,0 +1,165 @@
+// Checkpoints: a run that goes on from one ends as if it had never stopped, and a damaged one is refused by name.
+
+#include "experiment/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "experiment/run.h"
+#include "laconic/error.h"
+#include "laconic/threads.h"
+#include "methods/table.h"
+#include "support/support.h"
+
+namespace laconic {
+namespace {
+
+namespace fs = std::filesystem;
+using test::contains;
+using test::message_of;
+
+/// A folder that is gone when the test ends.
+struct Folder {
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "laconic-checkpoint-XXXXXX").string();
+    if (mkdtemp(name.data()) != nullptr) path = name;
+  }
+  ~Folder() { fs::remove_all(path); }
+  std::string path;
+};
+
+RunConfig small_run(const std::string& method) {
+  RunConfig config = default_config("logistic-regression");
+  config.problem_settings = {{"dimension", 30}, {"points", 40}, {"tensors", 3}, {"batch", 10}};
+  config.workers = 3;
+  config.steps = 20;
+  config.learning_rate = 0.1;
+  config.optimizer.momentum = 0.9;
+  config.method = method;
+  const MethodRow& row = method_row(method);
+  for (const Parameter& parameter : row.parameters) {
+    if (parameter.name == std::string("keep")) config.options.keep = 0.2;
+    if (parameter.name == std::string("ratio")) config.options.ratio = 4;
+    if (parameter.name == std::string("period")) config.options.period = 4;
+  }
+  return config;
+}
+
+std::vector<RunResult> run(const RunConfig& config, const CheckpointPlan& plan) {
+  const auto problem = make_problem(config.problem, config.problem_settings, config.workers, config.seed);
+  return run_threads(config, *problem_workload(*problem), nullptr, plan);
+}
+
+class EveryMethod : public testing::TestWithParam<std::string> {};
+
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const MethodRow& row : method_table()) all.emplace_back(row.name);
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, EveryMethod, testing::ValuesIn(names()), [](const auto& test) {
+  std::string name = test.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST_P(EveryMethod, GoesOnBitForBit) {
+  const RunConfig config = small_run(GetParam());
+  const Folder folder;
+  const auto straight = run(config, {.folder = folder.path, .interval = 7});
+  const auto found = find_checkpoints(folder.path);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_TRUE(found.front().ends_with("step-0000000014")) << found.front();
+  for (const std::string& checkpoint : found) {
+    require_sound_checkpoint(checkpoint, config.workers);
+    const auto resumed = run(config, {.resume = checkpoint});
+    for (std::size_t rank = 0; rank < straight.size(); ++rank) {
+      EXPECT_EQ(resumed[rank].model, straight[rank].model);
+      EXPECT_EQ(resumed[rank].worker_model, straight[rank].worker_model);
+      EXPECT_EQ(resumed[rank].loss, straight[rank].loss);
+      EXPECT_EQ(resumed[rank].steps, straight[rank].steps);
+      EXPECT_EQ(resumed[rank].rounds, straight[rank].rounds);
+      EXPECT_EQ(resumed[rank].mean_bits, straight[rank].mean_bits);
+      EXPECT_EQ(resumed[rank].sent_by_rank, straight[rank].sent_by_rank);
+      EXPECT_EQ(resumed[rank].traffic.payload_bytes, straight[rank].traffic.payload_bytes);
+    }
+  }
+}
+
+TEST(Checkpoint, OfAnAsynchronousRunLosesNoStep) {
+  RunConfig config = small_run("mgrawa");
+  config.options.pace = "async";
+  config.options.score = "local";
+  const Folder folder;
+  run(config, {.folder = folder.path, .interval = 6});
+  const auto found = find_checkpoints(folder.path);
+  ASSERT_FALSE(found.empty());
+  EXPECT_TRUE(found.front().ends_with("step-0000000012"))
+      << found.front();  // 6 falls in the second period, 12 ends the third
+  const auto resumed = run(config, {.resume = found.front()});
+  std::uint32_t steps = 0;
+  for (const RunResult& result : resumed) {
+    steps += result.steps;
+    EXPECT_EQ(result.rounds, 5U);
+  }
+  EXPECT_EQ(steps, 3U * 20U);
+}
+
+class Damaged : public testing::Test {
+ protected:
+  Damaged() {
+    run(config, {.folder = folder.path, .interval = 8});
+    found = find_checkpoints(folder.path);
+  }
+  std::string error() {
+    return message_of<Error>([&] { run(config, {.resume = found.at(0)}); });
+  }
+  RunConfig config = small_run("topk");
+  Folder folder;
+  std::vector<std::string> found;
+};
+
+TEST_F(Damaged, FlippedByteIsRefusedAndTheOneBeforeOffered) {
+  const std::string file = found.at(0) + "/rank-1.state";
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekp(200);
+  stream.put('\x5a');
+  stream.close();
+  const auto text = error();
+  EXPECT_TRUE(contains(text, file) && contains(text, "damaged") && contains(text, found.at(1))) << text;
+  EXPECT_EQ(message_of<Error>([&] { require_sound_checkpoint(found.at(0), 3); }), text);
+  run(config, {.resume = found.at(1)});
+}
+
+TEST_F(Damaged, CutFileIsRefused) {
+  fs::resize_file(found.at(0) + "/rank-2.state", 100);
+  EXPECT_TRUE(contains(error(), "rank-2.state is damaged")) << error();
+}
+
+TEST_F(Damaged, MissingFileIsRefused) {
+  fs::remove(found.at(0) + "/rank-0.state");
+  EXPECT_TRUE(contains(error(), "cannot read") && contains(error(), found.at(1))) << error();
+}
+
+TEST_F(Damaged, AnotherNumberOfRanksIsRefused) {
+  EXPECT_TRUE(
+      contains(message_of<InvalidConfig>([&] { require_sound_checkpoint(found.at(0), 2); }), "3 or more ranks"));
+  EXPECT_TRUE(contains(message_of<Error>([&] { require_sound_checkpoint(found.at(0), 4); }), "rank-3.state"));
+}
+
+TEST_F(Damaged, AnotherMethodsIsRefused) {
+  config = small_run("regtopk");
+  EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { run(config, {.resume = found.at(0)}); }), "topk"));
+}
+
+TEST_F(Damaged, WriteThatWasCutIsNoCheckpoint) {
+  fs::create_directories(folder.path + "/step-0000000019.partial");
+  EXPECT_EQ(find_checkpoints(folder.path), found);
+}
+
+}  // namespace
+}  // namespace laconic
