@@ -56,6 +56,18 @@ if(LACONIC_MPI)
 endif()
 laconic_settle(MPI MPI_CXX_FOUND)
 
+laconic_part(ZLIB "reading .gz data files" "zlib")
+if(LACONIC_ZLIB)
+  find_package(ZLIB QUIET)
+endif()
+laconic_settle(ZLIB ZLIB_FOUND)
+
+laconic_part(LZMA "reading .xz data files" "liblzma")
+if(LACONIC_LZMA)
+  find_package(LibLZMA QUIET)
+endif()
+laconic_settle(LZMA LIBLZMA_FOUND)
+
 laconic_part(TORCH "comparison with PyTorch's own operators" "PyTorch 2.7 or later")
 if(LACONIC_TORCH)
   include(cmake/torch.cmake)

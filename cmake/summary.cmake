@@ -1,6 +1,6 @@
 message(STATUS "")
 message(STATUS "Laconic ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
-foreach(part HIGHWAY MPI TORCH CUDA TOOLS TESTS)
+foreach(part HIGHWAY MPI ZLIB LZMA TORCH CUDA TOOLS TESTS)
   get_property(help CACHE LACONIC_${part} PROPERTY HELPSTRING)
   message(STATUS "  LACONIC_${part}: ${LACONIC_${part}_STATE} (${help})")
 endforeach()

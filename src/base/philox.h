@@ -38,6 +38,11 @@ enum class Purpose : std::uint8_t {
   random_k = 7,
   problem_data = 32,   ///< what a problem is made of: features, labels, starts
   problem_noise = 33,  ///< the noise of its gradients, or which points are in a batch
+  data_drawing = 48,   ///< how a drawn sample looks
+  data_shards = 49,    ///< which worker owns a sample
+  data_order = 50,     ///< in which order a worker sees its samples
+  data_shared = 51,    ///< the batch that all workers score their models on
+  data_augment = 52,   ///< crop and flip of a sample in an epoch
   test = 255,
 };
 

@@ -29,12 +29,13 @@ const std::vector<Layer>& layers() {
     List methods = core;
     methods.insert(methods.end(), {"src/methods", "src/problems", "src/network"});
     List hosts = methods;
-    hosts.insert(hosts.end(), {"src/experiment", "src/torch"});
+    hosts.insert(hosts.end(), {"src/experiment", "src/data", "src/torch"});
     List tools = hosts;
     tools.emplace_back("bench");
     return std::vector<Layer>{
         {"include/laconic", {}},
         {"src/base", {"include/laconic"}},
+        {"src/data", {"include/laconic", "src/base"}},
         {"src/kernels", {"include/laconic", "src/base"}},
         {"src/codecs", {"include/laconic", "src/base", "src/kernels"}},
         {"src/transport", {"include/laconic", "src/base", "src/kernels"}},
@@ -71,6 +72,8 @@ const std::vector<Foreign>& foreign_headers() {
       {"cub/", cuda},
       {"thrust/", cuda},
       {"hwy/", {"src/base", "src/kernels", "bench", "tests"}},
+      {"zlib.h", {"src/data", "tests"}},
+      {"lzma.h", {"src/data", "tests"}},
       {"CLI/", {"tools"}},
       {"gtest/", {"tests"}},
   };

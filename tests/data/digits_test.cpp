@@ -1,0 +1,140 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "data/contents.h"
+#include "data/glyphs.h"
+#include "data/md5.h"
+#include "data/task.h"
+#include "laconic/error.h"
+
+namespace laconic {
+namespace {
+
+std::shared_ptr<const Task> digits(std::uint64_t seed, int train = 200, int test = 100) {
+  return make_task("digits", {.seed = seed, .train_samples = train, .test_samples = test});
+}
+
+std::vector<float> train_image(const Task& task, std::uint32_t sample, std::uint32_t epoch = 0) {
+  std::vector<float> image(task.input().size());
+  task.train_images(std::vector<std::uint32_t>{sample}, epoch, image);
+  return image;
+}
+
+TEST(Digits, AreAnImageTaskOfTenBalancedClasses) {
+  const auto task = digits(1);
+  EXPECT_EQ(task->name(), "digits");
+  EXPECT_EQ(task->note(), "");
+  EXPECT_EQ(task->classes(), 10);
+  EXPECT_EQ(task->train_size(), 200U);
+  EXPECT_EQ(task->test_size(), 100U);
+  EXPECT_EQ(task->input().kind, InputKind::image);
+  EXPECT_EQ(task->input().size(), 28U * 28U);
+  std::vector<int> counts(10);
+  for (std::uint32_t i = 0; i < 200; ++i) ++counts.at(static_cast<std::size_t>(task->train_label(i)));
+  EXPECT_EQ(counts, std::vector<int>(10, 20));
+}
+
+TEST(Digits, AreTheSameBytesOnEveryMachine) {
+  const TaskContents contents = make_digits(task_row("digits"), {.seed = 1, .train_samples = 500, .test_samples = 100});
+  EXPECT_EQ(md5(contents.train.pixels), "6bfaa0e98a6629be7e164e3d41d37c69");
+  EXPECT_EQ(md5(contents.test.pixels), "e3cebf5a8ef77c035c76c937d5d66de1");
+}
+
+TEST(Digits, DifferBySeedSetAndSampleAndNotByHowManyThereAre) {
+  const auto first = digits(1);
+  const auto second = digits(2);
+  EXPECT_NE(train_image(*first, 0), train_image(*second, 0));
+  EXPECT_NE(train_image(*first, 0), train_image(*first, 10));
+  EXPECT_EQ(train_image(*first, 7), train_image(*digits(1, 20, 10), 7));
+  std::vector<float> test(784);
+  first->test_images(0, 1, test);
+  EXPECT_NE(test, train_image(*first, 0));
+}
+
+TEST(Digits, AreNormalisedAndNotAugmented) {
+  const auto task = digits(3, 1000, 10);
+  double sum = 0.0;
+  double squares = 0.0;
+  for (std::uint32_t i = 0; i < 1000; ++i) {
+    for (const float value : train_image(*task, i)) {
+      sum += value;
+      squares += static_cast<double>(value) * value;
+    }
+  }
+  const double mean = sum / 784000.0;
+  EXPECT_NEAR(mean, 0.0, 0.1);
+  EXPECT_NEAR(std::sqrt(squares / 784000.0 - mean * mean), 1.0, 0.1);
+  EXPECT_EQ(train_image(*task, 5, 0), train_image(*task, 5, 1));
+}
+
+TEST(Digits, TestBatchesAreConsecutiveSamples) {
+  const auto task = digits(1);
+  std::vector<float> three(3 * 784);
+  std::vector<float> one(784);
+  task->test_images(96, 3, three);
+  task->test_images(98, 1, one);
+  EXPECT_TRUE(std::equal(one.begin(), one.end(), three.begin() + 2 * 784));
+  task->test_images(100, 0, View<float>(nullptr, 0));
+}
+
+TEST(Digits, RefuseWhatDoesNotExist) {
+  const auto task = digits(1);
+  std::vector<float> image(784);
+  std::vector<std::int64_t> tokens(64);
+  EXPECT_THROW(task->train_images(std::vector<std::uint32_t>{200}, 0, image), InvalidConfig);
+  EXPECT_THROW(task->test_images(100, 1, image), InvalidConfig);
+  EXPECT_THROW(task->test_images(0xFFFFFFFF, 1, image), InvalidConfig);
+  EXPECT_THROW(task->test_images(0, 2, image), InvalidConfig);
+  EXPECT_THROW(task->train_label(200), InvalidConfig);
+  EXPECT_THROW(task->test_label(100), InvalidConfig);
+  EXPECT_THROW(task->test_tokens(0, 1, tokens), InvalidConfig);
+  EXPECT_THROW(digits(1, -1), InvalidConfig);
+}
+
+TEST(Digits, EveryGlyphOfEveryFontStaysInItsBox) {
+  for (int font = 0; font < kFonts; ++font) {
+    for (int digit = 0; digit < 10; ++digit) {
+      const std::span<const Piece> pieces = glyph(font, digit);
+      ASSERT_FALSE(pieces.empty());
+      EXPECT_NE(pieces.front().kind, Piece::Kind::line) << "font " << font << ", digit " << digit;
+      for (const Piece& piece : pieces) {
+        const bool arc = piece.kind == Piece::Kind::arc;
+        for (float degrees = std::min(piece.from, piece.to); degrees <= std::max(piece.from, piece.to);
+             degrees += 5.0F) {
+          const float x = piece.x + (arc ? piece.radius_x * sine_of_turns(degrees / 360.0F + 0.25F) : 0.0F);
+          const float y = piece.y + (arc ? piece.radius_y * sine_of_turns(degrees / 360.0F) : 0.0F);
+          EXPECT_TRUE(x >= -0.001F && x <= 1.001F && y >= -0.02F && y <= 1.02F)
+              << "font " << font << ", digit " << digit << " goes to " << x << ", " << y;
+        }
+      }
+    }
+  }
+}
+
+TEST(SineOfTurns, IsTheSine) {
+  for (int i = -2000; i <= 2000; ++i) {
+    const float turns = static_cast<float>(i) / 600.0F;
+    EXPECT_NEAR(sine_of_turns(turns), std::sin(2.0 * M_PI * static_cast<double>(turns)), 2e-7) << turns << " turns";
+  }
+}
+
+TEST(TaskTable, NamesAreDistinctAndUnknownOnesAreToldWhatThereIs) {
+  for (const TaskRow& row : task_table()) {
+    EXPECT_EQ(&task_row(row.name), &row);
+    EXPECT_EQ(row.files.empty(), row.downloads.empty()) << row.name;
+    EXPECT_EQ(row.files.empty(), row.folders.empty()) << row.name;
+  }
+  try {
+    make_task("digit", {});
+    FAIL() << "a task called digit";
+  } catch (const InvalidConfig& error) {
+    EXPECT_NE(std::string(error.what()).find("there is no task digit; there are digits, fashion-mnist"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace laconic
