@@ -19,6 +19,9 @@
 namespace laconic {
 
 struct AgreedField;
+struct Chunk;
+class ChunkStream;
+class Exchange;
 
 /// A tensor as a method is told of it, once: tensors lie one after another in flat views, in registration order.
 struct Tensor {
@@ -26,7 +29,8 @@ struct Tensor {
   std::uint64_t size = 0;
 };
 
-/// A part of a gradient that has arrived. The view receives the aggregate and must live until finish().
+/// A part of a gradient that has arrived. The view is the method's until the step is finished: it receives the
+/// aggregate, whenever that is there.
 struct TensorPart {
   std::uint32_t tensor = 0;  ///< index in registration order
   View<float> values;        ///< the whole tensor
@@ -78,13 +82,24 @@ class State {
 /// What every method has: tensors, memory that can be saved, a group of ranks that can change.
 class Method {
  public:
-  virtual ~Method() = default;
+  virtual ~Method();
   Method(const Method&) = delete;
   Method& operator=(const Method&) = delete;
 
   /// Tells the tensors, once, before the first step. Collective: ranks that differ in names or sizes are all told
   /// where.
   void register_tensors(std::span<const Tensor> tensors);
+
+  /// Tensors are exchanged in chunks, neighbours together until they have so many entries. Before register_tensors, and
+  /// the same on all ranks. Small chunks start early, large ones need fewer messages.
+  void set_chunk_entries(std::uint64_t entries);
+  /// Whether tensors that are added early are exchanged while the others are still on their way. False where the method
+  /// needs the whole gradient first (scope = model, and what its row says), or where it is one chunk: such a step
+  /// collects its parts. Known once the tensors are.
+  virtual bool streams() const;
+  /// Between begin and finish: lets exchanges in flight go on, as add does too, and never waits. Returns how many
+  /// entries of this step have their aggregate already.
+  virtual std::uint64_t poll();
 
   /// This rank's memory between steps. A run that loads it goes on bit for bit as if it had never stopped. An
   /// asynchronous run is saved at a round: on each rank when start or step has returned from the same round, and before
@@ -119,6 +134,18 @@ class Method {
   /// After resize: communicator() is the new one; drop what cannot be kept, make the exchanges anew.
   virtual void regrouped() = 0;
 
+  // A step in chunks (src/methods/stream.h), for methods that go through one.
+  /// Whether a tensor's exchange needs nothing of the other tensors; false: all tensors are one chunk.
+  virtual bool by_tensor() const { return false; }
+  /// Reads a chunk that has arrived, before its exchange starts; in a step that waits for all, before any does.
+  virtual void read_chunk(const Chunk&, View<const float> /*gradient*/, StatusView, StepReport&) {}
+  /// The paper's step on a chunk up to the start of its exchange, which ends in place. What is remembered goes into a
+  /// second copy until the step counts. The exchange sets status.nonfinite and nonfinite_rank on all ranks alike.
+  virtual Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report);
+  /// The aggregate is there. Chunks end in another order on every rank: no collective here.
+  virtual void finish_chunk(const Chunk&, View<float> /*aggregate*/, StatusView, StepReport&) {}
+  ChunkStream& stream() const { return *stream_; }
+
   /// Call it while the gradient is still this worker's, after the exchange's start: notes which tensor was not finite.
   void locate_nonfinite(View<const float> gradient, const Status& status);
   /// All ranks know of a non-finite value: each throws which rank, tensor and step it was. Collective.
@@ -138,8 +165,11 @@ class Method {
   void mark_ran() { ran_ = true; }
 
  private:
+  friend class ChunkStream;
   static constexpr std::uint64_t kNoTensor = ~std::uint64_t{0};
 
+  /// locate_nonfinite for a chunk: the lowest tensor of the step counts.
+  void note_nonfinite(const Chunk& chunk, View<const float> gradient, const Status& status);
   std::vector<AgreedField> agreed_fields() const;
   std::string nonfinite_message(int culprit, std::uint64_t tensor, std::uint32_t step) const;
 
@@ -151,6 +181,8 @@ class Method {
   bool registered_ = false;
   bool ran_ = false;
   std::uint64_t bad_tensor_ = kNoTensor;
+  std::uint64_t chunk_entries_ = std::uint64_t{1} << 18;  ///< a MiB
+  std::unique_ptr<ChunkStream> stream_;
 };
 
 enum class NonfinitePolicy : std::uint8_t { error, skip };
@@ -159,7 +191,8 @@ enum class NonfinitePolicy : std::uint8_t { error, skip };
 class GradientMethod : public Method {
  public:
   /// One step as it arrives: begin, add in any partition and order, finish. The result does not depend on the
-  /// partition.
+  /// partition, nor need it be the same on all ranks. add starts the exchange of what is ready, in the reverse order of
+  /// registration, and does not wait; finish waits for all, and only then does the step count.
   void begin(StepKey key);
   void add(std::span<const TensorPart> parts);
   StepReport finish();
@@ -173,22 +206,23 @@ class GradientMethod : public Method {
  protected:
   using Method::Method;
 
-  /// The paper's step on the flat gradient, in place: what is remembered goes into a second copy that `commit` makes
-  /// the memory. Sets status.nonfinite and nonfinite_rank through its exchange on all ranks alike.
-  virtual void aggregate(StepKey key, View<float> gradient, StatusView status, StepReport& report) = 0;
-  /// All parts of all ranks were finite: the step counts.
+  Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override = 0;
+  /// Whether this step's first exchange needs all tensors, though by_tensor() says that others do not.
+  virtual bool waits_for_all() const { return false; }
+  /// All parts of all ranks were finite: the step counts, and the second copy becomes the memory.
   virtual void commit() = 0;
 
+  StepKey key() const { return key_; }
+
  private:
-  StepReport run(View<float> gradient);
+  StepReport conclude();
 
   NonfinitePolicy policy_ = NonfinitePolicy::error;
   std::uint64_t skipped_steps_ = 0;
   StepKey key_;
   bool open_ = false;
-  std::vector<bool> arrived_;
-  std::vector<View<float>> parts_;
-  std::vector<float> flat_;
+  StepReport report_;
+  std::vector<TensorPart> whole_;
 };
 
 /// One step's settings that a host may change from step to step.

@@ -14,9 +14,9 @@ constexpr std::size_t kMostTensors = std::size_t{1} << 24;  // the random stream
 
 Layout::Layout(std::uint64_t n) : offsets_{0, n} {}
 
-Layout::Layout(std::span<const std::uint64_t> sizes) {
-  if (sizes.size() > kMostTensors) {
-    throw InvalidConfig("a layout has " + std::to_string(sizes.size()) + " tensors, at most " +
+Layout::Layout(std::span<const std::uint64_t> sizes, std::uint32_t first_tensor) : first_tensor_(first_tensor) {
+  if (first_tensor + sizes.size() > kMostTensors) {
+    throw InvalidConfig("a layout has " + std::to_string(first_tensor + sizes.size()) + " tensors, at most " +
                         std::to_string(kMostTensors) + " are allowed: join small tensors before you register them");
   }
   offsets_.reserve(sizes.size() + 1);

@@ -9,7 +9,7 @@ namespace laconic {
 
 /// A stretch of one tensor inside a flat view.
 struct Piece {
-  std::uint32_t tensor = 0;
+  std::uint32_t tensor = 0;  ///< index in the layout
   std::uint64_t first = 0;   ///< index in the tensor
   std::uint64_t offset = 0;  ///< index in the flat view
   std::uint64_t count = 0;
@@ -21,12 +21,15 @@ class Layout {
   Layout() : Layout(0) {}
   /// One tensor of n entries.
   explicit Layout(std::uint64_t n);
-  explicit Layout(std::span<const std::uint64_t> sizes);
+  /// `first_tensor`: how many tensors of the model stand before these, where the view is a part of it.
+  explicit Layout(std::span<const std::uint64_t> sizes, std::uint32_t first_tensor = 0);
 
   std::size_t tensors() const { return offsets_.size() - 1; }
   std::uint64_t size() const { return offsets_.back(); }
   std::uint64_t offset(std::size_t tensor) const { return offsets_[tensor]; }
   std::uint64_t size(std::size_t tensor) const { return offsets_[tensor + 1] - offsets_[tensor]; }
+  /// A tensor's number in the model, by which its random draws are made.
+  std::uint32_t number(std::uint32_t tensor) const { return first_tensor_ + tensor; }
 
   /// The tensor that holds flat position `position` < size(); empty tensors hold none.
   std::size_t tensor_at(std::uint64_t position) const;
@@ -47,6 +50,7 @@ class Layout {
 
  private:
   std::vector<std::uint64_t> offsets_;
+  std::uint32_t first_tensor_ = 0;
 };
 
 }  // namespace laconic

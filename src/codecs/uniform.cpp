@@ -113,7 +113,7 @@ void encode(Place& place, View<const float> values, const Layout& layout, std::u
       [&](const Piece& piece, std::uint64_t norm_offset, std::uint64_t offset, std::uint64_t bytes) {
         const auto norm = body_of<float>(payload, norm_offset, 1);
         norm[0] = sendable(norms[piece.tensor], piece.tensor, status);
-        const Quantizer quantizer{.bits = bits, .rounding = stream.of_tensor(piece.tensor), .first = piece.first};
+        const Quantizer quantizer{.bits = bits, .rounding = stream.of_tensor(layout.number(piece.tensor)), .first = piece.first};
         quantize(place, values.sub(piece.offset - begin, piece.count), norm, quantizer, payload.sub(offset, bytes));
         put_filling(payload, offset + bytes, offset + padded(bytes));
       });

@@ -80,7 +80,7 @@ Handle PackedVote::vote_on_own_chunk() {
     layout_.for_each_piece(begin, end, [&](const Piece& piece) {
       const std::uint64_t words = sign_words(piece.count);
       for (std::size_t i = 0; i < piece_.size(); ++i) piece_[i] = ballots_[i].sub(word, words);
-      const Stream stream{key_.seed, key_.step, kSharedRank, piece.tensor, Purpose::vote_ties};
+      const Stream stream{key_.seed, key_.step, kSharedRank, layout_.number(piece.tensor), Purpose::vote_ties};
       vote(place(), piece_, {ties_, stream, piece.first / kSignsPerWord}, votes.sub(word, words));
       word += words;
     });

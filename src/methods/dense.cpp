@@ -5,6 +5,7 @@
 
 #include "exchange/dense_sum.h"
 #include "methods/makers.h"
+#include "methods/stream.h"
 
 namespace laconic {
 namespace {
@@ -15,21 +16,24 @@ class DenseMethod : public GradientMethod {
       : GradientMethod(std::move(name), communicator, place), options_(std::move(options)) {}
 
  private:
-  void prepare() override { sum_ = std::make_unique<DenseSum>(communicator(), place(), parameters(), options_); }
-  void regrouped() override { prepare(); }
+  bool by_tensor() const override { return true; }
+  void prepare() override { regrouped(); }
+  void regrouped() override {
+    sums_ = stream().make_each([&](const Chunk& chunk, Communicator& lane) {
+      return std::make_unique<DenseSum>(lane, place(), chunk.size, options_);
+    });
+  }
   void save_memory(State&) const override {}
   void load_memory(const State&) override {}
 
-  void aggregate(StepKey, View<float> gradient, StatusView status, StepReport& report) override {
-    sum_->start(gradient, status);
-    locate_nonfinite(gradient, status[0]);
-    sum_->finish();
-    report.traffic = sum_->traffic();
+  Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport&) override {
+    sums_[chunk.number]->start(gradient, status);
+    return *sums_[chunk.number];
   }
   void commit() override {}
 
   DenseSumOptions options_;
-  std::unique_ptr<DenseSum> sum_;
+  std::vector<std::unique_ptr<DenseSum>> sums_;
 };
 
 }  // namespace

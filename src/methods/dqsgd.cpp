@@ -6,9 +6,11 @@
 //   workers    the mean over the last `window` steps of the workers' mean norm; each payload carries its rank's
 //   aggregate  the mean over the last `window` steps of the aggregate's norm, which quantization noise inflates
 //   exact      this step's mean norm of the workers, gathered before (4 bytes from each)
-// The first step has no steps before it and gathers. No error feedback.
+// The first step has no steps before it and gathers. A norm is the root of the tensors' squares, added in order. No
+// error feedback.
 
 #include <cmath>
+#include <numeric>
 
 #include "exchange/gathered_numbers.h"
 #include "kernels/norm/norm.h"
@@ -30,45 +32,71 @@ class Dqsgd : public GradientMethod {
         window_(static_cast<std::size_t>(settings.number("window"))) {}
 
  private:
+  bool by_tensor() const override { return quantizes_by_tensor(settings_) && !exact_; }
+  bool waits_for_all() const override { return exact_ || norms_.empty(); }
+
   void prepare() override {
     rule_ = std::make_unique<BitRule>(settings_, parameters());
     norms_.reserve(window_);
+    squares_.resize(tensors().size());
+    aggregate_squares_.resize(tensors().size());
     regrouped();
   }
 
   void regrouped() override {
-    sum_ = std::make_unique<QuantizedSum>(communicator(), place(), scope_layout(settings_, tensors()), options_);
+    sums_ = quantized_sums(settings_, options_, stream(), place());
     gathered_ = std::make_unique<GatheredNumbers>(communicator(), place(), 1);
   }
 
-  void aggregate(StepKey key, View<float> gradient, StatusView status, StepReport& report) override {
-    const float own = finite_norm(gradient, status, report);
-    const bool gathers = exact_ || norms_.empty();
-    const double norm = gathers ? gathered_mean(own, report) : mean(norms_);
-    const int bits = rule_->bits(norm);
-    sum_->start(gradient, bits, key, gradient, status, own);
-    locate_nonfinite(gradient, status[0]);
-    sum_->finish();
-    report.traffic += sum_->traffic();
-    report.bits = bits;
-    report.extra = norm;
-    next_norm_ = from_aggregate_ ? double{finite_norm(gradient, status, report)} : mean(sum_->own_norms());
-    next_bits_ = bits;
-    rule_norm_ = norm;
+  void read_chunk(const Chunk& chunk, View<const float> gradient, StatusView status, StepReport& report) override {
+    read_squares(chunk, gradient, squares_, status, report);
+  }
+
+  Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override {
+    if (chunk.number == 0) choose_bits(report);
+    // The norm of the whole gradient rides with the last chunk, when every tensor has been read.
+    const bool last = chunk.number == stream().last().number;
+    const float own = last ? finite_norm(squares_, status) : 0.0F;
+    sums_[chunk.number]->start(gradient, bits_, key(), gradient, status, own);
+    return *sums_[chunk.number];
+  }
+
+  void finish_chunk(const Chunk& chunk, View<float> aggregate, StatusView status, StepReport& report) override {
+    if (from_aggregate_) read_squares(chunk, aggregate, aggregate_squares_, status, report);
+  }
+
+  void choose_bits(StepReport& report) {
+    Status ignored;  // the last chunk tells
+    rule_norm_ = waits_for_all() ? gathered_mean(finite_norm(squares_, view_of(ignored)), report) : mean(norms_);
+    bits_ = rule_->bits(rule_norm_);
+    report.bits = bits_;
+    report.extra = rule_norm_;
   }
 
   void commit() override {
-    rule_->spent(next_bits_, rule_norm_);
+    rule_->spent(bits_, rule_norm_);
     if (norms_.size() == window_) norms_.erase(norms_.begin());
-    norms_.push_back(next_norm_);
+    Status status;
+    norms_.push_back(from_aggregate_ ? double{finite_norm(aggregate_squares_, view_of(status))}
+                                     : mean(sums_.back()->own_norms()));
   }
 
-  /// ℓ2 norm of the whole view; 0, with the flag set, where it is not finite.
-  float finite_norm(View<const float> values, StatusView status, StepReport& report) {
+  void read_squares(const Chunk& chunk, View<const float> values, std::vector<double>& squares, StatusView status,
+                    StepReport& report) {
     const Stopwatch watch(report.select_seconds);
-    float result = 0.0F;
-    norm(place(), values, Norm::l2, View<float>(&result, 1), status);
-    return std::isfinite(result) ? result : 0.0F;
+    std::uint64_t offset = 0;
+    for (std::uint32_t i = chunk.first_tensor; i < chunk.first_tensor + chunk.tensor_count; ++i) {
+      sum_of_squares(place(), values.sub(offset, tensors()[i].size), View<double>(&squares[i], 1), status);
+      offset += tensors()[i].size;
+    }
+  }
+
+  /// ℓ2 norm of all tensors; 0, with the flag set, where it is not finite.
+  static float finite_norm(const std::vector<double>& squares, StatusView status) {
+    const auto norm = static_cast<float>(std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)));
+    if (std::isfinite(norm)) return norm;
+    status[0].nonfinite = 1;
+    return 0.0F;
   }
 
   double gathered_mean(float own, StepReport& report) {
@@ -106,12 +134,13 @@ class Dqsgd : public GradientMethod {
   bool from_aggregate_;
   bool exact_;
   std::size_t window_;
-  std::vector<double> norms_;  ///< of the last steps, oldest first
-  double next_norm_ = 0.0;
+  std::vector<double> norms_;    ///< of the last steps, oldest first
+  std::vector<double> squares_;  ///< of each tensor
+  std::vector<double> aggregate_squares_;
   double rule_norm_ = 0.0;
-  int next_bits_ = 0;
+  int bits_ = 0;
   std::unique_ptr<BitRule> rule_;
-  std::unique_ptr<QuantizedSum> sum_;
+  std::vector<std::unique_ptr<QuantizedSum>> sums_;
   std::unique_ptr<GatheredNumbers> gathered_;
 };
 

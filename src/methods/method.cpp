@@ -9,6 +9,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/norm/norm.h"
 #include "laconic/error.h"
+#include "methods/stream.h"
 #include "transport/agreement.h"
 
 namespace laconic {
@@ -26,10 +27,22 @@ int lowest_old_rank(Communicator& communicator, bool newcomer) {
   return static_cast<int>(first - ran_before.begin());
 }
 
+/// A flat view as parts.
+void split(std::span<const Tensor> tensors, View<float> flat, std::vector<TensorPart>& parts) {
+  parts.clear();
+  std::uint64_t offset = 0;
+  for (std::uint32_t i = 0; i < tensors.size(); ++i) {
+    parts.push_back({i, flat.sub(offset, tensors[i].size)});
+    offset += tensors[i].size;
+  }
+}
+
 }  // namespace
 
 Method::Method(std::string name, Communicator& communicator, Place& place)
     : name_(std::move(name)), communicator_(&communicator), place_(&place) {}
+
+Method::~Method() = default;
 
 void Method::register_tensors(std::span<const Tensor> tensors) {
   if (registered_) {
@@ -39,7 +52,23 @@ void Method::register_tensors(std::span<const Tensor> tensors) {
   require_agreement(*communicator_, agreed_fields());
   for (const Tensor& tensor : tensors_) parameters_ += tensor.size;
   registered_ = true;
+  stream_ = std::make_unique<ChunkStream>(*this, by_tensor() ? chunk_entries_ : 0);
+  stream_->join(*communicator_);
   prepare();
+}
+
+void Method::set_chunk_entries(std::uint64_t entries) {
+  if (registered_) throw InvalidConfig(name_ + ": set_chunk_entries() after register_tensors(): set it before");
+  if (entries == 0) throw InvalidConfig(name_ + ": a chunk must have 1 entry or more, got 0");
+  chunk_entries_ = entries;
+}
+
+bool Method::streams() const { return registered_ && stream_->chunks().size() > 1; }
+
+std::uint64_t Method::poll() { return registered_ ? stream_->poll() : 0; }
+
+Exchange& Method::start_chunk(const Chunk&, View<float>, StatusView, StepReport&) {
+  throw BrokenInvariant(name_ + " has no step in chunks. This is a bug in Laconic; please report it.");
 }
 
 State Method::save() const {
@@ -79,9 +108,11 @@ void Method::resize(Communicator* next) {
       mean.finish();
     }
   }
+  stream_->leave();
   if (next == nullptr) return;
   communicator_ = next;
   require_agreement(*next, agreed_fields());
+  stream_->join(*next);
   const int teller = lowest_old_rank(*next, !ran_);
   for (const auto& views : {owed(), shared()}) {
     for (const View<float>& view : views) next->broadcast(as_writable_bytes(view), teller).wait();
@@ -95,6 +126,7 @@ std::vector<AgreedField> Method::agreed_fields() const {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     fields.push_back({"tensor " + std::to_string(i), tensors_[i].name + " of " + std::to_string(tensors_[i].size)});
   }
+  if (by_tensor()) fields.push_back({"entries of a chunk", std::to_string(chunk_entries_)});
   return fields;
 }
 
@@ -119,6 +151,19 @@ void Method::locate_nonfinite(View<const float> gradient, const Status& status) 
       return;
     }
     offset += tensors_[i].size;
+  }
+}
+
+void Method::note_nonfinite(const Chunk& chunk, View<const float> gradient, const Status& status) {
+  if (status.nonfinite == 0) return;
+  std::uint64_t offset = 0;
+  for (std::uint32_t i = chunk.first_tensor; i < chunk.first_tensor + chunk.tensor_count; ++i) {
+    Status found;
+    find_nonfinite(*place_, gradient.sub(offset, tensors_[i].size), view_of(found));
+    offset += tensors_[i].size;
+    if (found.nonfinite == 0) continue;
+    bad_tensor_ = std::min<std::uint64_t>(bad_tensor_, i);
+    return;
   }
 }
 
@@ -157,55 +202,22 @@ void GradientMethod::begin(StepKey key) {
   if (open_) throw InvalidConfig(name() + ": begin() before finish() of the step before: finish it first");
   if (!registered()) throw InvalidConfig(name() + ": begin() before register_tensors(): tell the tensors first");
   key_ = key;
+  report_ = {};
+  stream().begin(waits_for_all(), report_);
   open_ = true;
-  parts_.assign(tensors().size(), {});
-  arrived_.assign(tensors().size(), false);
 }
 
 void GradientMethod::add(std::span<const TensorPart> parts) {
   if (!open_) throw InvalidConfig(name() + ": add() before begin(): begin the step first");
-  for (const TensorPart& part : parts) {
-    if (part.tensor >= tensors().size()) {
-      throw InvalidConfig(name() + ": tensor " + std::to_string(part.tensor) + " was added, there are " +
-                          std::to_string(tensors().size()) + ": tensors count from 0 in registration order");
-    }
-    const Tensor& tensor = tensors()[part.tensor];
-    require_size(tensor.name, part.values.size(), tensor.size);
-    if (arrived_[part.tensor]) throw InvalidConfig(name() + ": tensor " + tensor.name + " was added twice in a step");
-    arrived_[part.tensor] = true;
-    parts_[part.tensor] = part.values;
-  }
+  stream().add(parts);
 }
 
 StepReport GradientMethod::finish() {
   if (!open_) throw InvalidConfig(name() + ": finish() before begin(): begin the step first");
-  for (std::size_t i = 0; i < arrived_.size(); ++i) {
-    if (!arrived_[i])
-      throw InvalidConfig(name() + ": tensor " + tensors()[i].name + " did not arrive in this step: add it");
-  }
+  stream().require_all();
   open_ = false;
-  // Tensors that lie one after another, as in a flat view, are worked on where they are.
-  bool contiguous = true;
-  for (std::size_t i = 1; i < parts_.size(); ++i) {
-    contiguous = contiguous && parts_[i].data() == parts_[i - 1].data() + parts_[i - 1].size();
-  }
-  if (contiguous) {
-    const float* first = parts_.empty() ? nullptr : parts_[0].data();
-    return run(View<float>(const_cast<float*>(first), parameters()));
-  }
-  flat_.resize(parameters());
-  std::uint64_t offset = 0;
-  for (const View<float>& part : parts_) {
-    copy(place(), part, View<float>(flat_).sub(offset, part.size()));
-    offset += part.size();
-  }
-  const StepReport report = run(flat_);
-  offset = 0;
-  for (const View<float>& part : parts_) {
-    copy(place(), View<const float>(flat_).sub(offset, part.size()), part);
-    offset += part.size();
-  }
-  return report;
+  stream().finish();
+  return conclude();
 }
 
 StepReport GradientMethod::reduce(StepKey key, View<float> gradient) {
@@ -214,25 +226,26 @@ StepReport GradientMethod::reduce(StepKey key, View<float> gradient) {
     register_tensors({&whole, 1});
   }
   require_size("gradient", gradient.size(), parameters());
-  key_ = key;
-  return run(gradient);
+  begin(key);
+  open_ = false;  // a failure leaves no step behind
+  split(tensors(), gradient, whole_);
+  stream().add(whole_);
+  stream().finish();
+  return conclude();
 }
 
-StepReport GradientMethod::run(View<float> gradient) {
-  StepReport report;
-  Status status;
-  status.threshold = 0.0F;
-  aggregate(key_, gradient, view_of(status), report);
+StepReport GradientMethod::conclude() {
   mark_ran();
+  const Status status = stream().status();
   if (status.nonfinite == 0) {
     commit();
-    return report;
+    return report_;
   }
   if (policy_ == NonfinitePolicy::error) refuse_nonfinite(status, key_.step);
-  fill(place(), 0.0F, gradient);
+  stream().clear_parts();
   ++skipped_steps_;
-  report.skipped = true;
-  return report;
+  report_.skipped = true;
+  return report_;
 }
 
 StepReport ModelMethod::start(View<float> model) {

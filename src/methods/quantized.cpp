@@ -24,14 +24,16 @@ QuantizedSumOptions quantized_options(const Settings& settings) {
   return options;
 }
 
-Layout scope_layout(const Settings& settings, const std::vector<Tensor>& tensors) {
-  std::vector<std::uint64_t> sizes;
-  std::uint64_t total = 0;
-  for (const Tensor& tensor : tensors) {
-    sizes.push_back(tensor.size);
-    total += tensor.size;
-  }
-  return settings.is("scope", "model") ? Layout(total) : Layout(std::span<const std::uint64_t>(sizes));
+bool quantizes_by_tensor(const Settings& settings) {
+  return settings.is("scope", "tensor") && settings.is("return", "full");
+}
+
+std::vector<std::unique_ptr<QuantizedSum>> quantized_sums(const Settings& settings, const QuantizedSumOptions& options,
+                                                          const ChunkStream& stream, Place& place) {
+  return stream.make_each([&](const Chunk& chunk, Communicator& lane) {
+    Layout layout = settings.is("scope", "model") ? Layout(chunk.size) : stream.layout(chunk);
+    return std::make_unique<QuantizedSum>(lane, place, std::move(layout), options);
+  });
 }
 
 namespace {
@@ -45,26 +47,23 @@ class FixedBits : public GradientMethod {
         bits_(settings.has("bits") ? settings.whole("bits") : 2) {}
 
  private:
+  bool by_tensor() const override { return quantizes_by_tensor(settings_); }
   void prepare() override { regrouped(); }
-  void regrouped() override {
-    sum_ = std::make_unique<QuantizedSum>(communicator(), place(), scope_layout(settings_, tensors()), options_);
-  }
+  void regrouped() override { sums_ = quantized_sums(settings_, options_, stream(), place()); }
   void save_memory(State&) const override {}
   void load_memory(const State&) override {}
 
-  void aggregate(StepKey key, View<float> gradient, StatusView status, StepReport& report) override {
-    sum_->start(gradient, bits_, key, gradient, status);
-    locate_nonfinite(gradient, status[0]);
-    sum_->finish();
-    report.traffic = sum_->traffic();
+  Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override {
     report.bits = bits_;
+    sums_[chunk.number]->start(gradient, bits_, key(), gradient, status);
+    return *sums_[chunk.number];
   }
   void commit() override {}
 
   Settings settings_;
   QuantizedSumOptions options_;
   int bits_;
-  std::unique_ptr<QuantizedSum> sum_;
+  std::vector<std::unique_ptr<QuantizedSum>> sums_;
 };
 
 }  // namespace

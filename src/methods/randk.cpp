@@ -22,6 +22,7 @@
 #include "methods/makers.h"
 #include "methods/owed.h"
 #include "methods/sparse_method.h"
+#include "methods/stream.h"
 
 namespace laconic {
 namespace {
@@ -44,20 +45,29 @@ class Randk : public GradientMethod {
     std::uint64_t count = 0;  ///< k = max(1, floor(keep·size))
   };
 
+  struct Share : SelectedShare {
+    std::unique_ptr<DenseSum> sum;
+  };
+
+  bool by_tensor() const override { return by_tensor_; }
   void prepare() override;
-  void regrouped() override { sum_ = std::make_unique<DenseSum>(communicator(), place(), selected_, options_); }
+  void regrouped() override;
   void save_memory(State& state) const override {
     state.put("residual", View<const float>(residual_.view(parameters())));
   }
   void load_memory(const State& state) override { state.get("residual", residual_.view(parameters())); }
   std::vector<View<float>> owed() override { return {residual_.view(parameters())}; }
 
-  void aggregate(StepKey key, View<float> gradient, StatusView status, StepReport& report) override;
+  Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
+  void finish_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
   void commit() override { std::swap(residual_, next_residual_); }
 
   void add_stretch(std::uint32_t tensor, std::uint64_t offset, std::uint64_t size);
-  void correct(View<const float> gradient, StatusView status);
-  void draw(StepKey key, const Stretch& stretch);
+  void correct(const Chunk& chunk, View<const float> gradient, StatusView status);
+  void draw(const Stretch& stretch, std::uint64_t origin);
+  SparseView selected(const Share& share) const {
+    return SparseView{indices_.view(), values_.view()}.sub(share.first, share.count);
+  }
 
   double keep_;
   bool by_tensor_;
@@ -69,8 +79,8 @@ class Randk : public GradientMethod {
   std::vector<std::uint64_t> drawn_;  ///< a bit an entry of the largest stretch
   Buffer<std::uint32_t> indices_;
   Buffer<float> values_;
-  Buffer<float> left_;  ///< what sending leaves of the selected: nothing, or the rounding
-  std::unique_ptr<DenseSum> sum_;
+  Buffer<float> left_;         ///< what sending leaves of the selected: nothing, or the rounding
+  std::vector<Share> shares_;  ///< by chunk
 };
 
 void Randk::add_stretch(std::uint32_t tensor, std::uint64_t offset, std::uint64_t size) {
@@ -102,32 +112,40 @@ void Randk::prepare() {
   regrouped();
 }
 
-void Randk::aggregate(StepKey key, View<float> gradient, StatusView status, StepReport& report) {
-  const View<std::uint32_t> indices = indices_.view(selected_);
-  const View<float> values = values_.view(selected_);
-  const View<float> left = left_.view(selected_);
-  const View<float> rest = next_residual_.view(parameters());
+void Randk::regrouped() {
+  shares_ = stream().make_each([&](const Chunk& chunk, Communicator& lane) {
+    const SelectedShare share = share_of(chunk, stretches_);
+    return Share{share, std::make_unique<DenseSum>(lane, place(), share.count, options_)};
+  });
+}
+
+Exchange& Randk::start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) {
+  Share& share = shares_[chunk.number];
+  const auto [indices, values] = selected(share);
   {
     const Stopwatch watch(report.select_seconds);
-    correct(gradient, status);                                     // 1
-    for (const Stretch& stretch : stretches_) draw(key, stretch);  // 2
-    gather(place(), rest, indices, values);                        // 3
+    const View<float> rest = next_residual_.view(parameters()).sub(chunk.offset, chunk.size);
+    const View<float> left = left_.view().sub(share.first, share.count);
+    correct(chunk, gradient, status);                                                                               // 1
+    for (std::size_t i = 0; i < share.stretch_count; ++i) draw(stretches_[share.first_stretch + i], chunk.offset);  // 2
+    gather(place(), rest, indices, values);                                                                         // 3
     if (options_.format != ValueFormat::f32) round_through_16bit(place(), options_.format, values, left, status);
     scatter(place(), {indices, left}, rest);  // 4
   }
-  sum_->start(values, status);  // 5
-  locate_nonfinite(gradient, status[0]);
-  sum_->finish();
-  report.traffic = sum_->traffic();
+  share.sum->start(values, status);  // 5
+  return *share.sum;
+}
+
+void Randk::finish_chunk(const Chunk& chunk, View<float> gradient, StatusView, StepReport&) {
   fill(place(), 0.0F, gradient);
-  scatter(place(), {indices, values}, gradient);
+  scatter(place(), selected(shares_[chunk.number]), gradient);
 }
 
 /// a = g + e, into the next residual.
-void Randk::correct(View<const float> gradient, StatusView status) {
-  const View<const float> residual = residual_.view(parameters());
-  const View<float> rest = next_residual_.view(parameters());
-  parallel_flagged(place(), parameters(), status, [&](Range range) {
+void Randk::correct(const Chunk& chunk, View<const float> gradient, StatusView status) {
+  const View<const float> residual = residual_.view(parameters()).sub(chunk.offset, chunk.size);
+  const View<float> rest = next_residual_.view(parameters()).sub(chunk.offset, chunk.size);
+  parallel_flagged(place(), chunk.size, status, [&](Range range) {
     FiniteWatch watch;
     for (std::size_t i = range.begin; i < range.end; ++i) {
       rest[i] = add_owed(gradient[i], residual[i]);
@@ -137,9 +155,10 @@ void Randk::correct(View<const float> gradient, StatusView status) {
   });
 }
 
-/// Draw i falls in [0, n - k + i]; one that is taken already stands for n - k + i itself, which cannot be.
-void Randk::draw(StepKey key, const Stretch& stretch) {
-  const Stream stream{.seed = key.seed, .step = key.step, .tensor = stretch.tensor, .purpose = Purpose::random_k};
+/// Draw i falls in [0, n - k + i]; one that is taken already stands for n - k + i itself, which cannot be. Indices
+/// count from the chunk's origin.
+void Randk::draw(const Stretch& stretch, std::uint64_t origin) {
+  const Stream stream{.seed = key().seed, .step = key().step, .tensor = stretch.tensor, .purpose = Purpose::random_k};
   const View<std::uint32_t> indices = indices_.view(selected_).sub(stretch.first, stretch.count);
   const std::uint64_t below = stretch.size - stretch.count;
   parallel_ranges(place().pool(), stretch.count, 16, [&](Range range) {
@@ -158,7 +177,7 @@ void Randk::draw(StepKey key, const Stretch& stretch) {
   std::size_t next = 0;
   for (std::size_t word = 0; word < words; ++word) {
     for (std::uint64_t bits = drawn_[word]; bits != 0; bits &= bits - 1) {
-      indices[next++] = static_cast<std::uint32_t>(stretch.offset + word * 64 + std::countr_zero(bits));
+      indices[next++] = static_cast<std::uint32_t>(stretch.offset - origin + word * 64 + std::countr_zero(bits));
     }
   }
   LACONIC_CHECK(next == stretch.count);

@@ -59,13 +59,13 @@ class Regtopk : public SparseMethod {
                            last_.corrected.view().sub(stretch.first, count),
                            last_.aggregate.view().sub(stretch.first, count)};
     error_feedback_regtopk(place(), gradient, residual, rest, last, score_, selected, status);
-    // By stretch, before indices become those of the whole model.
+    // By stretch, before indices become those of the chunk.
     for (std::uint64_t i = 0; i < stretch.count; ++i) next_.indices.view()[stretch.first + i] = selected.indices[i];
   }
 
-  void remember(ConstSparseView sent, View<const float> aggregate) override {
-    copy(place(), sent.values, next_.corrected.view(selected_count()));
-    gather(place(), aggregate, sent.indices, next_.aggregate.view(selected_count()));
+  void remember(std::uint64_t first, ConstSparseView sent, View<const float> aggregate) override {
+    copy(place(), sent.values, next_.corrected.view().sub(first, sent.size()));
+    gather(place(), aggregate, sent.indices, next_.aggregate.view().sub(first, sent.size()));
     next_.known = true;
   }
 

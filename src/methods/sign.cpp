@@ -18,6 +18,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "methods/makers.h"
 #include "methods/settings.h"
+#include "methods/stream.h"
 
 namespace laconic {
 namespace {
@@ -42,12 +43,6 @@ float mean_magnitude(Place& place, View<const float> values) {
   return static_cast<float>(total / static_cast<double>(values.size()));
 }
 
-std::vector<std::uint64_t> sizes_of(const std::vector<Tensor>& tensors) {
-  std::vector<std::uint64_t> sizes;
-  for (const Tensor& tensor : tensors) sizes.push_back(tensor.size);
-  return sizes;
-}
-
 class SignMethod : public GradientMethod {
  public:
   SignMethod(const Settings& settings, Communicator& communicator, Place& place)
@@ -59,6 +54,8 @@ class SignMethod : public GradientMethod {
 
  private:
   bool remembers() const { return beta_ > 0.0F; }
+  /// Who abstains is decided by the mean of the whole model.
+  bool by_tensor() const override { return abstain_ == 0.0F; }
 
   void prepare() override {
     if (remembers()) {
@@ -71,46 +68,41 @@ class SignMethod : public GradientMethod {
   }
 
   void regrouped() override {
-    const auto sizes = sizes_of(tensors());
-    const Layout layout{std::span<const std::uint64_t>(sizes)};
     if (abstain_ > 0.0F) {
-      open_vote_ = std::make_unique<AbstainingVote>(communicator(), place(), layout, ties_);
+      open_votes_ = stream().make_each([&](const Chunk& chunk, Communicator& lane) {
+        return std::make_unique<AbstainingVote>(lane, place(), stream().layout(chunk), ties_);
+      });
     } else {
-      vote_ = std::make_unique<PackedVote>(communicator(), place(), layout, ties_);
+      votes_ = stream().make_each([&](const Chunk& chunk, Communicator& lane) {
+        return std::make_unique<PackedVote>(lane, place(), stream().layout(chunk), ties_);
+      });
     }
   }
 
-  void aggregate(StepKey key, View<float> gradient, StatusView status, StepReport& report) override {
-    const View<const float> voting = add_momentum(gradient, report);
-    Exchange& exchange = start_vote(voting, key, gradient, status);
-    locate_nonfinite(gradient, status[0]);
-    exchange.finish();
-    report.traffic = exchange.traffic();
+  Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override {
     report.bits = abstain_ > 0.0F ? 2.0 : 1.0;
+    const View<const float> voting = add_momentum(chunk, gradient, report);
+    if (abstain_ > 0.0F) {
+      const float least = abstain_ * mean_magnitude(place(), voting);
+      open_votes_[chunk.number]->start(voting, least, key(), gradient, status);
+      return *open_votes_[chunk.number];
+    }
+    votes_[chunk.number]->start(voting, key(), gradient, status);
+    return *votes_[chunk.number];
   }
 
   /// v = β·v + (1 − β)·g, kept aside until the step counts. Returns what votes.
-  View<const float> add_momentum(View<const float> gradient, StepReport& report) {
+  View<const float> add_momentum(const Chunk& chunk, View<const float> gradient, StepReport& report) {
     if (!remembers()) return gradient;
     const Stopwatch watch(report.select_seconds);
-    const View<const float> before = momentum_.view(parameters());
-    const View<float> after = next_momentum_.view(parameters());
+    const View<const float> before = momentum_.view(parameters()).sub(chunk.offset, chunk.size);
+    const View<float> after = next_momentum_.view(parameters()).sub(chunk.offset, chunk.size);
     const float beta = beta_;
     const float fresh = 1.0F - beta_;
     parallel_ranges(place().pool(), gradient.size(), 16, [&](Range range) {
       for (std::size_t i = range.begin; i < range.end; ++i) after[i] = beta * before[i] + fresh * gradient[i];
     });
     return steps_ < early_steps_ ? gradient : View<const float>(after);
-  }
-
-  Exchange& start_vote(View<const float> voting, StepKey key, View<float> vote, StatusView status) {
-    if (abstain_ > 0.0F) {
-      const float least = abstain_ * mean_magnitude(place(), voting);
-      open_vote_->start(voting, least, key, vote, status);
-      return *open_vote_;
-    }
-    vote_->start(voting, key, vote, status);
-    return *vote_;
   }
 
   void commit() override {
@@ -140,8 +132,8 @@ class SignMethod : public GradientMethod {
   std::uint64_t steps_ = 0;
   Buffer<float> momentum_;
   Buffer<float> next_momentum_;
-  std::unique_ptr<PackedVote> vote_;
-  std::unique_ptr<AbstainingVote> open_vote_;
+  std::vector<std::unique_ptr<PackedVote>> votes_;
+  std::vector<std::unique_ptr<AbstainingVote>> open_votes_;
 };
 
 }  // namespace

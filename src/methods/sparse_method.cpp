@@ -33,21 +33,19 @@ SparseMethod::SparseMethod(const Settings& settings, Communicator& communicator,
       by_tensor_(settings.is("scope", "tensor")),
       options_(sum_options(settings)) {}
 
+void SparseMethod::add_stretch(std::uint64_t offset, std::uint64_t size) {
+  const std::uint64_t count = keep_count(keep_, size);
+  if (count > 0) stretches_.push_back({offset, size, selected_count_, count});
+  selected_count_ += count;
+}
+
 void SparseMethod::prepare() {
-  const auto add_stretch = [&](std::uint64_t offset, std::uint64_t size) {
-    const std::uint64_t count = keep_count(keep_, size);
-    if (count > 0) stretches_.push_back({offset, size, selected_count_, count});
-    selected_count_ += count;
-  };
-  if (by_tensor_) {
-    std::uint64_t offset = 0;
-    for (const Tensor& tensor : tensors()) {
-      add_stretch(offset, tensor.size);
-      offset += tensor.size;
-    }
-  } else {
-    add_stretch(0, parameters());
+  std::uint64_t offset = 0;
+  for (const Tensor& tensor : tensors()) {
+    if (by_tensor_) add_stretch(offset, tensor.size);
+    offset += tensor.size;
   }
+  if (!by_tensor_) add_stretch(0, parameters());
   thresholds_.assign(stretches_.size(), 0.0F);
   for (Buffer<float>* buffer : {&residual_, &next_residual_}) {
     buffer->reserve(parameters());
@@ -56,58 +54,76 @@ void SparseMethod::prepare() {
   indices_.reserve(selected_count_);
   values_.reserve(selected_count_);
   if (options_.format != ValueFormat::f32) errors_.reserve(selected_count_);
-  make_exchange();
+  deal_shares();
 }
 
-void SparseMethod::make_exchange() {
-  sum_ = std::make_unique<SparseSum>(communicator(), place(), parameters(), selected_count_, options_);
-  borders_.assign(sum_->borders().begin(), sum_->borders().end());
-  last_union_ = SparseSum::kNoUnion;
+void SparseMethod::deal_shares() {
+  shares_ = stream().make_each([&](const Chunk& chunk, Communicator& lane) {
+    Share share{share_of(chunk, stretches_), {}, {}};
+    share.sum = std::make_unique<SparseSum>(lane, place(), chunk.size, share.count, options_);
+    share.borders.assign(share.sum->borders().begin(), share.sum->borders().end());
+    return share;
+  });
 }
 
-void SparseMethod::regrouped() { make_exchange(); }
+void SparseMethod::regrouped() { deal_shares(); }
 
-void SparseMethod::aggregate(StepKey /*key*/, View<float> gradient, StatusView status, StepReport& report) {
-  const SparseView selected{indices_.view(selected_count_), values_.view(selected_count_)};
-  const View<float> rest = next_residual_.view(parameters());
+SparseView SparseMethod::selected(const Share& share) const {
+  return SparseView{indices_.view(), values_.view()}.sub(share.first, share.count);
+}
+
+Exchange& SparseMethod::start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) {
+  Share& share = shares_[chunk.number];
   {
     const Stopwatch watch(report.select_seconds);
-    for (std::size_t number = 0; number < stretches_.size(); ++number) {
-      const Stretch& stretch = stretches_[number];
-      const auto own = selected.sub(stretch.first, stretch.count);
-      status[0].threshold = stretch.threshold;
-      select(number, stretch, gradient.sub(stretch.offset, stretch.size),
-             residual_.view(parameters()).sub(stretch.offset, stretch.size), rest.sub(stretch.offset, stretch.size),
-             own, status);
-      thresholds_[number] = status[0].threshold;
-      if (stretch.offset > 0) {
-        for (std::uint32_t& index : own.indices) index += static_cast<std::uint32_t>(stretch.offset);
-      }
-    }
-    round_values(status);
+    select_in(chunk, gradient, status);
   }
-  sum_->go_on_from(borders_, last_union_);
-  sum_->start(selected, gradient, status);
-  locate_nonfinite(gradient, status[0]);
-  sum_->finish();
-  report.traffic = sum_->traffic();
-  scatter_add(place(), sum_->left(), rest);
-  remember(selected, gradient);
+  share.sum->go_on_from(share.borders, share.last_union);
+  share.sum->start(selected(share), gradient, status);
+  return *share.sum;
+}
+
+/// Indices count from the chunk's start.
+void SparseMethod::select_in(const Chunk& chunk, View<const float> gradient, StatusView status) {
+  const Share& share = shares_[chunk.number];
+  const View<const float> residual = residual_.view(parameters()).sub(chunk.offset, chunk.size);
+  const View<float> rest = next_residual_.view(parameters()).sub(chunk.offset, chunk.size);
+  for (std::size_t number = share.first_stretch; number < share.first_stretch + share.stretch_count; ++number) {
+    const Stretch& stretch = stretches_[number];
+    const std::uint64_t offset = stretch.offset - chunk.offset;
+    const auto own = SparseView{indices_.view(), values_.view()}.sub(stretch.first, stretch.count);
+    status[0].threshold = stretch.threshold;
+    select(number, stretch, gradient.sub(offset, stretch.size), residual.sub(offset, stretch.size),
+           rest.sub(offset, stretch.size), own, status);
+    thresholds_[number] = status[0].threshold;
+    if (offset > 0) {
+      for (std::uint32_t& index : own.indices) index += static_cast<std::uint32_t>(offset);
+    }
+  }
+  round_values(share, rest, status);
 }
 
 /// In 16 bits a receiver sees rounded values; the rounding stays in the residual, so that nothing is lost.
-void SparseMethod::round_values(StatusView status) {
+void SparseMethod::round_values(const Share& share, View<float> rest, StatusView status) {
   if (options_.format == ValueFormat::f32) return;
-  const View<float> errors = errors_.view(selected_count_);
-  round_through_16bit(place(), options_.format, values_.view(selected_count_), errors, status);
-  scatter(place(), {indices_.view(selected_count_), errors}, next_residual_.view(parameters()));
+  const View<float> errors = errors_.view().sub(share.first, share.count);
+  round_through_16bit(place(), options_.format, selected(share).values, errors, status);
+  scatter(place(), {selected(share).indices, errors}, rest);
+}
+
+void SparseMethod::finish_chunk(const Chunk& chunk, View<float> aggregate, StatusView, StepReport&) {
+  const Share& share = shares_[chunk.number];
+  scatter_add(place(), share.sum->left(), next_residual_.view(parameters()).sub(chunk.offset, chunk.size));
+  remember(share.first, selected(share), aggregate);
 }
 
 void SparseMethod::commit() {
   std::swap(residual_, next_residual_);
   for (std::size_t i = 0; i < stretches_.size(); ++i) stretches_[i].threshold = thresholds_[i];
-  std::copy(sum_->borders().begin(), sum_->borders().end(), borders_.begin());
-  last_union_ = sum_->last_union();
+  for (Share& share : shares_) {
+    std::copy(share.sum->borders().begin(), share.sum->borders().end(), share.borders.begin());
+    share.last_union = share.sum->last_union();
+  }
   committed();
 }
 
@@ -117,21 +133,30 @@ void SparseMethod::save_memory(State& state) const {
   for (const Stretch& stretch : stretches_) thresholds.push_back(stretch.threshold);
   state.put("thresholds", View<const float>(thresholds));
   std::vector<std::uint32_t> borders;  // a sparse sum has fewer than 2^32 entries
-  for (const std::uint64_t border : borders_) borders.push_back(static_cast<std::uint32_t>(border));
+  std::vector<std::uint32_t> unions;   // of no step yet, or 1 + the last one's size
+  for (const Share& share : shares_) {
+    for (const std::uint64_t border : share.borders) borders.push_back(static_cast<std::uint32_t>(border));
+    unions.push_back(static_cast<std::uint32_t>(share.last_union + 1));
+  }
   state.put("borders", View<const std::uint32_t>(borders));
-  state.put("last union", last_union_ == SparseSum::kNoUnion ? -1.0 : static_cast<double>(last_union_));
+  state.put("last unions", View<const std::uint32_t>(unions));
 }
 
 void SparseMethod::load_memory(const State& state) {
   state.get("residual", residual_.view(parameters()));
   state.get("thresholds", View<float>(thresholds_));
   for (std::size_t i = 0; i < stretches_.size(); ++i) stretches_[i].threshold = thresholds_[i];
-  std::vector<std::uint32_t> saved(borders_.size());
-  state.get("borders", View<std::uint32_t>(saved));
-  borders_.assign(saved.begin(), saved.end());
-  const double last_union = state.number("last union");
-  last_union_ = last_union < 0.0 ? SparseSum::kNoUnion : static_cast<std::uint64_t>(last_union);
-  sum_->go_on_from(borders_, last_union_);  // refuses what no run saved
+  std::vector<std::uint32_t> borders(shares_.size() * shares_.front().borders.size());
+  std::vector<std::uint32_t> unions(shares_.size());
+  state.get("borders", View<std::uint32_t>(borders));
+  state.get("last unions", View<std::uint32_t>(unions));
+  auto next = borders.begin();
+  for (std::size_t i = 0; i < shares_.size(); ++i) {
+    Share& share = shares_[i];
+    for (std::uint64_t& border : share.borders) border = *next++;
+    share.last_union = std::uint64_t{unions[i]} - 1;
+    share.sum->go_on_from(share.borders, share.last_union);  // refuses what no run saved
+  }
 }
 
 }  // namespace laconic

@@ -3,8 +3,29 @@
 #include "base/buffer.h"
 #include "exchange/sparse_sum.h"
 #include "methods/settings.h"
+#include "methods/stream.h"
 
 namespace laconic {
+
+/// A chunk's share of the stretches in which entries are selected, and of the list of these entries.
+struct SelectedShare {
+  std::size_t first_stretch = 0;
+  std::size_t stretch_count = 0;
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
+
+template <class Stretch>
+SelectedShare share_of(const Chunk& chunk, const std::vector<Stretch>& stretches) {
+  SelectedShare share;
+  for (std::size_t i = 0; i < stretches.size(); ++i) {
+    const Stretch& stretch = stretches[i];
+    if (stretch.offset < chunk.offset || stretch.offset >= chunk.offset + chunk.size) continue;
+    if (share.stretch_count++ == 0) share.first_stretch = i, share.first = stretch.first;
+    share.count += stretch.count;
+  }
+  return share;
+}
 
 /// What Top-k and RegTop-k share: a residual, a selection in each scope, the sparse sum. Memory: the residual, twice,
 /// so that a step which is dropped leaves it as it was.
@@ -24,8 +45,9 @@ class SparseMethod : public GradientMethod {
   /// Selects in one stretch: rest = g + e with the selected zeroed; indices count from the stretch's start.
   virtual void select(std::size_t number, const Stretch& stretch, View<const float> gradient,
                       View<const float> residual, View<float> rest, SparseView selected, StatusView status) = 0;
-  /// What was sent, and the aggregate of all ranks: RegTop-k remembers its support.
-  virtual void remember(ConstSparseView /*sent*/, View<const float> /*aggregate*/) {}
+  /// What was sent of a chunk, from entry `first` of the list on, and the aggregate of all ranks there: RegTop-k
+  /// remembers its support.
+  virtual void remember(std::uint64_t /*first*/, ConstSparseView /*sent*/, View<const float> /*aggregate*/) {}
   virtual void committed() {}
 
   void prepare() override;
@@ -34,15 +56,27 @@ class SparseMethod : public GradientMethod {
   void load_memory(const State& state) override;
   std::vector<View<float>> owed() override { return {residual_.view(parameters())}; }
 
-  void aggregate(StepKey key, View<float> gradient, StatusView status, StepReport& report) override;
+  /// union = keep gives owners of index ranges k/W sums each: ranges that lie across tensors.
+  bool by_tensor() const override { return by_tensor_ && !options_.keep_union; }
+  Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
+  void finish_chunk(const Chunk& chunk, View<float> aggregate, StatusView status, StepReport& report) override;
   void commit() override;
 
   const std::vector<Stretch>& stretches() const { return stretches_; }
   std::uint64_t selected_count() const { return selected_count_; }
 
  private:
-  void make_exchange();
-  void round_values(StatusView status);
+  struct Share : SelectedShare {
+    std::unique_ptr<SparseSum> sum;
+    std::vector<std::uint64_t> borders;  ///< of the last step that counted, as is the size of its union
+    std::uint64_t last_union = SparseSum::kNoUnion;
+  };
+
+  void add_stretch(std::uint64_t offset, std::uint64_t size);
+  void deal_shares();
+  SparseView selected(const Share& share) const;
+  void select_in(const Chunk& chunk, View<const float> gradient, StatusView status);
+  void round_values(const Share& share, View<float> rest, StatusView status);
 
   double keep_;
   bool by_tensor_;
@@ -55,9 +89,7 @@ class SparseMethod : public GradientMethod {
   Buffer<std::uint32_t> indices_;
   Buffer<float> values_;
   Buffer<float> errors_;
-  std::unique_ptr<SparseSum> sum_;
-  std::vector<std::uint64_t> borders_;  ///< of the last step that counted, as is the size of its union
-  std::uint64_t last_union_ = SparseSum::kNoUnion;
+  std::vector<Share> shares_;  ///< by chunk
 };
 
 ValueFormat value_format(const Settings& settings);
