@@ -43,6 +43,8 @@ enum class Purpose : std::uint8_t {
   data_order = 50,     ///< in which order a worker sees its samples
   data_shared = 51,    ///< the batch that all workers score their models on
   data_augment = 52,   ///< crop and flip of a sample in an epoch
+  model_start = 64,    ///< a network's initial parameters
+  dropout = 65,
   test = 255,
 };
 

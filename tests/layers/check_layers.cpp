@@ -60,7 +60,7 @@ struct Foreign {
 
 const std::vector<Foreign>& foreign_headers() {
   const static List mpi{"include/laconic/mpi.h", "src/transport/mpi", "tests"};
-  const static List torch{"src/torch"};
+  const static List torch{"src/torch", "tests/torch"};
   const static List cuda{"src/base", "src/kernels", "src/torch", "tests"};
   static const std::vector<Foreign> table{
       {"mpi.h", mpi},

@@ -1,0 +1,87 @@
+#include <algorithm>
+#include <array>
+
+#include "laconic/error.h"
+#include "torch/models/families.h"
+
+namespace laconic::nets {
+namespace {
+
+// clang-format off
+constexpr std::array<ModelRow, 9> kTable{{
+    // name, summary, takes text, has dropout, smallest side, maker
+    {"mlp", "two hidden layers of 256", false, false, 1, make_mlp},
+    {"cnn", "convolutions of 32, 64 and 128 channels, each with a max-pool, and 256 hidden units", false, false, 8, make_cnn},
+    {"resnet18", "residual network of 18 layers", false, false, 8, make_resnet18},
+    {"resnet20", "small residual network of 20 layers, 16 to 64 channels, shortcuts without parameters", false, false, 4, make_resnet20},
+    {"resnet34", "residual network of 34 layers", false, false, 8, make_resnet34},
+    {"resnet50", "residual network of 50 layers with bottlenecks", false, false, 8, make_resnet50},
+    {"wrn28-10", "wide residual network of 28 layers, ten times as wide", false, true, 4, make_wrn28_10},
+    {"vgg16", "thirteen convolutions with batch norm, one linear layer", false, false, 4, make_vgg16},
+    {"bilstm", "embedding, bidirectional LSTM, linear", true, true, 0, make_bilstm},
+}};
+// clang-format on
+
+void require_image(const ModelRow& row, const InputShape& input) {
+  const std::string model = std::string("model ") + row.name;
+  if (input.kind != InputKind::image) {
+    throw InvalidConfig(model + " takes images and the task has texts: use bilstm");
+  }
+  if (input.channels < 1) {
+    throw InvalidConfig(model + ": channels must be at least 1, got " + std::to_string(input.channels));
+  }
+  if (std::min(input.height, input.width) < row.smallest_side) {
+    throw InvalidConfig(model + ": images must be at least " + std::to_string(row.smallest_side) +
+                        " pixels high and wide, got " + std::to_string(input.height) + " by " +
+                        std::to_string(input.width) + ": use mlp");
+  }
+}
+
+void require_text(const ModelRow& row, const InputShape& input) {
+  const std::string model = std::string("model ") + row.name;
+  if (input.kind != InputKind::text) {
+    throw InvalidConfig(model + " takes texts and the task has images: use cnn or another model of images");
+  }
+  if (input.vocabulary < 2) {
+    throw InvalidConfig(model + ": the vocabulary must have at least 2 entries, the padding and a word, got " +
+                        std::to_string(input.vocabulary));
+  }
+  if (input.length < 1) {
+    throw InvalidConfig(model + ": texts must be at least 1 word long, got " + std::to_string(input.length));
+  }
+}
+
+}  // namespace
+
+std::span<const ModelRow> model_table() { return kTable; }
+
+const ModelRow& model_row(std::string_view name) {
+  const auto* row = std::find_if(kTable.begin(), kTable.end(), [&](const ModelRow& one) { return one.name == name; });
+  if (row != kTable.end()) return *row;
+  std::string names;
+  for (const ModelRow& one : kTable) names += (names.empty() ? "" : ", ") + std::string(one.name);
+  throw InvalidConfig("no model " + std::string(name) + "; there are " + names);
+}
+
+std::shared_ptr<Network> make_network(std::string_view name, const InputShape& input, int classes, std::uint64_t seed,
+                                      const ModelOptions& options) {
+  const ModelRow& row = model_row(name);
+  row.takes_text ? require_text(row, input) : require_image(row, input);
+  if (classes < 2) throw InvalidConfig("classes must be at least 2, got " + std::to_string(classes));
+  if (options.dropout) {
+    if (!row.has_dropout) throw InvalidConfig(std::string("model ") + row.name + " has no dropout: leave it out");
+    if (!(*options.dropout >= 0.0 && *options.dropout < 1.0)) {
+      throw InvalidConfig("dropout must be in [0, 1), got " + std::to_string(*options.dropout));
+    }
+  }
+  Builder builder(seed);
+  return row.make(builder, input, classes, options);
+}
+
+std::uint64_t parameter_count(const torch::nn::Module& network) {
+  std::uint64_t count = 0;
+  for (const auto& parameter : network.parameters()) count += static_cast<std::uint64_t>(parameter.numel());
+  return count;
+}
+
+}  // namespace laconic::nets
