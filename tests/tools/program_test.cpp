@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 TEST(Program, TeachesItsUse) {
   for (const char* command : {"--help", "info --help", "bench --help", "bench kernels --help", "bench exchange --help",
-                              "methods --help", "problems --help", "train --help", "compare --help"}) {
+                              "methods --help", "problems --help", "train --help", "compare --help", "report --help"}) {
     const Outcome outcome = laconic(command);
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_TRUE(contains(outcome.text, "Example")) << command << '\n' << outcome.text;
@@ -30,7 +30,7 @@ TEST(Program, TellsItsVersion) {
 TEST(Program, TellsWhatItCanDo) {
   const Outcome outcome = laconic("info", "LACONIC_SIMD=reference");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
-  for (const char* part : {"wire version", "SIMD level     reference", "threads", "MPI", "CUDA", "PyTorch"}) {
+  for (const char* part : {"wire version", "SIMD level     reference", "threads", "MPI", "CUDA", "PyTorch", "report"}) {
     EXPECT_TRUE(contains(outcome.text, part)) << part << '\n' << outcome.text;
   }
 }

@@ -135,6 +135,30 @@ TEST(Train, RefusesWithASuggestion) {
   expect_one_line_error(laconic("compare --methods sgd,topk --set signsgd.ties=plus"), 2, "signsgd");
 }
 
+TEST_F(Files, OfARunMakeAReport) {
+  expect_one_line_error(laconic("report"), 2, "runs");
+  ASSERT_EQ(laconic("train " + kSmall + "--method topk --out '" + file("runs/topk") + "'").code, 0);
+  const std::string command = "report '" + file("runs") + "' --out '" + file("page.html") + "'";
+#if LACONIC_REPORT
+  const Outcome outcome = laconic(command);
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  std::ifstream input(file("page.html"));
+  const std::string page{std::istreambuf_iterator<char>(input), {}};
+  for (const char* part : {"<!DOCTYPE html>", "plotly.js v", "MIT license", "\"label\":\"topk\"", "</html>"}) {
+    EXPECT_TRUE(contains(page, part)) << part;
+  }
+  for (const char* mark : {"{{style}}", "{{data}}", "{{plotly}}", "{{script}}"})
+    EXPECT_FALSE(contains(page, mark)) << mark;
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 2) << "something was left behind";
+  expect_one_line_error(laconic("report '" + file("nowhere") + "'"), 2, "nowhere");
+  expect_one_line_error(laconic("report '" + file("runs") + "' --out '" + file("no/page.html") + "'"), 1, "page.html");
+  std::ofstream(file("runs/topk/metrics.jsonl"), std::ios::app) << "nonsense\n";
+  expect_one_line_error(laconic(command), 2, "metrics.jsonl, line 9");
+#else
+  expect_one_line_error(laconic(command), 1, "plotly");
+#endif
+}
+
 /// The commands of a page, which are its lines in sh blocks that begin with the program's name.
 std::vector<std::string> commands_of(const std::string& page) {
   std::ifstream input(page);

@@ -34,6 +34,7 @@ void show() {
   line("MPI", yes_or_no(LACONIC_MPI != 0));
   line("CUDA", yes_or_no(LACONIC_CUDA != 0));
   line("PyTorch", yes_or_no(LACONIC_TORCH != 0));
+  line("report", yes_or_no(LACONIC_REPORT != 0));
 }
 
 }  // namespace

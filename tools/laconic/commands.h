@@ -13,5 +13,6 @@ void add_problems(CLI::App& program);
 void add_train(CLI::App& program);
 void add_compare(CLI::App& program);
 void add_reproduce(CLI::App& program);
+void add_report(CLI::App& program);
 
 }  // namespace laconic::tools

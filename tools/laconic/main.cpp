@@ -52,6 +52,7 @@ int main(int argc, char** argv) {
       "  laconic train --problem linear-regression --method regtopk --keep 0.6\n"
       "  laconic compare --problem logistic-regression --steps 200\n"
       "  laconic reproduce                              what the papers say, run again\n"
+      "  laconic report runs/sgd runs/topk              a page with charts from what train --out wrote\n"
       "  laconic bench kernels                          every kernel beside a memory stream and PyTorch\n"
       "  laconic bench kernels --filter topk --n 1000000\n"
       "  laconic bench exchange --workers 2,4,8 --json sent.json\n"
@@ -63,6 +64,7 @@ int main(int argc, char** argv) {
   laconic::tools::add_train(program);
   laconic::tools::add_compare(program);
   laconic::tools::add_reproduce(program);
+  laconic::tools::add_report(program);
   try {
     program.parse(argc, argv);
     if (program.get_subcommands().empty()) throw CLI::RequiredError("A command, such as info or bench,");
