@@ -165,6 +165,10 @@ class Page(unittest.TestCase):
         for chart in charts:
             self.assertGreater(chart["width"], 300)
             self.assertLessEqual(chart["left"] + chart["width"], 390)
+        rows = self.value("[...document.querySelectorAll('#summary tbody tr')].map((row) => row.getBoundingClientRect().height)")
+        self.assertLess(max(rows), 50, "a name takes one line")
+        column = self.value("document.querySelector('#summary tbody tr:last-child th').getBoundingClientRect().width")
+        self.assertLess(column, 200, "a long name leaves room for the figures")
         self.browser.screenshot(ARTIFACTS / "report-phone.png")
 
     def test_draws_real_runs(self):
