@@ -2,8 +2,8 @@
 
 #include <cstddef>
 #include <memory>
-#include <new>
 
+#include "base/memory.h"
 #include "laconic/view.h"
 
 namespace laconic {
@@ -13,15 +13,13 @@ namespace laconic {
 template <class T>
 class Buffer {
  public:
-  static constexpr std::size_t kAlignment = 64;
-
   Buffer() = default;
   explicit Buffer(std::size_t capacity) { reserve(capacity); }
 
   void reserve(std::size_t capacity) {
     if (capacity <= capacity_) return;
     memory_.reset();
-    memory_.reset(static_cast<T*>(::operator new (capacity * sizeof(T), std::align_val_t{kAlignment})));
+    memory_ = {static_cast<T*>(allocate_memory(capacity * sizeof(T))), Free{capacity * sizeof(T)}};
     capacity_ = capacity;
   }
 
@@ -31,7 +29,8 @@ class Buffer {
 
  private:
   struct Free {
-    void operator()(T* memory) const { ::operator delete (memory, std::align_val_t{kAlignment}); }
+    std::size_t bytes = 0;
+    void operator()(T* memory) const { free_memory(memory, bytes); }
   };
   std::unique_ptr<T, Free> memory_;
   std::size_t capacity_ = 0;

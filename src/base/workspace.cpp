@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <exception>
-#include <new>
 
 #include "base/device_queue.h"
+#include "base/memory.h"
 
 namespace laconic {
 namespace {
@@ -21,13 +21,13 @@ void Workspace::Free::operator()(std::byte* memory) const {
   if (queue != nullptr) {
     queue->release(memory);
   } else {
-    ::operator delete (memory, std::align_val_t{kAlignment});
+    free_memory(memory, bytes);
   }
 }
 
 Workspace::Block Workspace::allocate(std::size_t bytes) const {
-  void* memory = queue_ != nullptr ? queue_->allocate(bytes) : ::operator new (bytes, std::align_val_t{kAlignment});
-  return {std::unique_ptr<std::byte, Free>(static_cast<std::byte*>(memory), Free{queue_}), bytes};
+  void* memory = queue_ != nullptr ? queue_->allocate(bytes) : allocate_memory(bytes);
+  return {std::unique_ptr<std::byte, Free>(static_cast<std::byte*>(memory), Free{queue_, bytes}), bytes};
 }
 
 void* Workspace::take_bytes(std::size_t bytes) {

@@ -43,6 +43,7 @@ class Workspace {
  private:
   struct Free {
     DeviceQueue* queue = nullptr;
+    std::size_t bytes = 0;
     void operator()(std::byte* memory) const;
   };
   struct Block {
