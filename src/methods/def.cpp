@@ -61,7 +61,7 @@ class Def : public ModelMethod {
   void accumulate(float learning_rate, View<const float> model, View<float> gradient, StatusView status);
   void exchange(StepKey key, View<const float> gradient, StatusView status, StepReport& report);
   void commit_local(float learning_rate, View<float> model, View<const float> gradient);
-  void commit_meeting(View<float> model, View<const float> gradient);
+  void commit_meeting(View<float> model);
   void write_detached(View<float> model);
   double best_lambda(View<float> scratch, Traffic& traffic);
 
@@ -69,6 +69,11 @@ class Def : public ModelMethod {
   View<float> error() const { return error_.view(parameters()); }
   View<float> next_error() const { return next_error_.view(parameters()); }
   View<float> momentum() const { return momentum_.view(options_.momentum != 0.0F ? parameters() : 0); }
+
+  /// What the worker moves along once accumulate has run: m, or without momentum the gradient itself.
+  View<const float> direction(View<const float> gradient) const {
+    return options_.momentum != 0.0F ? View<const float>(momentum()) : gradient;
+  }
 
   /// What start(model) finds: nothing, a state that goes with the caller's model, or one that a resize dealt anew.
   enum class Memory : std::uint8_t { fresh, loaded, dealt };
@@ -132,12 +137,19 @@ StepReport Def::do_step(const StepInput& input, View<float> model, View<float> g
     const Stopwatch watch(report.select_seconds);
     accumulate(input.learning_rate, model, gradient, view_of(status));  // 1, 2, 3
   }
+  const auto take_back = [&] { copy(place(), gradient.sub(0, momentum().size()), momentum()); };
   if (meets) {
-    exchange(input.key, gradient, view_of(status), report);  // 4, 5
+    try {
+      exchange(input.key, gradient, view_of(status), report);  // 4, 5
+    } catch (...) {
+      take_back();
+      throw;
+    }
   } else {
-    locate_nonfinite(gradient, status);
+    locate_nonfinite(direction(gradient), status);
   }
   if (status.nonfinite != 0) {
+    take_back();
     if (policy() == NonfinitePolicy::error) {
       if (!meets) refuse_own_nonfinite(input.key.step);
       refuse_nonfinite(status, input.key.step);
@@ -151,19 +163,21 @@ StepReport Def::do_step(const StepInput& input, View<float> model, View<float> g
     commit_local(input.learning_rate, model, gradient);
     return report;
   }
-  commit_meeting(model, gradient);
+  commit_meeting(model);
   report.rounds = 1;
   if (options_.diagnose) report.extra = best_lambda(gradient, report.traffic);
   return report;
 }
 
-/// The gradient becomes m, the next error p; the memory stays as it is until the step counts.
+/// m into the momentum, while the gradient keeps the momentum as it was; p into the next error. The step may yet be
+/// dropped, and then the momentum comes back from there.
 void Def::accumulate(float learning_rate, View<const float> model, View<float> gradient, StatusView status) {
   const View<const float> owed = error();
-  const View<const float> last = momentum();
+  const View<float> m = momentum();
   const View<float> p = next_error();
   const float beta = options_.momentum;
   const float decay = options_.weight_decay;
+  const View<const float> moves = direction(gradient);
   parallel_flagged(place(), parameters(), status, [&](Range range) {
     FiniteWatch watch;
     // Pieces that stay in the nearest cache from one loop to the next.
@@ -173,10 +187,14 @@ void Def::accumulate(float learning_rate, View<const float> model, View<float> g
         for (std::size_t i = begin; i < end; ++i) gradient[i] = gradient[i] + decay * model[i];
       }
       if (beta != 0.0F) {
-        for (std::size_t i = begin; i < end; ++i) gradient[i] = beta * last[i] + gradient[i];
+        for (std::size_t i = begin; i < end; ++i) {
+          const float before = m[i];
+          m[i] = beta * before + gradient[i];
+          gradient[i] = before;
+        }
       }
       for (std::size_t i = begin; i < end; ++i) {
-        p[i] = add_owed(learning_rate * gradient[i], owed[i]);
+        p[i] = add_owed(learning_rate * moves[i], owed[i]);
         watch.see(p[i]);
       }
     }
@@ -198,7 +216,7 @@ void Def::exchange(StepKey key, View<const float> gradient, StatusView status, S
   if (status[0].nonfinite != 0 && !drawn_.empty())
     p[drawn_[0].offset + drawn_[0].start] = std::numeric_limits<float>::quiet_NaN();
   sum_->start(p, drawn_, mean, status);
-  locate_nonfinite(gradient, status[0]);
+  locate_nonfinite(direction(gradient), status[0]);
   sum_->finish();
   report.traffic = sum_->traffic();
   scatter_blocks(place(), left, drawn_, 0, p);
@@ -206,13 +224,11 @@ void Def::exchange(StepKey key, View<const float> gradient, StatusView status, S
 
 void Def::commit_local(float learning_rate, View<float> model, View<const float> gradient) {
   std::swap(error_, next_error_);
-  copy(place(), gradient.sub(0, momentum().size()), momentum());
-  axpy(place(), -learning_rate, gradient, model);
+  axpy(place(), -learning_rate, direction(gradient), model);
 }
 
-void Def::commit_meeting(View<float> model, View<const float> gradient) {
+void Def::commit_meeting(View<float> model) {
   std::swap(error_, next_error_);
-  copy(place(), gradient.sub(0, momentum().size()), momentum());
   const View<float> moved = moved_.view(blocks_.size());
   gather_blocks(place(), point(), drawn_, 0, moved);
   axpy(place(), -1.0F, mean_.view(blocks_.size()), moved);

@@ -47,10 +47,14 @@ class Grawa : public RoundMethod {
     model_sum_ = std::make_unique<DenseSum>(communicator(), place(), parameters(), DenseSumOptions{.divide = false});
   }
 
-  void observe(const StepInput& /*input*/, View<const float> gradient) override {
+  /// The norms of score = local say as well whether all is finite, in the one pass.
+  void check(View<const float> gradient, StatusView status) override {
+    if (!local_) return RoundMethod::check(gradient, status);
+    take_norms(gradient, status);
+  }
+
+  void observe(const StepInput& /*input*/) override {
     if (!local_) return;
-    Status status;
-    take_norms(gradient, view_of(status));
     for (std::size_t k = 0; k < norms_.size(); ++k) local_norms_[k] += norms_[k];
     local_steps_ += 1.0;
   }
@@ -72,7 +76,8 @@ class Grawa : public RoundMethod {
       // Nobody has a score where nobody made a step that counted: plain averaging.
       const float weight = sums_[k] > 0.0F ? inverse_[k] / sums_[k] : 1.0F / static_cast<float>(ranks());
       const std::uint64_t size = by_layer_ ? tensors()[k].size : parameters();
-      scale(weight, model.sub(offset, size), next_centre.sub(offset, size));
+      const View<const float> own = model.sub(offset, size);
+      weighted_sum(place(), {&own, 1}, {&weight, 1}, next_centre.sub(offset, size), status);
       offset += size;
       report.extra += static_cast<double>(weight) / static_cast<double>(inverse_.size());
     }
@@ -149,11 +154,6 @@ class Grawa : public RoundMethod {
       next_smoothed_[k] = static_cast<float>(scored_ ? smoothing_ * before + (1.0 - smoothing_) * norm : before);
       inverse_[k] = rounds > 0.0 ? static_cast<float>(correction / static_cast<double>(next_smoothed_[k])) : 0.0F;
     }
-  }
-
-  void scale(float weight, View<const float> from, View<float> to) {
-    fill(place(), -0.0F, to);  // -0 + x is x, bit for bit
-    axpy(place(), weight, from, to);
   }
 
   void save_memory(State& state) const override {

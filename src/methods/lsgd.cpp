@@ -31,7 +31,7 @@ class Lsgd : public RoundMethod {
     broadcast_ = std::make_unique<Broadcast>(communicator(), place(), parameters());
   }
 
-  void observe(const StepInput& input, View<const float> /*gradient*/) override {
+  void observe(const StepInput& input) override {
     loss_sum_ += static_cast<double>(input.loss);
     loss_count_ += 1.0;
   }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -9,18 +8,25 @@ namespace laconic {
 /// value + owed, where owing nothing changes no bit: -0 + 0 would be +0, and full selection on one worker is plain SGD
 /// bit for bit.
 inline float add_owed(float value, float owed) {
+  // By masks, since compilers leave a choice between floats as a branch, and the loop around it without vectors.
+  const std::uint32_t owes = owed == 0.0F ? 0U : ~0U;
   const float sum = value + owed;
-  return owed == 0.0F ? value : sum;
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(sum) & owes) |
+                              (std::bit_cast<std::uint32_t>(value) & ~owes));
 }
 
 /// Watches values that a loop has in hand anyway for NaN and Inf, without a branch.
 class FiniteWatch {
  public:
-  void see(float value) { largest_ = std::max(largest_, std::bit_cast<std::uint32_t>(value) & 0x7FFF'FFFFU); }
-  bool saw_nonfinite() const { return largest_ >= 0x7F80'0000U; }
+  void see(float value) {
+    const std::uint32_t exponent = std::bit_cast<std::uint32_t>(value) & kExponent;
+    found_ |= exponent == kExponent ? ~0U : 0U;  // a comparison that every vector unit has, unlike unsigned max
+  }
+  bool saw_nonfinite() const { return found_ != 0; }
 
  private:
-  std::uint32_t largest_ = 0;
+  static constexpr std::uint32_t kExponent = 0x7F80'0000U;
+  std::uint32_t found_ = 0;
 };
 
 }  // namespace laconic

@@ -101,7 +101,10 @@ StepReport RoundMethod::do_step(const StepInput& input, View<float> model, View<
 void RoundMethod::local_step(const StepInput& input, View<float> model, View<float> gradient, StepReport& report) {
   at_round_ = false;
   Status status;
-  find_nonfinite(place(), gradient, view_of(status));
+  {
+    const Stopwatch watch(report.select_seconds);
+    check(gradient, view_of(status));
+  }
   if (status.nonfinite != 0) {
     locate_nonfinite(gradient, status);
     if (policy() == NonfinitePolicy::error) refuse_own_nonfinite(input.key.step);
@@ -109,13 +112,12 @@ void RoundMethod::local_step(const StepInput& input, View<float> model, View<flo
     report.skipped = true;
     return;
   }
-  {
-    const Stopwatch watch(report.select_seconds);
-    observe(input, gradient);
-  }
+  observe(input);
   optimizer_.step(place(), input.learning_rate, gradient, model);
   if (proximity_ != 0.0F) blend(place(), proximity_, centre(), model);
 }
+
+void RoundMethod::check(View<const float> gradient, StatusView status) { find_nonfinite(place(), gradient, status); }
 
 void RoundMethod::take_turns(View<float> model, StepReport& report) {
   Turn turn = schedule_.next();

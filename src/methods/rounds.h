@@ -24,8 +24,10 @@ class RoundMethod : public ModelMethod {
   double residual_norm() override { return 0.0; }
 
  protected:
+  /// Whether a local step's gradient is finite, into the status.
+  virtual void check(View<const float> gradient, StatusView status);
   /// A finite local step was made: remember what the round will ask for.
-  virtual void observe(const StepInput& /*input*/, View<const float> /*gradient*/) {}
+  virtual void observe(const StepInput& /*input*/) {}
   /// The new centre, from the models of all workers: all that needs the other ranks. Keeps no memory: a non-finite
   /// value, noted in the status on all ranks alike, drops the round.
   virtual void meet(View<const float> model, View<float> next_centre, StatusView status, StepReport& report) = 0;
