@@ -26,6 +26,7 @@ test:
 bench: build
 	build/bin/laconic bench kernels --json build/bench-kernels.json
 	build/bin/laconic bench exchange --json build/bench-exchange.json
+	build/bin/laconic bench methods --json build/bench-methods.json
 
 format:
 	@scripts/setup format

@@ -14,9 +14,11 @@
 namespace laconic::bench {
 namespace {
 
+#if LACONIC_TORCH
 View<const std::uint8_t> as_octets(View<const std::uint32_t> words) {
   return {reinterpret_cast<const std::uint8_t*>(words.data()), words.size_bytes()};
 }
+#endif
 
 class Pack {
  public:

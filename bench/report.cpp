@@ -96,4 +96,41 @@ std::string exchanges_json(const std::vector<ExchangeResult>& results) {
   return all.dump(2) + "\n";
 }
 
+std::string method_header() {
+  return fmt::format("{:<9} {:>7} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", "method", "workers", "n", "ms",
+                     "bare ms", "overhead", "cpu ms", "bare cpu", "overhead", "the bare side");
+}
+
+std::string method_line(const MethodResult& result) {
+  const auto percent = [](double share) { return fmt::format("{:.1f} %", share * 100.0); };
+  return fmt::format("{:<9} {:>7} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", result.method, result.workers,
+                     result.n, milliseconds(result.step_seconds), milliseconds(result.bare_seconds),
+                     percent(result.overhead), milliseconds(result.step_cpu_seconds),
+                     milliseconds(result.bare_cpu_seconds), percent(result.cpu_overhead), result.bare);
+}
+
+std::string method_legend() {
+  return "ms:       a step by the method; bare: the same kernels and exchange called directly on the same data, in\n"
+         "          turns with it. Wall time of the slowest rank, and CPU time of all ranks together; medians.\n"
+         "overhead: median over the runs of a step's time over the bare one's, less 1. Both sides had the same bits\n"
+         "          after every step.\n";
+}
+
+std::string methods_json(const std::vector<MethodResult>& results) {
+  Json all = Json::array();
+  for (const MethodResult& result : results) {
+    all.push_back({{"method", result.method},
+                   {"workers", result.workers},
+                   {"n", result.n},
+                   {"seconds", result.step_seconds},
+                   {"bare_seconds", result.bare_seconds},
+                   {"overhead", result.overhead},
+                   {"cpu_seconds", result.step_cpu_seconds},
+                   {"bare_cpu_seconds", result.bare_cpu_seconds},
+                   {"cpu_overhead", result.cpu_overhead},
+                   {"bare", result.bare}});
+  }
+  return all.dump(2) + "\n";
+}
+
 }  // namespace laconic::bench

@@ -5,6 +5,7 @@
 
 #include "bench/exchanges.h"
 #include "bench/harness.h"
+#include "bench/methods.h"
 
 namespace laconic::bench {
 
@@ -19,5 +20,10 @@ std::string exchange_header();
 std::string exchange_line(const ExchangeResult& result);
 std::string exchange_legend();
 std::string exchanges_json(const std::vector<ExchangeResult>& results);
+
+std::string method_header();
+std::string method_line(const MethodResult& result);
+std::string method_legend();
+std::string methods_json(const std::vector<MethodResult>& results);
 
 }  // namespace laconic::bench

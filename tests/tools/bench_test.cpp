@@ -6,10 +6,12 @@
 #include <numeric>
 #include <set>
 
+#include "bench/methods.h"
 #include "bench/progress.h"
 #include "bench/streams.h"
 #include "bench/supports.h"
 #include "bench/timing.h"
+#include "laconic/error.h"
 
 namespace laconic::bench {
 namespace {
@@ -102,6 +104,25 @@ TEST_P(Streams, ReachEveryEntry) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, Streams, ::testing::Values(0, 1, 15, 17, 4097, 100'003));
+
+// bench_methods compares both sides after every step and throws where a bit differs: a method that no longer is its
+// kernels and exchange shows here.
+TEST(Methods, AreTheirKernelsAndExchangeBitForBit) {
+  for (const std::uint64_t n : {5'003U, 20'011U}) {  // one tensor, and sixty-four
+    for (const int workers : {1, 2, 3}) {
+      const auto results = bench_methods({.n = n, .workers = workers, .repeats = 2, .filter = ""}, [](const auto&) {});
+      EXPECT_GE(results.size(), 11U);
+      for (const MethodResult& result : results) {
+        EXPECT_GT(result.step_seconds, 0.0) << result.method;
+        EXPECT_GT(result.bare_seconds, 0.0) << result.method;
+      }
+    }
+  }
+}
+
+TEST(Methods, RefuseAFilterThatMatchesNothing) {
+  EXPECT_THROW(bench_methods({.filter = "nosuchmethod"}, [](const auto&) {}), InvalidConfig);
+}
 
 }  // namespace
 }  // namespace laconic::bench

@@ -14,7 +14,8 @@ namespace fs = std::filesystem;
 
 TEST(Program, TeachesItsUse) {
   for (const char* command : {"--help", "info --help", "bench --help", "bench kernels --help", "bench exchange --help",
-                              "methods --help", "problems --help", "train --help", "compare --help", "report --help"}) {
+                              "bench methods --help", "methods --help", "problems --help", "train --help",
+                              "compare --help", "report --help"}) {
     const Outcome outcome = laconic(command);
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_TRUE(contains(outcome.text, "Example")) << command << '\n' << outcome.text;
@@ -116,6 +117,25 @@ TEST_F(Files, OfExchangesHaveTheKeys) {
                                        "quantized_scatter"};
   EXPECT_EQ(exchanges, expected);
   EXPECT_EQ(json("x.json").size(), 2 * (5 + 3 * 3U));
+}
+
+TEST_F(Files, OfMethodsHaveTheKeys) {
+  const Outcome outcome =
+      laconic("bench methods --n 20011 --repeats 1 --filter topk,def --json '" + file("m.json") + "'");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  const auto rows = json("m.json");
+  ASSERT_EQ(rows.size(), 3U);
+  for (const auto& row : rows) {
+    EXPECT_TRUE(contains(outcome.text, row.at("method").get<std::string>()));
+    EXPECT_EQ(row.at("n"), 20011);
+    EXPECT_EQ(row.at("workers"), 2);
+    // One repeat: the median of the ratios is the ratio.
+    EXPECT_NEAR(row.at("overhead").get<double>(),
+                row.at("seconds").get<double>() / row.at("bare_seconds").get<double>() - 1.0, 1e-9);
+    EXPECT_GT(row.at("cpu_seconds"), 0.0);
+    EXPECT_TRUE(row.contains("bare_cpu_seconds") && row.contains("cpu_overhead") && row.contains("bare"));
+  }
+  expect_one_line_error(laconic("bench methods --filter nosuchmethod"), 2, "nosuchmethod");
 }
 
 }  // namespace

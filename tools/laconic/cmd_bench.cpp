@@ -21,6 +21,11 @@ struct ExchangeArguments {
   std::string json;
 };
 
+struct MethodArguments {
+  bench::MethodBenchOptions options;
+  std::string json;
+};
+
 void run_kernels(KernelArguments arguments) {
   arguments.options.show_progress = true;
   arguments.options.compare_torch = !arguments.no_torch;
@@ -44,6 +49,18 @@ void run_exchanges(ExchangeArguments arguments) {
   });
   std::cout << '\n' << bench::exchange_legend();
   write_file(arguments.json, bench::exchanges_json(results));
+}
+
+void run_methods(MethodArguments arguments) {
+  arguments.options.show_progress = true;
+  require_writable(arguments.json);
+  bool first = true;
+  const auto results = bench::bench_methods(arguments.options, [&first](const auto& result) {
+    if (std::exchange(first, false)) std::cout << bench::method_header();
+    std::cout << bench::method_line(result) << std::flush;
+  });
+  std::cout << '\n' << bench::method_legend();
+  write_file(arguments.json, bench::methods_json(results));
 }
 
 void add_kernels(CLI::App& bench) {
@@ -94,15 +111,39 @@ void add_exchange(CLI::App& bench) {
   command->callback([arguments] { run_exchanges(*arguments); });
 }
 
+void add_methods_bench(CLI::App& bench) {
+  CLI::App* command = bench.add_subcommand("methods", "Times a method's step beside its kernels and exchange alone");
+  auto arguments = std::make_shared<MethodArguments>();
+  auto& options = arguments->options;
+  command->add_option("--n", options.n, "parameters")->capture_default_str()->check(CLI::Range(1UL, (1UL << 32) - 1));
+  command->add_option("--workers", options.workers, "ranks, each a thread of this process")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
+  command->add_option("--repeats", options.repeats, "timed runs, each two steps a side; the medians count")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 10000));
+  command->add_option("--filter", options.filter, "only methods whose name contains WORD[,WORD...]")
+      ->option_text("WORDS");
+  command->add_option("--json", arguments->json, "write the results to FILE as well")->option_text("FILE");
+  command->footer(
+      "Examples:\n"
+      "  laconic bench methods --filter topk,def\n"
+      "  laconic bench methods --n 1000000 --workers 1 --json overhead.json\n"
+      "Both sides must have the same bits after every step.");
+  command->callback([arguments] { run_methods(*arguments); });
+}
+
 }  // namespace
 
 void add_bench(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("bench", "Measures the kernels, or what the exchanges send");
-  command->footer("Examples:\n  laconic bench kernels --help\n  laconic bench exchange --help");
+  CLI::App* command = program.add_subcommand("bench", "Measures kernels, what the exchanges send, what a method adds");
+  command->footer(
+      "Examples:\n  laconic bench kernels --help\n  laconic bench exchange --help\n  laconic bench methods --help");
   add_kernels(*command);
   add_exchange(*command);
+  add_methods_bench(*command);
   command->callback([command] {
-    if (command->get_subcommands().empty()) throw CLI::RequiredError("What to measure, kernels or exchange,");
+    if (command->get_subcommands().empty()) throw CLI::RequiredError("What to measure, kernels, exchange or methods,");
   });
 }
 
