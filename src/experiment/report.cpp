@@ -168,6 +168,7 @@ std::vector<std::string> run_labels(const std::vector<RecordedRun>& runs) {
 
 std::string report_json(const std::vector<RecordedRun>& runs) {
   std::vector<const RecordedRun*> all;
+  all.reserve(runs.size());
   for (const RecordedRun& run : runs) all.push_back(&run);
   const auto labels = run_labels(runs);
   const auto own = differing(all);

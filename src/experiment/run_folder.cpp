@@ -36,7 +36,9 @@ void read_config(RecordedRun& run) {
       run.settings[section] = text_of(entries);
       continue;
     }
-    for (const auto& [key, value] : entries.items()) run.settings[section + "." + key] = text_of(value);
+    for (const auto& [key, value] : entries.items()) {
+      run.settings[std::string(section).append(".").append(key)] = text_of(value);
+    }
   }
   const auto named = [&](const char* key) {
     const auto found = run.settings.find(key);
@@ -225,6 +227,7 @@ std::vector<RecordedRun> read_runs(const std::vector<std::string>& paths) {
       throw InvalidConfig(path + " is no run and has none in it: laconic train --out DIR makes one");
     }
     std::vector<RecordedRun> here;
+    here.reserve(folders.size());
     for (const std::string& folder : folders) here.push_back(read_run(folder));
     std::sort(here.begin(), here.end(), [](const RecordedRun& a, const RecordedRun& b) {
       return std::pair(place_in_table(a.method), a.folder) < std::pair(place_in_table(b.method), b.folder);

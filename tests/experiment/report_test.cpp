@@ -52,7 +52,7 @@ class Report : public testing::Test {
   }
 
   /// As train --out leaves it.
-  std::string real_run(const std::string& name, RunConfig config) const {
+  std::string real_run(const std::string& name, const RunConfig& config) const {
     const fs::path folder = folder_ / name;
     fs::create_directories(folder);
     std::ofstream(folder / "config.json") << config_json(config);
