@@ -171,6 +171,19 @@ class Page(unittest.TestCase):
         self.assertLess(column, 200, "a long name leaves room for the figures")
         self.browser.screenshot(ARTIFACTS / "report-phone.png")
 
+    def test_shows_a_run_that_has_just_begun(self):
+        run = pathlib.Path(self.folder.name) / "begun"
+        make_run(run, "sgd", lambda step: 0, 1000, 0.9)
+        (run / "result.json").unlink()
+        (run / "metrics.jsonl").write_text('{"step": 1, "batch_')
+        page = run / "begun.html"
+        laconic("report", run, "--out", page)
+        self.show(page)
+        self.assertEqual(self.charts(), {})
+        notes = self.value("document.getElementById('notes').textContent")
+        for part in ("line 1", "no step", "result.json"):
+            self.assertIn(part, notes)
+
     def test_draws_real_runs(self):
         runs = pathlib.Path(self.folder.name) / "real"
         for method in ("sgd", "topk"):

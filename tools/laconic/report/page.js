@@ -110,7 +110,7 @@
   const visible = runs.map(() => true);
   const charts = [];
 
-  const longest = Math.max(0, ...runs.flatMap((run) => run.evaluations.seconds));
+  const longest = runs.flatMap((run) => run.evaluations.seconds).reduce((most, value) => Math.max(most, value), 0);
   const clock = longest < 300 ? { unit: 1, suffix: 's', format: '~s' }
     : longest < 7200 ? { unit: 60, suffix: ' min', format: '~g' } : { unit: 3600, suffix: ' h', format: '~g' };
 
