@@ -2,9 +2,9 @@
 
 #include <string>
 
+#include "base/suggestion.h"
 #include "experiment/claims_list.h"
 #include "laconic/error.h"
-#include "methods/table.h"
 
 namespace laconic {
 namespace {
@@ -101,8 +101,8 @@ const Claim& claim_named(std::string_view name) {
     if (claim.name == name) return claim;
     names.emplace_back(claim.name);
   }
-  throw InvalidConfig("there is no claim " + std::string(name) + "; did you mean " + nearest_name(name, names) +
-                      "? `laconic reproduce --list` lists them");
+  throw InvalidConfig("there is no claim " + std::string(name) + did_you_mean(name, names) +
+                      " (`laconic reproduce --list` says what they are)");
 }
 
 ClaimOutcome check_claim(const Claim& claim, ClaimOptions options) {

@@ -88,8 +88,8 @@ void require_valid(const RunConfig& config) {
     }
   }
   if (config.adversaries < 0 || config.adversaries > config.workers) {
-    refuse("adversaries must be in 0..workers", std::to_string(config.adversaries),
-           "so many of the workers invert their gradients");
+    refuse("adversaries must be in 0.." + std::to_string(config.workers) + ", the number of workers",
+           std::to_string(config.adversaries), "so many of the workers invert their gradients");
   }
   if (!(config.compute_seconds >= 0.0 && config.compute_seconds <= 3600.0)) {
     refuse("compute_seconds must be in [0, 3600]", std::to_string(config.compute_seconds),

@@ -1,5 +1,6 @@
 #include <toml++/toml.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "experiment/files.h"
@@ -19,6 +20,15 @@ bool is_section(const std::string& key) {
 
 [[noreturn]] void refuse(const std::string& path, const std::string& key) {
   throw InvalidConfig(path + ": " + key + " must be a number, a text, true or false, or a list of such");
+}
+
+void require_readable(const std::string& path) {
+  if (std::filesystem::is_directory(path)) {
+    throw InvalidConfig("cannot read " + path + ": it is a folder; name the file, such as " + path + "/config.json");
+  }
+  if (!std::ifstream(path)) {
+    throw InvalidConfig("cannot read " + path + ": is there such a file? Name a TOML file or a run's config.json");
+  }
 }
 
 std::string joined(const std::string& list, const std::string& part) { return list.empty() ? part : list + "," + part; }
@@ -53,6 +63,7 @@ std::string json_text(const std::string& path, const std::string& key, const nlo
 }
 
 std::vector<ConfigEntry> from_toml(const std::string& path) {
+  require_readable(path);
   toml::table file;
   try {
     file = toml::parse_file(path);
@@ -82,8 +93,8 @@ std::vector<ConfigEntry> from_toml(const std::string& path) {
 }
 
 std::vector<ConfigEntry> from_json(const std::string& path) {
+  require_readable(path);
   std::ifstream input(path);
-  if (!input) throw InvalidConfig("cannot read " + path + ": is there such a file?");
   const auto file = nlohmann::json::parse(input, nullptr, false);
   if (!file.is_object()) throw InvalidConfig(path + " is no JSON object: give a config.json that a run has written");
   std::vector<ConfigEntry> entries;

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <map>
 
+#include "base/suggestion.h"
 #include "laconic/error.h"
 #include "methods/table.h"
 
@@ -18,9 +19,11 @@ Number number_from(std::string_view key, std::string_view text, std::string_view
   throw InvalidConfig(std::string(key) + " must be " + std::string(kind) + ", got \"" + std::string(text) + "\"");
 }
 
-double real(std::string_view key, std::string_view text) { return number_from<double>(key, text, "a number"); }
+double real(std::string_view key, std::string_view text) {
+  return number_from<double>(key, text, "a number, such as 0.01");
+}
 std::uint32_t whole(std::string_view key, std::string_view text) {
-  return number_from<std::uint32_t>(key, text, "a whole number of 0 or more");
+  return number_from<std::uint32_t>(key, text, "a whole number in 0..4294967295");
 }
 
 bool truth(std::string_view key, std::string_view text) {
@@ -84,19 +87,19 @@ const std::vector<Key>& run_keys() {
   using C = RunConfig;
   using T = const std::string&;
   static const std::vector<Key> keys{
-      {"workers", [](C& c, T t) { c.workers = number_from<int>("workers", t, "a whole number"); }, [](const C& c) { return std::to_string(c.workers); }},
+      {"workers", [](C& c, T t) { c.workers = number_from<int>("workers", t, "a whole number in 1..4096, such as 4"); }, [](const C& c) { return std::to_string(c.workers); }},
       {"steps", [](C& c, T t) { c.steps = whole("steps", t); }, [](const C& c) { return std::to_string(c.steps); }},
-      {"seed", [](C& c, T t) { c.seed = number_from<std::uint64_t>("seed", t, "a whole number of 0 or more"); }, [](const C& c) { return std::to_string(c.seed); }},
+      {"seed", [](C& c, T t) { c.seed = number_from<std::uint64_t>("seed", t, "a whole number in 0..18446744073709551615"); }, [](const C& c) { return std::to_string(c.seed); }},
       {"learning_rate", [](C& c, T t) { c.learning_rate = real("learning_rate", t); }, [](const C& c) { return text_of(c.learning_rate); }},
       {"schedule", [](C& c, T t) { c.schedule = schedule_from(t); }, schedule_text},
       {"nonfinite", [](C& c, T t) { c.nonfinite = policy_from(t); }, [](const C& c) { return std::string(c.nonfinite == NonfinitePolicy::skip ? "skip" : "error"); }},
       {"eval_interval", [](C& c, T t) { c.eval_interval = whole("eval_interval", t); }, [](const C& c) { return std::to_string(c.eval_interval); }},
-      {"adversaries", [](C& c, T t) { c.adversaries = number_from<int>("adversaries", t, "a whole number"); }, [](const C& c) { return std::to_string(c.adversaries); }},
+      {"adversaries", [](C& c, T t) { c.adversaries = number_from<int>("adversaries", t, "a whole number from 0 to the number of workers"); }, [](const C& c) { return std::to_string(c.adversaries); }},
       {"compute_seconds", [](C& c, T t) { c.compute_seconds = real("compute_seconds", t); }, [](const C& c) { return text_of(c.compute_seconds); }},
       {"slowdown", [](C& c, T t) { c.slowdown.clear(); for (const auto& part : split(t, ',')) c.slowdown.push_back(real("slowdown", part)); }, slowdown_text},
       {"overlap", [](C& c, T t) { c.overlap = truth("overlap", t); }, [](const C& c) { return std::string(c.overlap ? "true" : "false"); }},
       {"timeout", [](C& c, T t) { c.timeout = real("timeout", t); }, [](const C& c) { return text_of(c.timeout); }},
-      {"threads", [](C& c, T t) { c.threads = number_from<int>("threads", t, "a whole number"); }, [](const C& c) { return std::to_string(c.threads); }},
+      {"threads", [](C& c, T t) { c.threads = number_from<int>("threads", t, "a whole number in 0..1024; 0 is one a core"); }, [](const C& c) { return std::to_string(c.threads); }},
   };
   return keys;
 }
@@ -135,9 +138,8 @@ const std::vector<Key>& optimizer_keys() {
 // clang-format on
 
 [[noreturn]] void refuse_key(std::string_view owner, std::string_view key, const std::vector<std::string>& known) {
-  throw InvalidConfig(
-      std::string(owner) + " has no " + std::string(key) +
-      (known.empty() ? std::string(": it has no settings") : "; did you mean " + nearest_name(key, known) + "?"));
+  throw InvalidConfig(std::string(owner) + " has no " + std::string(key) +
+                      (known.empty() ? std::string(": it has no settings") : did_you_mean(key, known)));
 }
 
 void read_plain(RunConfig& config, const std::vector<Key>& keys, const ConfigEntry& entry) {
@@ -201,8 +203,8 @@ RunConfig config_from(std::span<const ConfigEntry> entries) {
   std::vector<std::string> problems;
   for (const ProblemRow& row : problem_table()) problems.emplace_back(row.name);
   if (!problem.empty() && std::find(problems.begin(), problems.end(), problem) == problems.end()) {
-    throw InvalidConfig("there is no problem " + problem + "; did you mean " + nearest_name(problem, problems) +
-                        "? `laconic problems` lists them");
+    throw InvalidConfig("there is no problem " + problem + did_you_mean(problem, problems) +
+                        " (`laconic problems` says what they are)");
   }
   const std::string task = last_value(entries, "task", "name");
   if (!task.empty() && !problem.empty()) {

@@ -9,6 +9,8 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/norm/norm.h"
 #include "laconic/error.h"
+
+#include "laconic/nonfinite.h"
 #include "methods/stream.h"
 #include "transport/agreement.h"
 
@@ -181,13 +183,13 @@ void Method::refuse_nonfinite(const Status& status, std::uint32_t step) {
     const auto first = std::find_if(found.begin(), found.end(), [](std::uint64_t each) { return each != kNoTensor; });
     if (first != found.end()) culprit = static_cast<std::size_t>(first - found.begin());
   }
-  throw InvalidConfig(nonfinite_message(static_cast<int>(culprit), found[culprit], step));
+  throw NonfiniteValue(nonfinite_message(static_cast<int>(culprit), found[culprit], step));
 }
 
 void Method::refuse_own_nonfinite(std::uint32_t step) {
   const std::string message = nonfinite_message(rank(), bad_tensor_, step);
   communicator_->fail(message);
-  throw InvalidConfig(message);
+  throw NonfiniteValue(message);
 }
 
 std::string Method::nonfinite_message(int culprit, std::uint64_t tensor, std::uint32_t step) const {
@@ -195,7 +197,7 @@ std::string Method::nonfinite_message(int culprit, std::uint64_t tensor, std::ui
          (tensor == kNoTensor ? std::string("in what it remembers or in a sum")
                               : "in the gradient of tensor " + tensors_[tensor].name) +
          " at step " + std::to_string(step) +
-         ": lower the learning rate, clip gradients, or set the non-finite policy to skip";
+         " (counted from 0): lower the learning rate, clip gradients, or set the non-finite policy to skip";
 }
 
 void GradientMethod::begin(StepKey key) {

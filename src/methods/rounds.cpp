@@ -7,6 +7,7 @@
 #include "base/thread_pool.h"
 #include "kernels/elementwise/elementwise.h"
 #include "laconic/error.h"
+#include "laconic/nonfinite.h"
 #include "transport/agreement.h"
 
 namespace laconic {
@@ -152,9 +153,9 @@ void RoundMethod::pull(View<float> model, View<float> next_centre) { blend(place
 /// Every rank learned which rank it was, so every rank says the same.
 void RoundMethod::refuse_round(const Status& status) {
   const std::uint32_t culprit = status.nonfinite_rank == 0 ? 0 : status.nonfinite_rank - 1;
-  throw InvalidConfig(name() + ": rank " + std::to_string(culprit) +
-                      " has a NaN or an Inf in its model or its score in round " + std::to_string(schedule_.rounds()) +
-                      ": lower the learning rate, clip gradients, or set the non-finite policy to skip");
+  throw NonfiniteValue(name() + ": rank " + std::to_string(culprit) +
+                       " has a NaN or an Inf in its model or its score in round " + std::to_string(schedule_.rounds()) +
+                       ": lower the learning rate, clip gradients, or set the non-finite policy to skip");
 }
 
 void RoundMethod::do_read_out(View<const float> model, View<float> out) {

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/check.h"
+#include "base/suggestion.h"
 #include "laconic/error.h"
 #include "methods/table.h"
 
@@ -119,9 +120,9 @@ void set_option(MethodOptions& options, std::string_view method, std::string_vie
     options.*parameter.number = *value;
     return;
   }
-  throw InvalidConfig(std::string(method) + " has no parameter " + std::string(name) +
-                      (names.empty() ? std::string(": it has none")
-                                     : "; did you mean " + nearest_name(name, names) + "? See `laconic methods`"));
+  throw InvalidConfig(
+      std::string(method) + " has no parameter " + std::string(name) +
+      (names.empty() ? std::string(": it has none") : did_you_mean(name, names) + " (see `laconic methods`)"));
 }
 
 }  // namespace laconic

@@ -1,8 +1,8 @@
 #include "methods/table.h"
 
 #include <algorithm>
-#include <numeric>
 
+#include "base/suggestion.h"
 #include "laconic/error.h"
 #include "laconic/version.h"
 #include "methods/lift.h"
@@ -95,21 +95,6 @@ const std::vector<MethodRow>& rows() {
 }
 // clang-format on
 
-std::uint64_t edit_distance(std::string_view left, std::string_view right) {
-  std::vector<std::uint64_t> row(right.size() + 1);
-  std::iota(row.begin(), row.end(), 0U);
-  for (std::size_t i = 0; i < left.size(); ++i) {
-    std::uint64_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < right.size(); ++j) {
-      const std::uint64_t replaced = diagonal + (left[i] == right[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 /// Ranks that differ find out here, not in a step that hangs or a result that is wrong.
 void require_same(Communicator& communicator, const Settings& settings, std::vector<AgreedField> others = {}) {
   std::vector<AgreedField> fields{{"wire version", std::to_string(kWireVersion)}, {"method", settings.method()}};
@@ -132,20 +117,14 @@ std::vector<AgreedField> fields_of(const OptimizerOptions& optimizer) {
 
 std::span<const MethodRow> method_table() { return rows(); }
 
-std::string nearest_name(std::string_view name, std::span<const std::string> names) {
-  return *std::min_element(names.begin(), names.end(), [&](const std::string& left, const std::string& right) {
-    return edit_distance(name, left) < edit_distance(name, right);
-  });
-}
-
 const MethodRow& method_row(std::string_view name) {
   std::vector<std::string> names;
   for (const MethodRow& row : method_table()) {
     if (row.name == name) return row;
     names.emplace_back(row.name);
   }
-  throw InvalidConfig("there is no method " + std::string(name) + "; did you mean " + nearest_name(name, names) +
-                      "? `laconic methods` lists them");
+  throw InvalidConfig("there is no method " + std::string(name) + did_you_mean(name, names) +
+                      " (`laconic methods` says what they do)");
 }
 
 std::unique_ptr<GradientMethod> make_method(std::string_view name, const MethodOptions& options,

@@ -29,10 +29,7 @@ struct MethodRow {
 /// The one table of methods.
 std::span<const MethodRow> method_table();
 
-/// InvalidConfig with the nearest name.
+/// InvalidConfig with the nearest name, or the names that there are.
 const MethodRow& method_row(std::string_view name);
-
-/// The nearest of the names by edit distance, for "did you mean".
-std::string nearest_name(std::string_view name, std::span<const std::string> names);
 
 }  // namespace laconic
