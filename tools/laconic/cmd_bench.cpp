@@ -5,7 +5,8 @@
 
 #include "bench/report.h"
 #include "commands.h"
-#include "output_file.h"
+#include "json_output.h"
+#include "usage.h"
 
 namespace laconic::tools {
 namespace {
@@ -13,73 +14,81 @@ namespace {
 struct KernelArguments {
   bench::KernelOptions options;
   bool no_torch = false;
-  std::string json;
+  JsonOutput json;
 };
 
 struct ExchangeArguments {
   bench::ExchangeOptions options;
-  std::string json;
+  JsonOutput json;
 };
 
 struct MethodArguments {
   bench::MethodBenchOptions options;
-  std::string json;
+  JsonOutput json;
 };
 
-void run_kernels(KernelArguments arguments) {
+void run_kernels(KernelArguments& arguments) {
   arguments.options.show_progress = true;
   arguments.options.compare_torch = !arguments.no_torch;
-  require_writable(arguments.json);
+  arguments.json.require_writable();
+  const bool text = !arguments.json.on_stdout();
   bool first = true;
-  const auto results = bench::bench_kernels(arguments.options, [&first](const auto& result) {
+  const auto results = bench::bench_kernels(arguments.options, [&](const auto& result) {
+    if (!text) return;
     if (std::exchange(first, false)) std::cout << bench::kernel_header();
     std::cout << bench::kernel_line(result) << std::flush;
   });
-  std::cout << '\n' << bench::kernel_legend();
-  write_file(arguments.json, bench::kernels_json(results));
+  if (text) std::cout << '\n' << bench::kernel_legend();
+  arguments.json.write(bench::kernels_json(results));
 }
 
-void run_exchanges(ExchangeArguments arguments) {
+void run_exchanges(ExchangeArguments& arguments) {
   arguments.options.show_progress = true;
-  require_writable(arguments.json);
+  arguments.json.require_writable();
+  const bool text = !arguments.json.on_stdout();
   bool first = true;
-  const auto results = bench::bench_exchanges(arguments.options, [&first](const auto& result) {
+  const auto results = bench::bench_exchanges(arguments.options, [&](const auto& result) {
+    if (!text) return;
     if (std::exchange(first, false)) std::cout << bench::exchange_header();
     std::cout << bench::exchange_line(result) << std::flush;
   });
-  std::cout << '\n' << bench::exchange_legend();
-  write_file(arguments.json, bench::exchanges_json(results));
+  if (text) std::cout << '\n' << bench::exchange_legend();
+  arguments.json.write(bench::exchanges_json(results));
 }
 
-void run_methods(MethodArguments arguments) {
+void run_methods(MethodArguments& arguments) {
   arguments.options.show_progress = true;
-  require_writable(arguments.json);
+  arguments.json.require_writable();
+  const bool text = !arguments.json.on_stdout();
   bool first = true;
-  const auto results = bench::bench_methods(arguments.options, [&first](const auto& result) {
+  const auto results = bench::bench_methods(arguments.options, [&](const auto& result) {
+    if (!text) return;
     if (std::exchange(first, false)) std::cout << bench::method_header();
     std::cout << bench::method_line(result) << std::flush;
   });
-  std::cout << '\n' << bench::method_legend();
-  write_file(arguments.json, bench::methods_json(results));
+  if (text) std::cout << '\n' << bench::method_legend();
+  arguments.json.write(bench::methods_json(results));
 }
 
 void add_kernels(CLI::App& bench) {
   CLI::App* command = bench.add_subcommand("kernels", "Times each kernel beside a memory stream of the same bytes");
   auto arguments = std::make_shared<KernelArguments>();
   auto& options = arguments->options;
-  command->add_option("--n", options.n, "values in a gradient")
-      ->capture_default_str()
-      ->check(CLI::Range(1UL, 1UL << 32));
-  command->add_option("--threads", options.threads, "threads; 0: one a core")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1024));
-  command->add_option("--repeats", options.repeats, "timed runs of each, of which the median counts")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 10000));
+  command->add_option("--n", options.n, "values in a gradient; default " + std::to_string(options.n))
+      ->check(whole_in(1, 1ULL << 32))
+      ->option_text("NUMBER");
+  command->add_option("--threads", options.threads, "of the kernels, 0..1024; default 0: one a core")
+      ->check(whole_in(0, 1024))
+      ->option_text("NUMBER");
+  command
+      ->add_option("--repeats", options.repeats,
+                   "timed runs of each, of which the median counts; default " + std::to_string(options.repeats))
+      ->check(whole_in(1, 10000))
+      ->option_text("NUMBER");
   command->add_option("--filter", options.filter, "only kernels whose name contains WORD[,WORD...]")
       ->option_text("WORDS");
   command->add_flag("--no-torch", arguments->no_torch, "leave out the comparison with PyTorch");
-  command->add_option("--json", arguments->json, "write the results to FILE as well")->option_text("FILE");
+  arguments->json.add_to(*command, "the results");
   command->footer(
       "Examples:\n"
       "  laconic bench kernels --filter topk,vote       a few of them\n"
@@ -93,16 +102,16 @@ void add_exchange(CLI::App& bench) {
   CLI::App* command = bench.add_subcommand("exchange", "Counts what each rank sends in each exchange");
   auto arguments = std::make_shared<ExchangeArguments>();
   auto& options = arguments->options;
-  command->add_option("--n", options.n, "values in a gradient")
-      ->capture_default_str()
-      ->check(CLI::Range(1UL, (1UL << 32) - 1));
-  command->add_option("--workers", options.workers, "numbers of ranks, each a thread of this process")
+  command->add_option("--n", options.n, "values in a gradient; default " + std::to_string(options.n))
+      ->check(whole_in(1, (1ULL << 32) - 1))
+      ->option_text("NUMBER");
+  command->add_option("--workers", options.workers, "numbers of ranks, threads of this process; default 2,4,8,16,32")
       ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
+      ->check(whole_in(1, 1024))
+      ->option_text("NUMBER[,NUMBER...]");
   command->add_option("--filter", options.filter, "only exchanges whose name contains WORD[,WORD...]")
       ->option_text("WORDS");
-  command->add_option("--json", arguments->json, "write the results to FILE as well")->option_text("FILE");
+  arguments->json.add_to(*command, "the results");
   command->footer(
       "Examples:\n"
       "  laconic bench exchange --n 1000000 --workers 2,4,8\n"
@@ -115,16 +124,22 @@ void add_methods_bench(CLI::App& bench) {
   CLI::App* command = bench.add_subcommand("methods", "Times a method's step beside its kernels and exchange alone");
   auto arguments = std::make_shared<MethodArguments>();
   auto& options = arguments->options;
-  command->add_option("--n", options.n, "parameters")->capture_default_str()->check(CLI::Range(1UL, (1UL << 32) - 1));
-  command->add_option("--workers", options.workers, "ranks, each a thread of this process")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 64));
-  command->add_option("--repeats", options.repeats, "timed runs, each two steps a side; the medians count")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 10000));
+  command->add_option("--n", options.n, "parameters; default " + std::to_string(options.n))
+      ->check(whole_in(1, (1ULL << 32) - 1))
+      ->option_text("NUMBER");
+  command
+      ->add_option("--workers", options.workers,
+                   "ranks, 1..64, each a thread of this process; default " + std::to_string(options.workers))
+      ->check(whole_in(1, 64))
+      ->option_text("NUMBER");
+  command
+      ->add_option("--repeats", options.repeats,
+                   "timed runs, each two steps a side; the medians count; default " + std::to_string(options.repeats))
+      ->check(whole_in(1, 10000))
+      ->option_text("NUMBER");
   command->add_option("--filter", options.filter, "only methods whose name contains WORD[,WORD...]")
       ->option_text("WORDS");
-  command->add_option("--json", arguments->json, "write the results to FILE as well")->option_text("FILE");
+  arguments->json.add_to(*command, "the results");
   command->footer(
       "Examples:\n"
       "  laconic bench methods --filter topk,def\n"

@@ -1,18 +1,24 @@
 #include <fmt/format.h>
-#include <algorithm>
 
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "bench/progress.h"
 #include "commands.h"
+#include "experiment/derive.h"
+#include "experiment/figures.h"
+#include "json_output.h"
 #include "laconic/error.h"
 #include "methods/table.h"
-#include "output_file.h"
 #include "run_flags.h"
+#include "run_folder.h"
 #include "runner.h"
 #include "text_table.h"
+#include "usage.h"
 
 namespace laconic::tools {
 namespace {
@@ -22,24 +28,17 @@ using Json = nlohmann::ordered_json;
 struct Arguments {
   RunFlags flags;
   std::vector<std::string> methods;
-  std::string json;
+  std::string out;
+  bool overwrite = false;
+  JsonOutput json;
 };
 
 /// One method's run, or why there is none.
 struct Row {
   std::string method;
-  RunResult result;
-  std::string error;
-
-  double steps() const {
-    double sum = 0.0;
-    for (const std::uint32_t each : result.steps_by_rank) sum += each;
-    return std::max(1.0, sum);
-  }
-  double own_steps() const { return std::max(1.0, static_cast<double>(result.steps)); }
-  double payload() const { return static_cast<double>(result.traffic.payload_bytes) / own_steps(); }
-  double sent() const { return static_cast<double>(result.total_sent_bytes) / steps(); }
-  double seconds() const { return result.step_seconds / own_steps(); }
+  RunResult result{};
+  RankFigures figures{};
+  std::string error{};
 };
 
 std::vector<std::string> chosen_methods(const Arguments& arguments) {
@@ -51,80 +50,160 @@ std::vector<std::string> chosen_methods(const Arguments& arguments) {
   return names;
 }
 
+/// "@1G" for a link of 1 Gbit/s.
+std::string link_column(const Link& link) {
+  return link.bits_per_second < 1e9 ? fmt::format("@{:.0f}M", link.bits_per_second / 1e6)
+                                    : fmt::format("@{:.0f}G", link.bits_per_second / 1e9);
+}
+
 std::string table_of(const std::vector<Row>& rows) {
   std::vector<std::vector<std::string>> cells{
-      {"METHOD", "LOSS", "DISTANCE", "PAYLOAD/STEP", "SENT/STEP", "SENT IN ALL", "STEP", "ROUNDS"}};
+      {"METHOD", "LOSS", "DISTANCE", "PAYLOAD/STEP", "SENT/STEP", "SENT TOTAL", "STEP", "ROUNDS"}};
+  for (const Link& link : forecast_links()) cells[0].push_back(link_column(link));
   for (const Row& row : rows) {
     if (!row.error.empty()) {
       cells.push_back({row.method, "failed"});
       continue;
     }
     const auto& distance = row.result.distance;
+    const RankFigures& figures = row.figures;
     cells.push_back({row.method, fmt::format("{:.6e}", row.result.loss),
-                     distance ? fmt::format("{:.4e}", *distance) : "-", bytes_text(row.payload()),
-                     bytes_text(row.sent()), bytes_text(static_cast<double>(row.result.total_sent_bytes)),
-                     seconds_text(row.seconds()), std::to_string(row.result.rounds)});
+                     distance ? fmt::format("{:.4e}", *distance) : "-", bytes_text(figures.payload_bytes_per_step),
+                     bytes_text(figures.sent_bytes_per_step), bytes_text(static_cast<double>(figures.total_sent_bytes)),
+                     seconds_text(figures.step_seconds), std::to_string(row.result.rounds)});
+    for (const Link& link : forecast_links()) {
+      cells.back().push_back(seconds_text(forecast_step_seconds(figures.step_cost(), link)));
+    }
   }
-  std::string text = text_table(cells, {false, true, true, true, true, true, true, true});
+  std::vector<bool> right(cells[0].size(), true);
+  right[0] = false;
+  std::string text = text_table(cells, right);
   for (const Row& row : rows) {
     if (!row.error.empty()) text += fmt::format("{} failed: {}\n", row.method, row.error);
   }
   return text;
 }
 
+std::string legend() {
+  return fmt::format(
+      "\nPAYLOAD: the encoded message of one rank; SENT: what one rank hands to the others; of the rank that has "
+      "most.\n"
+      "STEP: measured here. @100M to @100G: FORECAST, not measured: a step on links of 100 Mbit/s to 100 Gbit/s, by\n"
+      "STEP without its waiting + messages x {:.0f} us + bytes sent / the link's. Same data and seed for all.\n",
+      kMessageSeconds * 1e6);
+}
+
 Json number(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(); }
+
+Json json_of(const Row& row) {
+  const bool ran = row.error.empty();
+  const RankFigures& figures = row.figures;
+  Json json{{"method", row.method}};
+  const auto put = [&](const char* key, const Json& value) { json[key] = ran ? value : Json(); };
+  put("accuracy", Json());
+  put("loss", number(row.result.loss));
+  put("distance", number(row.result.distance));
+  put("payload_bytes_per_step", figures.payload_bytes_per_step);
+  put("sent_bytes_per_step", figures.sent_bytes_per_step);
+  put("sent_messages_per_step", figures.sent_messages_per_step);
+  put("total_sent_bytes", figures.total_sent_bytes);
+  put("step_seconds", figures.step_seconds);
+  put("compute_seconds", figures.compute_seconds);
+  put("rounds", row.result.rounds);
+  Json forecast = Json::object();
+  for (const Link& link : forecast_links()) {
+    forecast[link.name] = ran ? Json(forecast_step_seconds(figures.step_cost(), link)) : Json();
+  }
+  json["forecast_step_seconds"] = std::move(forecast);
+  if (!ran) json["error"] = row.error;
+  return json;
+}
 
 std::string json_of(const std::vector<Row>& rows) {
   Json all = Json::array();
-  for (const Row& row : rows) {
-    Json each{{"method", row.method}};
-    const bool ran = row.error.empty();
-    each["loss"] = ran ? number(row.result.loss) : Json();
-    each["distance"] = ran ? number(row.result.distance) : Json();
-    each["payload_bytes_per_step"] = ran ? Json(row.payload()) : Json();
-    each["sent_bytes_per_step"] = ran ? Json(row.sent()) : Json();
-    each["total_sent_bytes"] = ran ? Json(row.result.total_sent_bytes) : Json();
-    each["step_seconds"] = ran ? Json(row.seconds()) : Json();
-    each["rounds"] = ran ? Json(row.result.rounds) : Json();
-    if (!ran) each["error"] = row.error;
-    all.push_back(std::move(each));
-  }
+  for (const Row& row : rows) all.push_back(json_of(row));
   return all.dump(2) + "\n";
 }
 
-void compare(const Arguments& arguments, Runner& runner) {
+/// On a terminal the method and its step in a line that is written over; metrics where they are kept.
+class Watcher final : public Observer {
+ public:
+  Watcher(const bench::Progress& progress, std::string title, std::uint32_t steps, std::unique_ptr<MetricsFile> file)
+      : progress_(progress), title_(std::move(title)), steps_(steps), file_(std::move(file)) {
+    progress_.say(title_);
+  }
+
+  void on_step(const StepRecord& record) override {
+    if (file_) file_->on_step(record);
+    const auto now = Clock::now();
+    if (now - shown_ < std::chrono::milliseconds(100)) return;
+    shown_ = now;
+    const std::string loss = fmt::format("{:.4g}", record.loss.value_or(record.batch_loss));
+    progress_.say(fmt::format("{}: step {} of {}, loss {}", title_, record.step, steps_, loss));
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const bench::Progress& progress_;
+  std::string title_;
+  std::uint32_t steps_;
+  std::unique_ptr<MetricsFile> file_;
+  Clock::time_point shown_ = Clock::now();
+};
+
+/// Every method's configuration, so that a wrong setting is found before the first run, not after the others.
+std::vector<RunConfig> configs_of(const Arguments& arguments, int processes) {
   const auto names = chosen_methods(arguments);
   arguments.flags.require_used(names);
-  // A wrong setting is found before the first run, not after the others.
   std::vector<RunConfig> configs;
   for (const std::string& name : names) {
-    configs.push_back(arguments.flags.config(name, true, runner.processes()));
-    if (!arguments.flags.given("eval_interval")) configs.back().eval_interval = 0;
+    configs.push_back(arguments.flags.config(name, true, processes));
+    if (arguments.flags.given("eval_interval")) continue;
+    // Kept runs have a curve of fifty points; the table alone needs the end.
+    configs.back().eval_interval = arguments.out.empty() ? 0 : std::max(1U, configs.back().steps / 50);
   }
-  if (runner.speaks()) require_writable(arguments.json);
-  const RunConfig& first = configs.front();
+  return configs;
+}
+
+Row run_one(RunConfig config, const Problem& problem, Runner& runner, const RunFolder& folder, Watcher& watcher) {
+  Row row{.method = config.method};
+  try {
+    row.result = runner.run(config, problem, watcher);
+    row.figures = rank_figures(row.result);
+    if (runner.speaks()) folder.finish(config, row.result);
+  } catch (const InvalidConfig& error) {
+    row.error = with_flags(error.what());  // it diverged, or it cannot be run like that: the others may
+  }
+  return row;
+}
+
+void compare(const Arguments& arguments, Runner& runner) {
+  std::vector<RunConfig> configs = configs_of(arguments, runner.processes());
+  const RunConfig first = configs.front();
   const auto problem = make_problem(first.problem, first.problem_settings, first.workers, first.seed);
+  std::vector<RunFolder> folders;
+  if (runner.speaks()) arguments.json.require_writable();
+  for (RunConfig& config : configs) {
+    config.options = derived_options(config, *problem);
+    const bool kept = runner.speaks() && !arguments.out.empty();
+    folders.emplace_back(kept ? arguments.out + "/" + config.method : "", arguments.overwrite);
+  }
   const bench::Progress progress(runner.speaks());
   std::vector<Row> rows;
-  for (const RunConfig& config : configs) {
-    progress.say(fmt::format("{} ({} of {})", config.method, rows.size() + 1, configs.size()));
-    Row row{config.method, {}, ""};
-    Observer silent;
-    try {
-      row.result = runner.run(config, *problem, silent);
-    } catch (const InvalidConfig& error) {
-      row.error = error.what();  // it diverged, or it cannot be run like that: the others may
-    }
-    rows.push_back(std::move(row));
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    const RunConfig& config = configs[i];
+    Watcher watcher(progress, fmt::format("{} ({} of {})", config.method, i + 1, configs.size()), config.steps,
+                    folders[i].begin(config));
+    rows.push_back(run_one(config, *problem, runner, folders[i], watcher));
   }
   progress.clear();
   if (!runner.speaks()) return;
-  std::cout << fmt::format("{}, {} workers, {} steps, seed {}\n\n", first.problem, first.workers, first.steps,
-                           first.seed)
-            << table_of(rows)
-            << "\nPAYLOAD: rank 0's encoded message; SENT: handed to other ranks, mean of all. Same data and seed for "
-               "all.\n";
-  write_file(arguments.json, json_of(rows));
+  if (!arguments.json.on_stdout()) {
+    std::cout << fmt::format("{}, {} workers, {} steps, seed {}\n\n", first.problem, first.workers, first.steps,
+                             first.seed)
+              << table_of(rows) << legend();
+  }
+  arguments.json.write(json_of(rows));
   if (std::all_of(rows.begin(), rows.end(), [](const Row& row) { return !row.error.empty(); })) {
     throw Error("no method could be run; the first said: " + rows.front().error);
   }
@@ -138,14 +217,18 @@ void add_compare(CLI::App& program) {
   command->add_option("--methods", arguments->methods, "some of " + method_names() + "; default: all")
       ->delimiter(',')
       ->option_text("NAME[,NAME...]");
-  arguments->flags.add_to(*command);
-  command->add_option("--json", arguments->json, "write the rows to FILE as well")->option_text("FILE");
+  arguments->flags.add_to(*command, "0; with --out a fiftieth of the steps");
+  command->add_option("--out", arguments->out, "keep every method's run in a folder DIR/METHOD, as train does")
+      ->option_text("DIR");
+  command->add_flag("--overwrite", arguments->overwrite, "let --out replace earlier runs");
+  arguments->json.add_to(*command, "the rows");
   command->footer(
       "Examples:\n"
       "  laconic compare --problem linear-regression --methods sgd,topk,regtopk --keep 0.6\n"
-      "  laconic compare --problem logistic-regression --steps 200 --json rows.json\n"
+      "  laconic compare --problem logistic-regression --steps 200 --out runs --json rows.json\n"
       "  laconic compare --methods sgd,signsgd --problem noisy-quadratic --set signsgd.learning_rate=0.01\n"
-      "A parameter goes to the methods that have it; --set METHOD.NAME=VALUE to one of them alone.");
+      "A parameter goes to the methods that have it; --set METHOD.NAME=VALUE to one of them alone.\n"
+      "The exit code is 0 if a method could be run, 1 if none could, 2 for a wrong call.");
   command->callback([arguments] { with_runner([&](Runner& runner) { compare(*arguments, runner); }); });
 }
 

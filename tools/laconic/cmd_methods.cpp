@@ -6,6 +6,7 @@
 
 #include "commands.h"
 #include "experiment/config_text.h"
+#include "json_output.h"
 #include "methods/table.h"
 #include "text_table.h"
 
@@ -45,7 +46,7 @@ void show_table() {
             << text_table(parameters) << "\nDEFAULT -: none, or derived from the run.\n";
 }
 
-void show_json() {
+std::string table_json() {
   Json all = Json::array();
   for (const MethodRow& row : method_table()) {
     Json parameters = Json::array();
@@ -69,15 +70,15 @@ void show_json() {
                    {"extra", row.extra},
                    {"parameters", std::move(parameters)}});
   }
-  std::cout << all.dump(2) << '\n';
+  return all.dump(2) + "\n";
 }
 
 }  // namespace
 
 void add_methods(CLI::App& program) {
   CLI::App* command = program.add_subcommand("methods", "The table of methods, with their parameters");
-  auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "print a JSON array instead");
+  auto json = std::make_shared<JsonOutput>();
+  json->add_to(*command, "the table");
   command->footer(
       "Examples:\n"
       "  laconic methods\n"
@@ -85,7 +86,10 @@ void add_methods(CLI::App& program) {
       "A gradient method turns the workers' gradients into one; a model method also decides where gradients are "
       "taken,\n"
       "or when models meet.");
-  command->callback([json] { *json ? show_json() : show_table(); });
+  command->callback([json] {
+    if (!json->on_stdout()) show_table();
+    if (json->wanted()) json->write(table_json());
+  });
 }
 
 }  // namespace laconic::tools

@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "experiment/config_text.h"
+#include "json_output.h"
 #include "text_table.h"
 
 namespace laconic::tools {
@@ -32,7 +33,7 @@ void show_table() {
   std::cout << text_table(problems) << '\n' << text_table(settings);
 }
 
-void show_json() {
+std::string table_json() {
   Json all = Json::array();
   for (const ProblemRow& row : problem_table()) {
     Json settings = Json::array();
@@ -52,20 +53,23 @@ void show_json() {
                    {"learning_rate", row.learning_rate},
                    {"settings", std::move(settings)}});
   }
-  std::cout << all.dump(2) << '\n';
+  return all.dump(2) + "\n";
 }
 
 }  // namespace
 
 void add_problems(CLI::App& program) {
   CLI::App* command = program.add_subcommand("problems", "The problems with known gradients, with their settings");
-  auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "print a JSON array instead");
+  auto json = std::make_shared<JsonOutput>();
+  json->add_to(*command, "the table");
   command->footer(
       "Examples:\n"
       "  laconic problems\n"
       "  laconic train --problem noisy-quadratic --set dimension=1000 --set noise=1 --set noisy=0");
-  command->callback([json] { *json ? show_json() : show_table(); });
+  command->callback([json] {
+    if (!json->on_stdout()) show_table();
+    if (json->wanted()) json->write(table_json());
+  });
 }
 
 }  // namespace laconic::tools

@@ -2,16 +2,15 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 
 #include "commands.h"
 #include "experiment/derive.h"
 #include "experiment/files.h"
-#include "laconic/error.h"
-#include "output_file.h"
+#include "json_output.h"
 #include "run_flags.h"
+#include "run_folder.h"
 #include "runner.h"
 #include "text_table.h"
 
@@ -22,7 +21,8 @@ struct Arguments {
   RunFlags flags;
   std::string method;
   std::string out;
-  std::string json;
+  bool overwrite = false;
+  JsonOutput json;
 };
 
 std::string optional_text(const std::optional<double>& value) { return value ? fmt::format("{:.4e}", *value) : "-"; }
@@ -31,9 +31,11 @@ std::string optional_text(const std::optional<double>& value) { return value ? f
 /// one.
 class Watcher final : public Observer {
  public:
-  /// mpirun gives its processes a terminal of its own, whatever its output is: there, lines.
-  Watcher(const RunConfig& config, bool alone, std::unique_ptr<MetricsFile> file)
-      : terminal_(alone && isatty(STDOUT_FILENO) != 0),
+  /// mpirun gives its processes a terminal of its own, whatever its output is: there, lines. Where stdout belongs to
+  /// JSON the line is on stderr, and none in a pipe.
+  Watcher(const RunConfig& config, bool alone, std::FILE* stream, std::unique_ptr<MetricsFile> file)
+      : stream_(stream),
+        terminal_(alone && isatty(fileno(stream)) != 0),
         every_(std::max(1U, config.steps / 20)),
         file_(std::move(file)) {}
 
@@ -44,19 +46,21 @@ class Watcher final : public Observer {
     const std::string line = fmt::format("step {:>6}  loss {:.6e}  distance {}  sent {}", record.step, *record.loss,
                                          optional_text(record.distance), bytes_text(static_cast<double>(sent_)));
     if (terminal_) {
-      std::fprintf(stdout, "\r\033[K%s", line.c_str());
-      std::fflush(stdout);
-    } else if (record.step / every_ != last_ / every_ || record.step == 1) {
-      std::cout << line << '\n' << std::flush;
+      std::fprintf(stream_, "\r\033[K%s", line.c_str());
+    } else if (stream_ == stdout && (record.step == 1 || record.step / every_ != last_ / every_)) {
+      std::fprintf(stream_, "%s\n", line.c_str());
       last_ = record.step;
     }
+    std::fflush(stream_);
   }
 
   void clear() const {
-    if (terminal_) std::fputs("\r\033[K", stdout);
+    if (terminal_) std::fputs("\r\033[K", stream_);
+    std::fflush(stream_);
   }
 
  private:
+  std::FILE* stream_;
   bool terminal_;
   std::uint32_t every_;
   std::uint32_t last_ = 0;
@@ -85,12 +89,6 @@ std::string summary(const RunConfig& config, const RunResult& result) {
   return text_table(rows);
 }
 
-void make_folder(const std::string& path) {
-  std::error_code failed;
-  std::filesystem::create_directories(path, failed);
-  if (failed) throw Error("cannot make the folder " + path + ": " + failed.message());
-}
-
 void train(const Arguments& arguments, Runner& runner) {
   const std::string in_file = arguments.flags.method_in_file();
   const std::string method = !arguments.method.empty() ? arguments.method : !in_file.empty() ? in_file : "sgd";
@@ -98,23 +96,15 @@ void train(const Arguments& arguments, Runner& runner) {
   arguments.flags.require_used({config.method});
   const auto problem = make_problem(config.problem, config.problem_settings, config.workers, config.seed);
   config.options = derived_options(config, *problem);
-  const std::string out = arguments.out.empty() ? "" : arguments.out + "/";
-  std::unique_ptr<MetricsFile> file;
-  if (runner.speaks()) {
-    require_writable(arguments.json);
-    if (!out.empty()) {
-      make_folder(arguments.out);
-      write_file(out + "config.json", config_json(config));
-      file = std::make_unique<MetricsFile>(out + "metrics.jsonl");
-    }
-  }
-  Watcher watcher(config, runner.processes() == 0, std::move(file));
+  if (runner.speaks()) arguments.json.require_writable();
+  const RunFolder folder(runner.speaks() ? arguments.out : "", arguments.overwrite);
+  Watcher watcher(config, runner.processes() == 0, arguments.json.on_stdout() ? stderr : stdout, folder.begin(config));
   const RunResult result = runner.run(config, *problem, watcher);
   if (!runner.speaks()) return;
   watcher.clear();
-  std::cout << summary(config, result) << std::flush;
-  if (!out.empty()) write_file(out + "result.json", result_json(config, result));
-  write_file(arguments.json, result_json(config, result));
+  if (!arguments.json.on_stdout()) std::cout << summary(config, result) << std::flush;
+  folder.finish(config, result);
+  arguments.json.write(result_json(config, result));
 }
 
 }  // namespace
@@ -123,17 +113,19 @@ void add_train(CLI::App& program) {
   CLI::App* command = program.add_subcommand("train", "Runs one method on one problem");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("--method", arguments->method, "one of " + method_names() + "; default sgd")->option_text("NAME");
-  arguments->flags.add_to(*command);
+  arguments->flags.add_to(*command, "1");
   command->add_option("--out", arguments->out, "write config.json, metrics.jsonl and result.json into DIR")
       ->option_text("DIR");
-  command->add_option("--json", arguments->json, "write the result to FILE as well")->option_text("FILE");
+  command->add_flag("--overwrite", arguments->overwrite, "let --out replace an earlier run");
+  arguments->json.add_to(*command, "the result");
   command->footer(
       "Examples:\n"
       "  laconic train --problem linear-regression --method regtopk --keep 0.6 --out run1\n"
       "  laconic train --config run1/config.json --seed 2\n"
       "  laconic train --problem noisy-quadratic --set dimension=1000 --method signsgd --workers 7 --lr 0.01\n"
       "  mpirun -n 4 laconic train --problem logistic-regression --method qsgd --bits 4\n"
-      "laconic methods and laconic problems list the names, and docs/experiments.md what the files hold.");
+      "laconic methods and laconic problems list the names, and docs/experiments.md what the files hold.\n"
+      "The exit code is 0 if the run ended, 1 if it failed (a NaN, a lost rank, a file), 2 for a wrong call.");
   command->callback([arguments] { with_runner([&](Runner& runner) { train(*arguments, runner); }); });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/suggestion.h"
 #include "experiment/files.h"
 #include "laconic/error.h"
 #include "methods/table.h"
@@ -72,28 +73,34 @@ RunFlags::Flag& RunFlags::add_flag(CLI::App& command, const std::string& section
   return flag;
 }
 
-void RunFlags::add_to(CLI::App& command) {
-  command.add_option("--problem", problem_, "one of " + problem_names())->option_text("NAME");
+void RunFlags::add_to(CLI::App& command, const std::string& evaluations) {
+  command.add_option("--problem", problem_, "one of " + problem_names() + "; default " + RunConfig().problem)
+      ->option_text("NAME");
   command.add_option("--config", config_file_, "a TOML file, or an earlier run's config.json; flags win over it")
       ->option_text("FILE");
-  command.add_option("--set", assignments_, "a setting by its name, such as noise=0.1 or problem.noise=0.1")
+  command
+      .add_option("--set", assignments_,
+                  "a setting by its name, such as noise=0.1 or problem.noise=0.1; again for more")
       ->option_text("NAME=VALUE");
   const std::string run = "Run";
   flags_.push_back({"run", "learning_rate", "", nullptr});
-  flags_.back().option =
-      command.add_option("--lr,--learning-rate,--learning_rate", flags_.back().value, "default: the problem's")
-          ->group(run)
-          ->option_text("VALUE");
+  flags_.back().option = command
+                             .add_option("--lr,--learning-rate,--learning_rate", flags_.back().value,
+                                         "learning rate, 0 or more; default: the problem's")
+                             ->group(run)
+                             ->option_text("VALUE");
   add_flag(command, "run", "schedule", "STEP:FACTOR[,STEP:FACTOR...], factors on the learning rate", run);
-  add_flag(command, "run", "workers", "ranks; default: the problem's, or mpirun's", run);
-  add_flag(command, "run", "steps", "of each worker; default: the problem's", run);
+  add_flag(command, "run", "workers", "ranks, 1..4096; default: the problem's, or mpirun's", run);
+  add_flag(command, "run", "steps", "of each worker; 0: only the start is evaluated; default: the problem's", run);
   add_flag(command, "run", "seed", "of data, noise and every draw; default 1", run);
   add_flag(command, "run", "nonfinite", "error | skip: what a NaN in a gradient does; default error", run);
-  add_flag(command, "run", "eval_interval", "steps between evaluations; 0: only at the end", run);
-  add_flag(command, "run", "adversaries", "workers that invert their gradients; default 0", run);
-  add_flag(command, "run", "compute_seconds", "least time of a gradient; default 0", run);
-  add_flag(command, "run", "slowdown", "by rank, such as 1,1,1,4: times as long", run);
-  add_flag(command, "run", "threads", "of each rank's kernels; default 1", run);
+  add_flag(command, "run", "eval_interval", "steps between evaluations; 0: only at the end; default: " + evaluations,
+           run);
+  add_flag(command, "run", "adversaries",
+           "workers, the last ones, that invert their gradients, 0 to all of them; default 0", run);
+  add_flag(command, "run", "compute_seconds", "least time of a gradient, 0 to 3600; default 0", run);
+  add_flag(command, "run", "slowdown", "by rank, such as 1,1,1,4: times --compute-seconds; default 1 for all", run);
+  add_flag(command, "run", "threads", "of each rank's kernels, 0..1024; 0: one a core; default 1", run);
 
   const std::string optimizer = "Optimizer (of gradient methods and local steps)";
   flags_.push_back({"optimizer", "name", "", nullptr});
@@ -109,7 +116,7 @@ void RunFlags::add_to(CLI::App& command) {
   for (const MethodRow& row : method_table()) {
     for (const Parameter& parameter : row.parameters) {
       if (!seen.emplace(parameter.name, parameter.help).second) continue;
-      add_flag(command, "method", parameter.name, parameter.range(), method);
+      add_flag(command, "method", parameter.name, parameter.range() + ": " + parameter.help, method);
     }
   }
 }
@@ -178,8 +185,8 @@ void RunFlags::require_used(const std::vector<std::string>& methods) const {
   for (const std::string& assignment : assignments_) {
     const std::string head = of_one_method(assignment);
     if (!head.empty() && std::find(methods.begin(), methods.end(), head) == methods.end()) {
-      throw InvalidConfig("--set " + assignment + ": " + head + " is not among the methods of this run; did you mean " +
-                          nearest_name(head, methods) + "?");
+      throw InvalidConfig("--set " + assignment + ": " + head + " is not among the methods of this run" +
+                          did_you_mean(head, methods));
     }
     const std::string name = assignment.substr(0, assignment.find('='));
     if (name.starts_with("method.")) require_parameter(name.substr(7));

@@ -12,7 +12,8 @@ namespace laconic::tools {
 /// The flags that train and compare share: the problem, the run, and every parameter of every method in the table.
 class RunFlags {
  public:
-  void add_to(CLI::App& command);
+  /// `evaluations` says what the command takes for --eval-interval unless told.
+  void add_to(CLI::App& command, const std::string& evaluations);
 
   /// A method's run: the file first, then --set, then flags, then --set METHOD.name. For one method of several
   /// (`shared`) a parameter that it does not have is left out; `processes` under mpirun are the workers.

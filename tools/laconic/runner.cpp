@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "laconic/error.h"
+#include "usage.h"
 #if LACONIC_MPI
 #include "laconic/mpi.h"
 #endif
@@ -63,7 +64,7 @@ void with_mpi(const std::function<void(Runner&)>& body) {
   } catch (const std::exception& error) {
     // A rank has failed, and what it had in flight cannot be taken back: end all, rank 0 first, which tells why.
     if (runner.speaks()) {
-      std::cerr << "laconic: " << error.what() << std::endl;
+      std::cerr << "laconic: " << with_flags(error.what()) << std::endl;
     } else {
       std::this_thread::sleep_for(std::chrono::seconds(2));
     }

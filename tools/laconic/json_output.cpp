@@ -1,0 +1,26 @@
+#include "json_output.h"
+
+#include <iostream>
+#include <utility>
+
+#include "output_file.h"
+
+namespace laconic::tools {
+
+void JsonOutput::add_to(CLI::App& command, const std::string& what) {
+  option_ =
+      command.add_option("--json", path_, what + " as JSON: on stdout instead of the text, or beside it into FILE")
+          ->expected(0, 1)
+          ->option_text("[FILE]");
+}
+
+void JsonOutput::require_writable() const { tools::require_writable(file()); }
+
+void JsonOutput::write(const std::string& text) const {
+  if (on_stdout()) std::cout << text << std::flush;
+  write_file(file(), text);
+}
+
+std::string JsonOutput::give_back() { return std::exchange(path_, ""); }
+
+}  // namespace laconic::tools

@@ -1,0 +1,40 @@
+#include "run_folder.h"
+
+#include <filesystem>
+
+#include "laconic/error.h"
+#include "output_file.h"
+
+namespace laconic::tools {
+
+namespace fs = std::filesystem;
+
+RunFolder::RunFolder(std::string path, bool overwrite) : path_(std::move(path)) {
+  if (path_.empty()) return;
+  std::error_code failed;
+  for (const char* name : {"config.json", "metrics.jsonl", "result.json"}) {
+    if (!overwrite && fs::exists(file(name), failed)) {
+      throw Error(path_ + " holds a run already (" + name + "): name another folder, or add --overwrite");
+    }
+  }
+  fs::create_directories(path_, failed);
+  if (failed) {
+    throw Error("cannot make the folder " + path_ + " (" + failed.message() +
+                "): name one where you may write, such as runs/first");
+  }
+  require_writable(file("config.json"));
+}
+
+std::unique_ptr<MetricsFile> RunFolder::begin(const RunConfig& config) const {
+  if (path_.empty()) return nullptr;
+  std::error_code ignored;
+  fs::remove(file("result.json"), ignored);
+  write_file(file("config.json"), config_json(config));
+  return std::make_unique<MetricsFile>(file("metrics.jsonl"));
+}
+
+void RunFolder::finish(const RunConfig& config, const RunResult& result) const {
+  if (!path_.empty()) write_file(file("result.json"), result_json(config, result));
+}
+
+}  // namespace laconic::tools
