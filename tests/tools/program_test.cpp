@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <sstream>
 #include <string>
 
 #include "tools/program.h"
@@ -15,7 +16,7 @@ namespace fs = std::filesystem;
 TEST(Program, TeachesItsUse) {
   for (const char* command : {"--help", "info --help", "bench --help", "bench kernels --help", "bench exchange --help",
                               "bench methods --help", "methods --help", "problems --help", "train --help",
-                              "compare --help", "report --help"}) {
+                              "compare --help", "reproduce --help", "report --help"}) {
     const Outcome outcome = laconic(command);
     EXPECT_EQ(outcome.code, 0) << command;
     EXPECT_TRUE(contains(outcome.text, "Example")) << command << '\n' << outcome.text;
@@ -31,7 +32,8 @@ TEST(Program, TellsItsVersion) {
 TEST(Program, TellsWhatItCanDo) {
   const Outcome outcome = laconic("info", "LACONIC_SIMD=reference");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
-  for (const char* part : {"wire version", "SIMD level     reference", "threads", "MPI", "CUDA", "PyTorch", "report"}) {
+  for (const char* part :
+       {"wire version", "SIMD level     reference", "threads", "GPU", "MPI", "CUDA", "PyTorch", "report"}) {
     EXPECT_TRUE(contains(outcome.text, part)) << part << '\n' << outcome.text;
   }
 }
@@ -40,11 +42,62 @@ TEST(Program, RefusesBadCallsInOneLine) {
   expect_one_line_error(laconic(""), 2, "command");
   expect_one_line_error(laconic("bench"), 2, "kernels");
   expect_one_line_error(laconic("fly"), 2, "fly");
-  expect_one_line_error(laconic("bench kernels --threads many"), 2, "threads");
-  expect_one_line_error(laconic("bench kernels --n 0"), 2, "n");
+  expect_one_line_error(laconic("trian"), 2, "did you mean train?");
+  expect_one_line_error(laconic("kernels bench"), 2, "did you mean bench kernels?");
+  expect_one_line_error(laconic("help"), 2, "laconic --help");
+  expect_one_line_error(laconic("--n 10 bench kernels"), 2, "--n stands before the command");
+  expect_one_line_error(laconic("bench kernels --threads many"), 2, "0..1024, got \"many\"");
+  expect_one_line_error(laconic("bench kernels --n 0"), 2, "1..4294967296, got \"0\"");
+  expect_one_line_error(laconic("bench kernels --n abc"), 2, "1..4294967296, got \"abc\"");
+  expect_one_line_error(laconic("bench kernels --n"), 2, "--n needs a value");
+  expect_one_line_error(laconic("reproduce --seeds x"), 2, "0..1000, got \"x\"");
   expect_one_line_error(laconic("bench kernels --wings 2"), 2, "wings");
   expect_one_line_error(laconic("bench exchange --workers 2,0"), 2, "workers");
   expect_one_line_error(laconic("info", "LACONIC_SIMD=mmx"), 2, "mmx");
+}
+
+TEST(Program, SuggestsNothingThatIsFar) {
+  const Outcome outcome = laconic("bench kernels --wings 2");
+  EXPECT_FALSE(contains(outcome.text, "did you mean")) << outcome.text;
+  EXPECT_TRUE(contains(laconic("fly").text, "there are info, bench")) << laconic("fly").text;
+}
+
+TEST(Program, HelpFitsAPageAndTellsExitCodes) {
+  EXPECT_TRUE(contains(laconic("--help").text, "Exit codes: 0"));
+  for (const char* command : {"", "info", "bench", "bench kernels", "bench exchange", "bench methods", "methods",
+                              "problems", "train", "compare", "reproduce", "report"}) {
+    const Outcome outcome = laconic(std::string(command) + " --help");
+    std::istringstream lines(outcome.text);
+    std::string line;
+    while (std::getline(lines, line)) {
+      EXPECT_LE(line.size(), 120U) << command << ": " << line;
+      if (!line.starts_with("  --")) continue;
+      EXPECT_EQ(line.substr(0, line.find(' ', 2)).find('_'), std::string::npos) << "one spelling is enough: " << line;
+    }
+  }
+}
+
+TEST_F(Files, OfJsonStandBesideTheTextOrInItsPlace) {
+  for (const char* command : {"info", "methods", "problems", "reproduce --list"}) {
+    const std::string plain = laconic(command).text;
+    const Outcome on_stdout = laconic(std::string(command) + " --json");
+    ASSERT_EQ(on_stdout.code, 0) << on_stdout.text;
+    EXPECT_FALSE(nlohmann::json::parse(on_stdout.text).empty()) << command;
+    EXPECT_EQ(laconic(std::string(command) + " --json -").text, on_stdout.text) << command;
+    const Outcome with_file = laconic(std::string(command) + " --json '" + file("x.json") + "'");
+    EXPECT_EQ(with_file.code, 0);
+    EXPECT_EQ(with_file.text, plain) << command;
+    EXPECT_EQ(json("x.json"), nlohmann::json::parse(on_stdout.text)) << command;
+  }
+}
+
+TEST_F(Files, OfBenchesAreJsonOnStdoutToo) {
+  const Outcome kernels = laconic("bench kernels --n 1000 --repeats 1 --filter axpy --no-torch --json");
+  ASSERT_EQ(kernels.code, 0) << kernels.text;
+  EXPECT_EQ(nlohmann::json::parse(kernels.text)[0].at("kernel"), "axpy");
+  const Outcome exchanges = laconic("bench exchange --n 1000 --workers 2 --filter vote --json");
+  ASSERT_EQ(exchanges.code, 0) << exchanges.text;
+  EXPECT_EQ(nlohmann::json::parse(exchanges.text)[0].at("exchange"), "vote");
 }
 
 TEST_F(Files, AreRefusedBeforeTheWork) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -101,9 +102,73 @@ TEST_F(Files, OfCompareHaveTheKeys) {
                             "step_seconds", "rounds"}) {
       EXPECT_TRUE(row.at(key).is_number()) << row;
     }
+    EXPECT_TRUE(row.at("accuracy").is_null()) << row;
     const double total = row.at("total_sent_bytes");
-    EXPECT_DOUBLE_EQ(row.at("sent_bytes_per_step").get<double>(), total / (2 * 8));
+    EXPECT_DOUBLE_EQ(row.at("sent_bytes_per_step").get<double>(), total / 8);
+    // 12.5 GB/s and 12.5 MB/s differ by what the bytes take; messages and computation are in both.
+    const double bytes = row.at("sent_bytes_per_step");
+    const auto& forecast = row.at("forecast_step_seconds");
+    EXPECT_NEAR(forecast.at("100 Mbit/s").get<double>() - forecast.at("100 Gbit/s").get<double>(),
+                bytes * (1.0 / 12.5e6 - 1.0 / 12.5e9), 1e-12);
+    EXPECT_GE(forecast.at("100 Gbit/s").get<double>(), row.at("sent_messages_per_step").get<double>() * 50e-6);
+    EXPECT_LE(row.at("compute_seconds"), row.at("step_seconds"));
   }
+}
+
+TEST_F(Files, OfComparedRunsAreKept) {
+  const std::string call = "compare " + kSmall + "--methods sgd,topk,mgrawa --period 4 --out '" + file("runs") + "'";
+  const Outcome outcome = laconic(call + " --json");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  for (const auto& row : nlohmann::json::parse(outcome.text)) {
+    const std::string folder = "runs/" + row.at("method").get<std::string>();
+    EXPECT_EQ(json(folder + "/config.json").at("method").at("name"), row.at("method"));
+    const auto result = json(folder + "/result.json");
+    EXPECT_EQ(result.at("loss"), row.at("loss"));
+    EXPECT_EQ(result.at("rounds"), row.at("rounds"));
+    const std::vector<std::uint64_t> sent = result.at("sent_bytes_by_rank");
+    EXPECT_EQ(*std::max_element(sent.begin(), sent.end()), row.at("total_sent_bytes"));
+    std::ifstream lines(file(folder + "/metrics.jsonl"));
+    std::string line;
+    int evaluated = 0;
+    while (std::getline(lines, line)) evaluated += nlohmann::json::parse(line).contains("loss") ? 1 : 0;
+    EXPECT_EQ(evaluated, 8) << "a curve";
+  }
+  expect_one_line_error(laconic(call), 1, "--overwrite");
+  EXPECT_EQ(laconic(call + " --overwrite").code, 0);
+}
+
+TEST_F(Files, OfAnEarlierRunAreKept) {
+  const std::string call = "train " + kSmall + "--out '" + file("run") + "'";
+  ASSERT_EQ(laconic(call).code, 0);
+  expect_one_line_error(laconic(call + " --seed 2"), 1, "--overwrite");
+  EXPECT_EQ(json("run/config.json").at("run").at("seed"), 1);
+  const Outcome again = laconic(call + " --seed 2 --overwrite");
+  ASSERT_EQ(again.code, 0) << again.text;
+  EXPECT_EQ(json("run/config.json").at("run").at("seed"), 2);
+}
+
+TEST(Train, GivesJsonAloneOnStdout) {
+  for (const char* form : {"--json", "--json -"}) {
+    const Outcome outcome = laconic("train " + kSmall + form);
+    ASSERT_EQ(outcome.code, 0) << outcome.text;
+    EXPECT_EQ(nlohmann::json::parse(outcome.text).at("method"), "sgd");
+  }
+}
+
+TEST(Train, OfNoStepsTellsTheStart) {
+  const Outcome outcome = laconic("train --problem logistic-regression --steps 0 --json");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_NEAR(nlohmann::json::parse(outcome.text).at("loss").get<double>(), std::log(2.0), 1e-6);
+}
+
+TEST(Train, NamesTheRemedyOfANan) {
+  const std::string call = "train --problem noisy-quadratic --lr 1e30 --steps 30 --eval-interval 0 --workers 2 ";
+  for (const char* method : {"sgd", "topk", "localsgd"}) {
+    expect_one_line_error(laconic(call + "--method " + method), 1, "--nonfinite skip");
+  }
+  const Outcome skipped = laconic(call + "--nonfinite skip");
+  EXPECT_EQ(skipped.code, 0) << skipped.text;
+  EXPECT_TRUE(contains(skipped.text, "skipped")) << skipped.text;
 }
 
 TEST_F(Files, OfCompareTellWhoFailed) {
@@ -114,6 +179,7 @@ TEST_F(Files, OfCompareTellWhoFailed) {
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_TRUE(json("c.json")[0].at("loss").is_null());
   EXPECT_TRUE(contains(json("c.json")[0].at("error"), "NaN"));
+  EXPECT_TRUE(contains(json("c.json")[0].at("error"), "--nonfinite skip"));
   EXPECT_TRUE(json("c.json")[1].at("loss").is_number());
   EXPECT_TRUE(contains(outcome.text, "sgd failed: "));
 }
@@ -125,7 +191,16 @@ TEST(Train, RefusesWithASuggestion) {
   expect_one_line_error(laconic("train --method topk --set kep=0.1"), 2, "did you mean keep?");
   expect_one_line_error(laconic("train --method topk --keep 2"), 2, "(0, 1]");
   expect_one_line_error(laconic("train --method sgd --keep 0.1"), 2, "keep");
+  expect_one_line_error(laconic("train topk"), 2, "did you mean --method topk?");
+  expect_one_line_error(laconic("train vincent"), 2, "did you mean --problem vincent?");
+  expect_one_line_error(laconic("compare sgd,topk"), 2, "did you mean --methods sgd,topk?");
+  expect_one_line_error(laconic("train --dimension 10"), 2, "--set dimension=10");
+  expect_one_line_error(laconic("train --dimension=10"), 2, "--set dimension=10");
+  expect_one_line_error(laconic("train --workers abc"), 2, "1..4096, such as 4, got \"abc\"");
+  expect_one_line_error(laconic("train --workers 4 --adversaries 99"), 2, "0..4, the number of workers, got 99");
+  expect_one_line_error(laconic("train " + kSmall + "--out /proc/no/folder"), 1, "where you may write");
   expect_one_line_error(laconic("train --steps some"), 2, "steps");
+  expect_one_line_error(laconic("train --steps 1 --steps 2"), 2, "--steps is given more than once");
   expect_one_line_error(laconic("train --config no/such.toml"), 2, "no/such.toml");
   expect_one_line_error(laconic("train --problem logistic-toy --workers 3"), 2, "two workers");
   expect_one_line_error(laconic("train " + kSmall + "--json no/such/folder.json"), 1, "folder.json");

@@ -56,9 +56,15 @@ std::string link_column(const Link& link) {
                                     : fmt::format("@{:.0f}G", link.bits_per_second / 1e9);
 }
 
+std::string accuracy_text(const std::optional<double>& accuracy) {
+  return accuracy ? fmt::format("{:.2f} %", 100.0 * *accuracy) : "-";
+}
+
+/// Accuracy where a network was trained, else the distance from the optimum where it is known.
 std::string table_of(const std::vector<Row>& rows) {
-  std::vector<std::vector<std::string>> cells{
-      {"METHOD", "LOSS", "DISTANCE", "PAYLOAD/STEP", "SENT/STEP", "SENT TOTAL", "STEP", "ROUNDS"}};
+  const bool networks = std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.result.accuracy; });
+  std::vector<std::vector<std::string>> cells{{"METHOD", "LOSS", networks ? "ACCURACY" : "DISTANCE", "PAYLOAD/STEP",
+                                               "SENT/STEP", "SENT TOTAL", "STEP", "ROUNDS"}};
   for (const Link& link : forecast_links()) cells[0].push_back(link_column(link));
   for (const Row& row : rows) {
     if (!row.error.empty()) {
@@ -68,9 +74,12 @@ std::string table_of(const std::vector<Row>& rows) {
     const auto& distance = row.result.distance;
     const RankFigures& figures = row.figures;
     cells.push_back({row.method, fmt::format("{:.6e}", row.result.loss),
-                     distance ? fmt::format("{:.4e}", *distance) : "-", bytes_text(figures.payload_bytes_per_step),
-                     bytes_text(figures.sent_bytes_per_step), bytes_text(static_cast<double>(figures.total_sent_bytes)),
-                     seconds_text(figures.step_seconds), std::to_string(row.result.rounds)});
+                     networks   ? accuracy_text(row.result.accuracy)
+                     : distance ? fmt::format("{:.4e}", *distance)
+                                : "-",
+                     bytes_text(figures.payload_bytes_per_step), bytes_text(figures.sent_bytes_per_step),
+                     bytes_text(static_cast<double>(figures.total_sent_bytes)), seconds_text(figures.step_seconds),
+                     std::to_string(row.result.rounds)});
     for (const Link& link : forecast_links()) {
       cells.back().push_back(seconds_text(forecast_step_seconds(figures.step_cost(), link)));
     }
@@ -100,7 +109,7 @@ Json json_of(const Row& row) {
   const RankFigures& figures = row.figures;
   Json json{{"method", row.method}};
   const auto put = [&](const char* key, const Json& value) { json[key] = ran ? value : Json(); };
-  put("accuracy", Json());
+  put("accuracy", number(row.result.accuracy));
   put("loss", number(row.result.loss));
   put("distance", number(row.result.distance));
   put("payload_bytes_per_step", figures.payload_bytes_per_step);

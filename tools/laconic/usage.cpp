@@ -167,8 +167,8 @@ std::string usage_error(const CLI::App& program, const CLI::ParseError& error) {
   std::string what = error.what();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     what = extras_error(program);
-  } else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && what.ends_with("missing")) {
-    what = what.substr(0, what.find(':')) + " needs a value";
+  } else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    what = what.substr(0, what.find(':')) + (what.ends_with("missing") ? " needs a value" : " is given more than once");
   }
   return what + " (" + call + " --help shows how it is used)";
 }
