@@ -9,7 +9,6 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/norm/norm.h"
 #include "laconic/error.h"
-
 #include "laconic/nonfinite.h"
 #include "methods/stream.h"
 #include "transport/agreement.h"
