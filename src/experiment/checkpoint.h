@@ -16,6 +16,7 @@ struct CheckpointPlan {
   std::string folder{};        ///< shared by all ranks
   std::uint32_t interval = 0;  ///< steps between two; an asynchronous run takes the next round; 0: none is written
   std::string resume{};        ///< a checkpoint to go on from; empty: from the start
+  std::string model_file{};    ///< where the tested model is written at the end, for other programs to read
 };
 
 /// Collective. Error on the rank that cannot write.

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <thread>
 
+#include "base/buffer.h"
 #include "experiment/derive.h"
 #include "laconic/error.h"
 #include "laconic/threads.h"
@@ -45,9 +46,10 @@ class Worker {
                                   place_)) {
     std::uint64_t parameters = 0;
     for (const Tensor& tensor : learner_->tensors()) parameters += tensor.size;
-    model_.resize(parameters);
-    gradient_.resize(parameters);
-    tested_.resize(parameters);
+    for (Buffer<float>* buffer : {&model_memory_, &gradient_memory_, &tested_memory_}) buffer->reserve(parameters);
+    model_ = model_memory_.view(parameters);
+    gradient_ = gradient_memory_.view(parameters);
+    tested_ = tested_memory_.view(parameters);
     method_->register_tensors(learner_->tensors());
     method_->set_nonfinite_policy(config.nonfinite);
     method_->set_scoring([this](View<const float> point, View<float> gradient) {
@@ -233,8 +235,9 @@ class Worker {
     result_.skipped = skipped_before_ + method_->skipped_steps();
     const double counted = static_cast<double>(result_.steps) - static_cast<double>(result_.skipped);
     result_.mean_bits = counted > 0.0 ? bits_ / counted : 0.0;
-    result_.model = std::move(tested_);
-    result_.worker_model = std::move(model_);
+    if (!checkpoints_.model_file.empty() && rank() == 0) learner_->write_model(checkpoints_.model_file, tested_);
+    result_.model.assign(tested_.begin(), tested_.end());
+    result_.worker_model.assign(model_.begin(), model_.end());
   }
 
   const RunConfig& config_;
@@ -243,9 +246,12 @@ class Worker {
   const CheckpointPlan& checkpoints_;
   std::unique_ptr<Learner> learner_;
   Place place_;
-  std::vector<float> model_;
-  std::vector<float> gradient_;
-  std::vector<float> tested_;
+  Buffer<float> model_memory_;
+  Buffer<float> gradient_memory_;
+  Buffer<float> tested_memory_;
+  View<float> model_;
+  View<float> gradient_;
+  View<float> tested_;
   bool asynchronous_;
   std::uint32_t period_;
   std::unique_ptr<ModelMethod> method_;

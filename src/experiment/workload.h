@@ -45,6 +45,9 @@ class Learner {
   /// this rank's own point and look.
   virtual Evaluation evaluate(View<float> point, Communicator* group) = 0;
 
+  /// Writes the model at a point that evaluate saw last, for other programs to read; nothing where there is no such form.
+  virtual void write_model(const std::string& /*path*/, View<const float> /*point*/) {}
+
   /// What this worker remembers besides the model: a network's running statistics.
   virtual void save(State& /*state*/) const {}
   virtual void load(const State& /*state*/) {}
