@@ -124,7 +124,7 @@ void Sampler::batch(int worker, std::uint32_t step, std::vector<std::uint32_t>& 
 }
 
 void Sampler::shared_batch(std::uint32_t round, std::vector<std::uint32_t>& samples, std::uint32_t& epoch) const {
-  samples.resize(static_cast<std::size_t>(options_.batch));
+  samples.resize(static_cast<std::size_t>(options_.shared_batch > 0 ? options_.shared_batch : options_.batch));
   epoch = round;
   const Stream stream{.seed = options_.seed, .step = round, .purpose = Purpose::data_shared};
   for (std::size_t i = 0; i < samples.size(); ++i) {

@@ -17,7 +17,8 @@ struct SamplerOptions {
   std::uint64_t seed = 1;
   int batch = 16;  ///< samples of a worker's step
   Sampling sampling = Sampling::epochs;
-  double skew = 0.0;  ///< 0: shards alike; 1: sorted by label; between: so large a share of each shard is sorted
+  double skew = 0.0;     ///< 0: shards alike; 1: sorted by label; between: so large a share of each shard is sorted
+  int shared_batch = 0;  ///< samples of a batch that all workers share; 0: as many as a worker's
 };
 
 /// Which samples a worker takes at a step: a pure function of (options, labels, workers, worker, step), so that a

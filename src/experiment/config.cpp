@@ -22,8 +22,8 @@ void require_valid(const TaskConfig& task) {
   if (task.batch < 1 || task.batch > 65536) {
     refuse("batch must be in 1..65536", std::to_string(task.batch), "it is a worker's samples in a step");
   }
-  if (task.scoring_batch < 1 || task.scoring_batch > 65536) {
-    refuse("scoring_batch must be in 1..65536", std::to_string(task.scoring_batch), "it scores the models of a round");
+  if (task.scoring_batch > 65536) {
+    refuse("scoring_batch must be in 0..65536", std::to_string(task.scoring_batch), "it scores the models of a round");
   }
   if (task.sampling != "epochs" && task.sampling != "replacement") {
     refuse("sampling must be epochs or replacement", '"' + task.sampling + '"', "epochs takes each sample once a turn");
@@ -144,7 +144,7 @@ MethodOptions derived_options(const RunConfig& config, const Workload& workload)
   };
   // Rounds in lockstep end with the loop, whatever their number of steps.
   if (is_asynchronous(config) || !has_parameter(row, "pace")) {
-    fill("total_steps", &MethodOptions::total_steps, static_cast<double>(config.steps));
+    fill("total_steps", &MethodOptions::total_steps, std::max(1.0, static_cast<double>(config.steps)));
   }
   if (config.learning_rate > 0.0) fill("step_size", &MethodOptions::step_size, config.learning_rate);
   fill("smoothness", &MethodOptions::smoothness, workload.smoothness());

@@ -45,7 +45,9 @@ class Worker {
         method_(make_model_method(config.method, derived_options(config, workload), config.optimizer, communicator,
                                   place_)) {
     std::uint64_t parameters = 0;
-    for (const Tensor& tensor : learner_->tensors()) parameters += tensor.size;
+    for (const Tensor& tensor : learner_->tensors()) {
+      parameters += tensor.size;
+    }
     for (Buffer<float>* buffer : {&model_memory_, &gradient_memory_, &tested_memory_}) buffer->reserve(parameters);
     model_ = model_memory_.view(parameters);
     gradient_ = gradient_memory_.view(parameters);
@@ -104,18 +106,26 @@ class Worker {
 
   StepReport step() {
     const auto begun = Clock::now();
-    record_.batch_loss = learner_->gradient(result_.steps, model_, gradient_, {});
-    if (rank() >= config_.workers - config_.adversaries) {
-      for (float& value : gradient_) value = -value;
-    }
-    hold_back(begun);
-    record_.gradient_seconds = seconds_since(begun);
-    const StepInput input{.key = {config_.seed, result_.steps, static_cast<std::uint32_t>(rank())},
-                          .learning_rate = static_cast<float>(learning_rate_at(config_, result_.steps)),
-                          .loss = static_cast<float>(record_.batch_loss)};
-    const StepReport report = method_->step(input, model_, gradient_);
+    StepInput input{.key = {config_.seed, result_.steps, static_cast<std::uint32_t>(rank())},
+                    .learning_rate = static_cast<float>(learning_rate_at(config_, result_.steps))};
+    const StepReport report = whole_step(input, begun);
     record_.step_seconds = seconds_since(begun);
     return report;
+  }
+
+  StepReport whole_step(StepInput& input, Clock::time_point begun) {
+    record_.batch_loss = learner_->gradient(result_.steps, model_, gradient_, {});
+    if (is_adversary()) invert(gradient_);
+    hold_back(begun);
+    record_.gradient_seconds = seconds_since(begun);
+    input.loss = static_cast<float>(record_.batch_loss);
+    return method_->step(input, model_, gradient_);
+  }
+
+  bool is_adversary() const { return rank() >= config_.workers - config_.adversaries; }
+
+  static void invert(View<float> gradient) {
+    for (float& value : gradient) value = -value;
   }
 
   /// Makes the gradient last as long as it is asked to.
@@ -252,7 +262,7 @@ class Worker {
   View<float> model_;
   View<float> gradient_;
   View<float> tested_;
-  bool asynchronous_;
+    bool asynchronous_;
   std::uint32_t period_;
   std::unique_ptr<ModelMethod> method_;
   StepRecord record_;

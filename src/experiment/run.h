@@ -33,16 +33,16 @@ struct LearningRateDrop {
 
 /// A network on a data set, in place of a problem.
 struct TaskConfig {
-  std::string name{};                 ///< empty: the run is on a problem
-  std::string model{};                ///< empty: the task's own
-  std::uint32_t batch = 16;           ///< samples of a worker's step
-  std::string sampling = "epochs";    ///< epochs | replacement
-  double skew = 0.0;                  ///< 0: shards alike; 1: sorted by label
-  bool augment = true;                ///< crops and flips, where the task has them
-  std::uint32_t train_samples = 0;    ///< 0: all
-  std::uint32_t test_samples = 0;     ///< 0: all
-  std::uint32_t scoring_batch = 128;  ///< samples of the batch that scores a round
-  int torch_threads = 1;              ///< of each worker's network
+  std::string name{};               ///< empty: the run is on a problem
+  std::string model{};              ///< empty: the task's own
+  std::uint32_t batch = 16;         ///< samples of a worker's step
+  std::string sampling = "epochs";  ///< epochs | replacement
+  double skew = 0.0;                ///< 0: shards alike; 1: sorted by label
+  bool augment = true;              ///< crops and flips, where the task has them
+  std::uint32_t train_samples = 0;  ///< 0: all
+  std::uint32_t test_samples = 0;   ///< 0: all
+  std::uint32_t scoring_batch = 0;  ///< samples of the batch that scores a round; 0: as many as a worker's
+  int torch_threads = 1;            ///< of each worker's network
   std::string device = "cpu";
 };
 

@@ -37,7 +37,10 @@ class Learner {
   /// Where this worker starts if the method lets workers hold different models.
   virtual void start_apart(View<float> /*model*/) {}
 
-  /// This worker's gradient at its step; returns its loss there. `ready` may be empty.
+  /// Whether gradient() calls `ready`.
+  virtual bool tells_when_ready() const { return false; }
+  /// This worker's gradient at its step; returns its loss there. `ready` may be empty. The model must not change before
+  /// it returns.
   virtual double gradient(std::uint32_t step, View<float> model, View<float> gradient, const Ready& ready) = 0;
   /// The gradient of the function that all workers share in this round, for scores.
   virtual void shared_gradient(std::uint32_t round, View<const float> model, View<float> gradient) = 0;
@@ -45,7 +48,8 @@ class Learner {
   /// this rank's own point and look.
   virtual Evaluation evaluate(View<float> point, Communicator* group) = 0;
 
-  /// Writes the model at a point that evaluate saw last, for other programs to read; nothing where there is no such form.
+  /// Writes the model at a point that evaluate saw last, for other programs to read; nothing where there is no such
+  /// form.
   virtual void write_model(const std::string& /*path*/, View<const float> /*point*/) {}
 
   /// What this worker remembers besides the model: a network's running statistics.

@@ -1,0 +1,49 @@
+#include "torch/task_workload.h"
+
+#include "laconic/error.h"
+#include "torch/network_learner.h"
+
+namespace laconic {
+namespace {
+
+class TaskWorkload final : public Workload {
+ public:
+  TaskWorkload(const RunConfig& config, const std::string& data_folder)
+      : task_(make_task(config.task.name, {.data_folder = data_folder,
+                                           .seed = config.seed,
+                                           .augment = config.task.augment,
+                                           .train_samples = static_cast<int>(config.task.train_samples),
+                                           .test_samples = static_cast<int>(config.task.test_samples)})),
+        sampler_(std::make_shared<Sampler>(
+            task_->train_labels(), config.workers,
+            SamplerOptions{.seed = config.seed,
+                           .batch = static_cast<int>(config.task.batch),
+                           .sampling = config.task.sampling == "epochs" ? Sampling::epochs : Sampling::replacement,
+                           .skew = config.task.skew,
+                           .shared_batch = static_cast<int>(config.task.scoring_batch)})) {}
+
+  std::unique_ptr<Learner> make_learner(const RunConfig& config, int rank) const override {
+    return std::make_unique<NetworkLearner>(with_model(config), task_, sampler_, rank);
+  }
+
+ private:
+  std::shared_ptr<const Task> task_;
+  std::shared_ptr<const Sampler> sampler_;
+};
+
+}  // namespace
+
+std::unique_ptr<Workload> task_workload(const RunConfig& config, const std::string& data_folder) {
+  const RunConfig whole = with_model(config);
+  require_valid(whole);
+  nets::model_row(whole.task.model);
+  return std::make_unique<TaskWorkload>(whole, data_folder);
+}
+
+RunConfig with_model(RunConfig config) {
+  const TaskRow& row = task_row(config.task.name);
+  if (config.task.model.empty()) config.task.model = row.model;
+  return config;
+}
+
+}  // namespace laconic
