@@ -102,8 +102,8 @@ class Method {
   virtual std::uint64_t poll();
 
   /// This rank's memory between steps. A run that loads it goes on bit for bit as if it had never stopped. An
-  /// asynchronous run is saved at a round: on each rank when start or step has returned from the same round, and before
-  /// any rank goes on (a barrier of the host's); InvalidConfig elsewhere. Tickets taken since are dealt anew.
+  /// asynchronous run is saved at a round: on each rank after the same round (set_after_round), and before any rank
+  /// goes on (a barrier of the host's); InvalidConfig elsewhere. Tickets taken since are dealt anew.
   State save() const;
   /// InvalidConfig for another method's, another rank's or another number of ranks' state: use resize for the last.
   void load(const State& state);
@@ -252,6 +252,9 @@ class ModelMethod : public Method {
   void read_out(View<const float> model, View<float> out);
 
   void set_scoring(ScoringFunction scoring) { scoring_ = std::move(scoring); }
+  /// Called after every round, inside start or step, on all ranks at the same round, with what that call did so far:
+  /// the moment to save an asynchronous run, where a rank may join two rounds in one step.
+  void set_after_round(std::function<void(const StepReport&)> hook) { after_round_ = std::move(hook); }
   void set_nonfinite_policy(NonfinitePolicy policy) { policy_ = policy; }
   std::uint64_t skipped_steps() const { return skipped_steps_; }
 
@@ -266,11 +269,15 @@ class ModelMethod : public Method {
   void require_same_start(View<const float> model);
 
   const ScoringFunction& scoring() const { return scoring_; }
+  void tell_round(const StepReport& report) const {
+    if (after_round_) after_round_(report);
+  }
   NonfinitePolicy policy() const { return policy_; }
   void count_skipped() { ++skipped_steps_; }
 
  private:
   ScoringFunction scoring_;
+  std::function<void(const StepReport&)> after_round_;
   NonfinitePolicy policy_ = NonfinitePolicy::error;
   std::uint64_t skipped_steps_ = 0;
 };

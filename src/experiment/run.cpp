@@ -54,6 +54,9 @@ class Worker {
     tested_ = tested_memory_.view(parameters);
     method_->register_tensors(learner_->tensors());
     method_->set_nonfinite_policy(config.nonfinite);
+    if (asynchronous_ && checkpoints.interval != 0) {
+      method_->set_after_round([this](const StepReport& so_far) { after_round(so_far); });
+    }
     method_->set_scoring([this](View<const float> point, View<float> gradient) {
       learner_->shared_gradient(scored_++, point, gradient);
     });
@@ -71,8 +74,7 @@ class Worker {
       const bool last = report.finished || (!asynchronous_ && result_.steps == config_.steps);
       if (last || evaluation_is_due()) evaluate(last);
       observer_.on_step(record_);
-      if (!last && checkpoint_is_due(report))
-        write_checkpoint(checkpoints_.folder, mean_steps(), state(), communicator_);
+      if (!last && checkpoint_is_due()) keep_checkpoint();
     }
     finish();
     result_.wall_seconds += seconds_since(begun);
@@ -108,7 +110,9 @@ class Worker {
     const auto begun = Clock::now();
     StepInput input{.key = {config_.seed, result_.steps, static_cast<std::uint32_t>(rank())},
                     .learning_rate = static_cast<float>(learning_rate_at(config_, result_.steps))};
+    stepping_ = true;
     const StepReport report = whole_step(input, begun);
+    stepping_ = false;
     record_.step_seconds = seconds_since(begun);
     return report;
   }
@@ -172,12 +176,23 @@ class Worker {
   /// The steps that a worker has made in the mean: in an asynchronous run at a round, a whole number of periods.
   std::uint32_t mean_steps() const { return asynchronous_ ? result_.rounds * period_ : result_.steps; }
 
-  /// The same answer on all ranks.
-  bool checkpoint_is_due(const StepReport& report) const {
+  bool checkpoint_is_due() const {
+    return !asynchronous_ && checkpoints_.interval != 0 && result_.steps % checkpoints_.interval == 0;
+  }
+
+  void keep_checkpoint() { write_checkpoint(checkpoints_.folder, mean_steps(), state(), communicator_); }
+
+  /// In an asynchronous run ranks meet in rounds only, inside a step: what the step did so far counts for what is kept.
+  void after_round(const StepReport& so_far) {
+    const RunResult counted = result_;
+    const double bits = bits_;
+    if (stepping_) ++result_.steps;
+    count_report(so_far);
     const std::uint32_t interval = checkpoints_.interval;
-    if (interval == 0) return false;
-    if (!asynchronous_) return result_.steps % interval == 0;
-    return report.rounds > 0 && mean_steps() / interval > (mean_steps() - report.rounds * period_) / interval;
+    const bool last = mean_steps() >= config_.steps;
+    if (!last && mean_steps() / interval > (mean_steps() - period_) / interval) keep_checkpoint();
+    result_ = counted;
+    bits_ = bits;
   }
 
   State state() const {
@@ -262,7 +277,8 @@ class Worker {
   View<float> model_;
   View<float> gradient_;
   View<float> tested_;
-    bool asynchronous_;
+  bool asynchronous_;
+  bool stepping_ = false;
   std::uint32_t period_;
   std::unique_ptr<ModelMethod> method_;
   StepRecord record_;

@@ -146,6 +146,7 @@ void RoundMethod::hold_round(View<float> model, StepReport& report) {
   schedule_.count_round();
   ++report.rounds;
   at_round_ = true;
+  tell_round(report);
 }
 
 void RoundMethod::pull(View<float> model, View<float> next_centre) { blend(place(), pull_, next_centre, model); }
