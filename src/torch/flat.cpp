@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/buffer.h"
 #include "base/check.h"
 #include "laconic/error.h"
 
@@ -42,10 +41,6 @@ void point_at(const torch::Tensor& tensor, void* memory) {
 void require_bindable(const char* name, View<const float> view, std::size_t size) {
   require_size(name, view.size(), size);
   require_device(name, view.device(), Device::cpu);
-  if (reinterpret_cast<std::uintptr_t>(view.data()) % Buffer<float>::kAlignment != 0) {
-    throw InvalidConfig(std::string(name) + " must start at a multiple of " +
-                        std::to_string(Buffer<float>::kAlignment) + " bytes: take the memory from a Buffer");
-  }
 }
 
 /// Runs after the node that adds to a parameter's gradient, as c10d's reducer does it.

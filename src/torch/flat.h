@@ -11,8 +11,7 @@
 namespace laconic {
 
 /// A network as methods see it: parameters and gradients are slices of two flat buffers of the caller, in registration
-/// order, and backward() adds to the gradients where they lie. The library behind torch may sum in another order where
-/// memory is aligned otherwise, so buffers must start at a multiple of 64 bytes (Buffer does).
+/// order, and backward() adds to the gradients where they lie. What it computes does not depend on where that is.
 class FlatNetwork {
  public:
   using Ready = std::function<void(std::uint32_t tensor)>;

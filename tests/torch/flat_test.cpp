@@ -98,6 +98,21 @@ TEST_P(FlatNetworks, MoveToAnotherPointAndBack) {
   EXPECT_EQ(test::loss_of(flat_.network(), input_).item<float>(), here);
 }
 
+// The libraries behind torch may take another way through memory that is aligned otherwise: not to other bits.
+TEST_P(FlatNetworks, ComputeTheSameWhereverTheirMemoryLies) {
+  test::loss_of(flat_.network(), input_).backward();
+  const torch::Tensor aligned = tensor_of(flat_.gradient());
+  Buffer<float> point(size_ + 16), gradient(size_ + 16);
+  for (const std::size_t shift : {1, 4, 15}) {
+    std::copy_n(parameters_.view().begin(), size_, point.view().begin() + shift);
+    flat_.rebind(point.view().sub(shift, size_));
+    flat_.rebind_gradient(gradient.view().sub(16 - shift, size_));
+    flat_.zero_gradient();
+    test::loss_of(flat_.network(), input_).backward();
+    EXPECT_TRUE(tensor_of(flat_.gradient()).equal(aligned)) << shift << " floats off";
+  }
+}
+
 // Each tensor is told once a pass, when its gradient does not change any more; the last layer's come first.
 TEST_P(FlatNetworks, TellWhichGradientIsReady) {
   const std::uint32_t count = static_cast<std::uint32_t>(flat_.tensors().size());
@@ -177,7 +192,6 @@ TEST(FlatNetwork, RefusesMemoryThatDoesNotFit) {
   Buffer<float> memory(flat.size() + 16);
   const auto refusal = [&](View<float> view) { return message_of<InvalidConfig>([&] { flat.rebind(view); }); };
   EXPECT_PRED2(contains, refusal(memory.view(flat.size() - 1)), "parameters");
-  EXPECT_PRED2(contains, refusal(memory.view().sub(1, flat.size())), "multiple of 64 bytes");
   EXPECT_PRED2(contains, refusal(View<float>(memory.view().data(), flat.size(), Device::cuda)), "cuda");
   EXPECT_PRED2(contains, message_of<InvalidConfig>([&] { flat.gradient(); }), "rebind_gradient");
 }
