@@ -6,17 +6,16 @@
 #include "laconic/communicator.h"
 #include "laconic/method.h"
 
-// A checkpoint is a folder "step-0000000120" with a file a rank. It is written beside, as "step-0000000120.partial", and
-// renamed when every rank has written, so a folder of that name is whole. The newest two are kept.
+// A checkpoint is a folder "step-0000000120" with a file a rank. It is written beside, as "step-0000000120.partial",
+// and renamed when every rank has written, so a folder of that name is whole. The newest two are kept.
 
 namespace laconic {
 
 /// Where a run keeps its checkpoints, and where it goes on from.
 struct CheckpointPlan {
-  std::string folder{};        ///< shared by all ranks
-  std::uint32_t interval = 0;  ///< steps between two; an asynchronous run takes the next round; 0: none is written
-  std::string resume{};        ///< a checkpoint to go on from; empty: from the start
-  std::string model_file{};    ///< where the tested model is written at the end, for other programs to read
+  std::string folder{};      ///< shared by all ranks; empty: none is written
+  std::string resume{};      ///< a checkpoint to go on from; empty: from the start
+  std::string model_file{};  ///< where the tested model is written at the end, for other programs to read
 };
 
 /// Collective. Error on the rank that cannot write.
@@ -28,6 +27,9 @@ State read_checkpoint(const std::string& checkpoint, int rank);
 /// Reads every rank's file, for the one that tells: the same errors, and InvalidConfig where it was written by another
 /// number of ranks.
 void require_sound_checkpoint(const std::string& checkpoint, int ranks);
+
+/// Steps that rank 0 had made there.
+std::uint32_t checkpoint_steps(const std::string& checkpoint);
 
 /// The newest first, complete ones only; empty where there is none.
 std::vector<std::string> find_checkpoints(const std::string& folder);

@@ -98,6 +98,7 @@ const std::vector<Key>& run_keys() {
       {"compute_seconds", [](C& c, T t) { c.compute_seconds = real("compute_seconds", t); }, [](const C& c) { return text_of(c.compute_seconds); }},
       {"slowdown", [](C& c, T t) { c.slowdown.clear(); for (const auto& part : split(t, ',')) c.slowdown.push_back(real("slowdown", part)); }, slowdown_text},
       {"overlap", [](C& c, T t) { c.overlap = truth("overlap", t); }, [](const C& c) { return std::string(c.overlap ? "true" : "false"); }},
+      {"checkpoint_interval", [](C& c, T t) { c.checkpoint_interval = whole("checkpoint_interval", t); }, [](const C& c) { return std::to_string(c.checkpoint_interval); }},
       {"timeout", [](C& c, T t) { c.timeout = real("timeout", t); }, [](const C& c) { return text_of(c.timeout); }},
       {"threads", [](C& c, T t) { c.threads = number_from<int>("threads", t, "a whole number in 0..1024; 0 is one a core"); }, [](const C& c) { return std::to_string(c.threads); }},
   };

@@ -27,7 +27,8 @@ RunConfig config_from(std::span<const ConfigEntry> entries);
 std::vector<ConfigEntry> entries_of(const RunConfig& config);
 
 /// "problem.points=200", "method.keep=0.1", "optimizer.momentum=0.9", "run.seed=3"; without a section it is the
-/// problem's (or, with no problem, the task's) setting of that name, else the method's parameter, else the optimizer's or the run's own.
+/// problem's (or, with no problem, the task's) setting of that name, else the method's parameter, else the optimizer's
+/// or the run's own.
 ConfigEntry entry_from(std::string_view assignment, std::string_view problem, std::string_view method);
 
 /// The last value given for the key, or empty.

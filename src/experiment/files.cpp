@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "experiment/whole_file.h"
 #include "laconic/error.h"
 #include "laconic/version.h"
 
@@ -110,7 +111,25 @@ std::string result_json(const RunConfig& config, const RunResult& result) {
   return json.dump(2) + "\n";
 }
 
-MetricsFile::MetricsFile(const std::string& path) : path_(path), output_(path, std::ios::binary) {
+namespace {
+
+/// The lines of steps that the run that goes on has behind it; a line that was cut ends them.
+std::string kept_lines(const std::string& path, std::uint32_t steps) {
+  std::ifstream input(path, std::ios::binary);
+  std::string kept;
+  for (std::string line; std::getline(input, line);) {
+    const Json json = Json::parse(line, nullptr, false);
+    if (!json.is_object() || json.value("step", steps + 1) > steps) break;
+    kept.append(line).append("\n");
+  }
+  return kept;
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(const std::string& path, std::uint32_t steps) : path_(path) {
+  if (steps > 0) write_whole_file(path, kept_lines(path, steps));
+  output_.open(path, std::ios::binary | (steps > 0 ? std::ios::app : std::ios::trunc));
   if (!output_) throw Error("cannot write " + path + ": is there such a folder, and may you write there?");
 }
 

@@ -10,8 +10,8 @@
 namespace laconic {
 
 /// A TOML file, or a config.json of an earlier run where the name ends in .json. Keys at the top are the run's; the
-/// tables [problem] or [task], [method] and [optimizer] have a `name` and settings, or are just the name. InvalidConfig naming
-/// file and line where it does not parse; unknown keys are found by config_from.
+/// tables [problem] or [task], [method] and [optimizer] have a `name` and settings, or are just the name. InvalidConfig
+/// naming file and line where it does not parse; unknown keys are found by config_from.
 std::vector<ConfigEntry> read_config_file(const std::string& path);
 
 /// One JSON object in sections, numbers as numbers.
@@ -25,8 +25,8 @@ std::string result_json(const RunConfig& config, const RunResult& result);
 /// Writes a line a step, flushed, so that a run that is cut leaves all that it did.
 class MetricsFile : public Observer {
  public:
-  /// Error if it cannot be written.
-  explicit MetricsFile(const std::string& path);
+  /// Error if it cannot be written. A run that goes on after `steps` keeps the lines up to that step.
+  explicit MetricsFile(const std::string& path, std::uint32_t steps = 0);
   void on_step(const StepRecord& record) override;
 
  private:

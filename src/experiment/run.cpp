@@ -54,7 +54,7 @@ class Worker {
     tested_ = tested_memory_.view(parameters);
     method_->register_tensors(learner_->tensors());
     method_->set_nonfinite_policy(config.nonfinite);
-    if (asynchronous_ && checkpoints.interval != 0) {
+    if (asynchronous_ && !checkpoints.folder.empty() && config.checkpoint_interval != 0) {
       method_->set_after_round([this](const StepReport& so_far) { after_round(so_far); });
     }
     method_->set_scoring([this](View<const float> point, View<float> gradient) {
@@ -63,7 +63,6 @@ class Worker {
   }
 
   RunResult run() {
-    const auto begun = Clock::now();
     StepReport report = checkpoints_.resume.empty() ? start() : resume();
     // An asynchronous run ends when the workers have used up their steps together, whoever made them.
     while (!report.finished && (asynchronous_ || result_.steps < config_.steps)) {
@@ -77,7 +76,7 @@ class Worker {
       if (!last && checkpoint_is_due()) keep_checkpoint();
     }
     finish();
-    result_.wall_seconds += seconds_since(begun);
+    result_.wall_seconds += seconds_since(begun_);
     return std::move(result_);
   }
 
@@ -177,7 +176,8 @@ class Worker {
   std::uint32_t mean_steps() const { return asynchronous_ ? result_.rounds * period_ : result_.steps; }
 
   bool checkpoint_is_due() const {
-    return !asynchronous_ && checkpoints_.interval != 0 && result_.steps % checkpoints_.interval == 0;
+    return !asynchronous_ && !checkpoints_.folder.empty() && config_.checkpoint_interval != 0 &&
+           result_.steps % config_.checkpoint_interval == 0;
   }
 
   void keep_checkpoint() { write_checkpoint(checkpoints_.folder, mean_steps(), state(), communicator_); }
@@ -188,7 +188,7 @@ class Worker {
     const double bits = bits_;
     if (stepping_) ++result_.steps;
     count_report(so_far);
-    const std::uint32_t interval = checkpoints_.interval;
+    const std::uint32_t interval = config_.checkpoint_interval;
     const bool last = mean_steps() >= config_.steps;
     if (!last && mean_steps() / interval > (mean_steps() - period_) / interval) keep_checkpoint();
     result_ = counted;
@@ -217,12 +217,14 @@ class Worker {
     counts.put("payload bytes", static_cast<double>(result_.traffic.payload_bytes));
     counts.put("sent bytes", static_cast<double>(result_.traffic.sent_bytes));
     counts.put("received bytes", static_cast<double>(result_.traffic.received_bytes));
+    counts.put("sent messages", static_cast<double>(result_.traffic.sent_messages));
     counts.put("encode seconds", result_.traffic.encode_seconds);
     counts.put("exchange seconds", result_.traffic.exchange_seconds);
     counts.put("decode seconds", result_.traffic.decode_seconds);
     counts.put("gradient seconds", result_.gradient_seconds);
     counts.put("select seconds", result_.select_seconds);
     counts.put("step seconds", result_.step_seconds);
+    counts.put("wall seconds", result_.wall_seconds + seconds_since(begun_));
     return counts;
   }
 
@@ -235,12 +237,14 @@ class Worker {
     result_.traffic.payload_bytes = static_cast<std::uint64_t>(counts.number("payload bytes"));
     result_.traffic.sent_bytes = static_cast<std::uint64_t>(counts.number("sent bytes"));
     result_.traffic.received_bytes = static_cast<std::uint64_t>(counts.number("received bytes"));
+    result_.traffic.sent_messages = static_cast<std::uint64_t>(counts.number("sent messages"));
     result_.traffic.encode_seconds = counts.number("encode seconds");
     result_.traffic.exchange_seconds = counts.number("exchange seconds");
     result_.traffic.decode_seconds = counts.number("decode seconds");
     result_.gradient_seconds = counts.number("gradient seconds");
     result_.select_seconds = counts.number("select seconds");
     result_.step_seconds = counts.number("step seconds");
+    result_.wall_seconds = counts.number("wall seconds");
   }
 
   void finish() {
@@ -265,6 +269,7 @@ class Worker {
     result_.worker_model.assign(model_.begin(), model_.end());
   }
 
+  const Clock::time_point begun_ = Clock::now();
   const RunConfig& config_;
   Communicator& communicator_;
   Observer& observer_;

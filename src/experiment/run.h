@@ -70,8 +70,11 @@ struct RunConfig {
   double compute_seconds = 0.0;
   /// By rank, as often as long; empty: all 1.
   std::vector<double> slowdown{};
-  int threads = 1;        ///< of each rank's kernels
-  bool overlap = true;    ///< tensors travel as soon as backward has made them, where the method can
+  int threads = 1;      ///< of each rank's kernels
+  bool overlap = true;  ///< tensors travel as soon as backward has made them, where the method can
+  /// Steps between two checkpoints, where there is a folder for them; an asynchronous run takes the next round; 0:
+  /// none.
+  std::uint32_t checkpoint_interval = 0;
   double timeout = 60.0;  ///< seconds after which a silent rank is given up
 };
 

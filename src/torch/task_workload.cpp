@@ -6,6 +6,12 @@
 namespace laconic {
 namespace {
 
+/// The configuration with the task's own model where none is named.
+RunConfig with_model(RunConfig config) {
+  if (config.task.model.empty()) config.task.model = task_row(config.task.name).model;
+  return config;
+}
+
 class TaskWorkload final : public Workload {
  public:
   TaskWorkload(const RunConfig& config, const std::string& data_folder)
@@ -38,12 +44,6 @@ std::unique_ptr<Workload> task_workload(const RunConfig& config, const std::stri
   require_valid(whole);
   nets::model_row(whole.task.model);
   return std::make_unique<TaskWorkload>(whole, data_folder);
-}
-
-RunConfig with_model(RunConfig config) {
-  const TaskRow& row = task_row(config.task.name);
-  if (config.task.model.empty()) config.task.model = row.model;
-  return config;
 }
 
 }  // namespace laconic

@@ -13,7 +13,4 @@ namespace laconic {
 /// not there.
 std::unique_ptr<Workload> task_workload(const RunConfig& config, const std::string& data_folder);
 
-/// The configuration with the task's own model where none is named.
-RunConfig with_model(RunConfig config);
-
 }  // namespace laconic

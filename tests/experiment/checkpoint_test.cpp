@@ -68,9 +68,10 @@ INSTANTIATE_TEST_SUITE_P(Table, EveryMethod, testing::ValuesIn(names()), [](cons
 });
 
 TEST_P(EveryMethod, GoesOnBitForBit) {
-  const RunConfig config = small_run(GetParam());
+  RunConfig config = small_run(GetParam());
+  config.checkpoint_interval = 7;
   const Folder folder;
-  const auto straight = run(config, {.folder = folder.path, .interval = 7});
+  const auto straight = run(config, {.folder = folder.path});
   const auto found = find_checkpoints(folder.path);
   ASSERT_EQ(found.size(), 2U);
   EXPECT_TRUE(found.front().ends_with("step-0000000014")) << found.front();
@@ -94,8 +95,9 @@ TEST(Checkpoint, OfAnAsynchronousRunLosesNoStep) {
   RunConfig config = small_run("mgrawa");
   config.options.pace = "async";
   config.options.score = "local";
+  config.checkpoint_interval = 6;
   const Folder folder;
-  run(config, {.folder = folder.path, .interval = 6});
+  run(config, {.folder = folder.path});
   const auto found = find_checkpoints(folder.path);
   ASSERT_FALSE(found.empty());
   EXPECT_TRUE(found.front().ends_with("step-0000000012"))
@@ -112,7 +114,8 @@ TEST(Checkpoint, OfAnAsynchronousRunLosesNoStep) {
 class Damaged : public testing::Test {
  protected:
   Damaged() {
-    run(config, {.folder = folder.path, .interval = 8});
+    config.checkpoint_interval = 8;
+    run(config, {.folder = folder.path});
     found = find_checkpoints(folder.path);
   }
   std::string error() {

@@ -9,7 +9,6 @@
 
 #include "bench/progress.h"
 #include "commands.h"
-#include "experiment/derive.h"
 #include "experiment/figures.h"
 #include "json_output.h"
 #include "laconic/error.h"
@@ -19,6 +18,7 @@
 #include "runner.h"
 #include "text_table.h"
 #include "usage.h"
+#include "workloads.h"
 
 namespace laconic::tools {
 namespace {
@@ -174,10 +174,10 @@ std::vector<RunConfig> configs_of(const Arguments& arguments, int processes) {
   return configs;
 }
 
-Row run_one(RunConfig config, const Problem& problem, Runner& runner, const RunFolder& folder, Watcher& watcher) {
+Row run_one(RunConfig config, const Workload& workload, Runner& runner, const RunFolder& folder, Watcher& watcher) {
   Row row{.method = config.method};
   try {
-    row.result = runner.run(config, problem, watcher);
+    row.result = runner.run(config, workload, watcher);
     row.figures = rank_figures(row.result);
     if (runner.speaks()) folder.finish(config, row.result);
   } catch (const InvalidConfig& error) {
@@ -188,12 +188,11 @@ Row run_one(RunConfig config, const Problem& problem, Runner& runner, const RunF
 
 void compare(const Arguments& arguments, Runner& runner) {
   std::vector<RunConfig> configs = configs_of(arguments, runner.processes());
-  const RunConfig first = configs.front();
-  const auto problem = make_problem(first.problem, first.problem_settings, first.workers, first.seed);
   std::vector<RunFolder> folders;
   if (runner.speaks()) arguments.json.require_writable();
+  const auto workload = make_workload(configs.front(), arguments.flags.data_folder());  // the same data for all
   for (RunConfig& config : configs) {
-    config.options = derived_options(config, *problem);
+    config = completed(std::move(config), *workload);
     const bool kept = runner.speaks() && !arguments.out.empty();
     folders.emplace_back(kept ? arguments.out + "/" + config.method : "", arguments.overwrite);
   }
@@ -203,12 +202,13 @@ void compare(const Arguments& arguments, Runner& runner) {
     const RunConfig& config = configs[i];
     Watcher watcher(progress, fmt::format("{} ({} of {})", config.method, i + 1, configs.size()), config.steps,
                     folders[i].begin(config));
-    rows.push_back(run_one(config, *problem, runner, folders[i], watcher));
+    rows.push_back(run_one(config, *workload, runner, folders[i], watcher));
   }
   progress.clear();
   if (!runner.speaks()) return;
   if (!arguments.json.on_stdout()) {
-    std::cout << fmt::format("{}, {} workers, {} steps, seed {}\n\n", first.problem, first.workers, first.steps,
+    const RunConfig& first = configs.front();
+    std::cout << fmt::format("{}, {} workers, {} steps, seed {}\n\n", subject_of(first), first.workers, first.steps,
                              first.seed)
               << table_of(rows) << legend();
   }
@@ -221,7 +221,7 @@ void compare(const Arguments& arguments, Runner& runner) {
 }  // namespace
 
 void add_compare(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("compare", "Runs several methods on one problem, one table");
+  CLI::App* command = program.add_subcommand("compare", "Runs several methods on one problem or task, one table");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("--methods", arguments->methods, "some of " + method_names() + "; default: all")
       ->delimiter(',')
@@ -235,6 +235,7 @@ void add_compare(CLI::App& program) {
       "Examples:\n"
       "  laconic compare --problem linear-regression --methods sgd,topk,regtopk --keep 0.6\n"
       "  laconic compare --problem logistic-regression --steps 200 --out runs --json rows.json\n"
+      "  laconic compare --task digits --methods sgd,topk,def,signum --keep 0.01 --out runs\n"
       "  laconic compare --methods sgd,signsgd --problem noisy-quadratic --set signsgd.learning_rate=0.01\n"
       "A parameter goes to the methods that have it; --set METHOD.NAME=VALUE to one of them alone.\n"
       "The exit code is 0 if a method could be run, 1 if none could, 2 for a wrong call.");

@@ -6,13 +6,14 @@
 #include <memory>
 
 #include "commands.h"
-#include "experiment/derive.h"
 #include "experiment/files.h"
 #include "json_output.h"
+#include "laconic/error.h"
 #include "run_flags.h"
 #include "run_folder.h"
 #include "runner.h"
 #include "text_table.h"
+#include "workloads.h"
 
 namespace laconic::tools {
 namespace {
@@ -21,11 +22,14 @@ struct Arguments {
   RunFlags flags;
   std::string method;
   std::string out;
+  std::string resume;
   bool overwrite = false;
   JsonOutput json;
 };
 
 std::string optional_text(const std::optional<double>& value) { return value ? fmt::format("{:.4e}", *value) : "-"; }
+
+std::string percent_text(const std::optional<double>& share) { return fmt::format("{:.2f} %", 100.0 * share.value()); }
 
 /// On a terminal one line that is written over, else a plain line now and then; and the metrics file where there is
 /// one.
@@ -43,8 +47,10 @@ class Watcher final : public Observer {
     if (file_) file_->on_step(record);
     sent_ += record.report.traffic.sent_bytes;
     if (!record.loss) return;
-    const std::string line = fmt::format("step {:>6}  loss {:.6e}  distance {}  sent {}", record.step, *record.loss,
-                                         optional_text(record.distance), bytes_text(static_cast<double>(sent_)));
+    const std::string worth =
+        record.accuracy ? "accuracy " + percent_text(record.accuracy) : "distance " + optional_text(record.distance);
+    const std::string line = fmt::format("step {:>6}  loss {:.6e}  {}  sent {}", record.step, *record.loss, worth,
+                                         bytes_text(static_cast<double>(sent_)));
     if (terminal_) {
       std::fprintf(stream_, "\r\033[K%s", line.c_str());
     } else if (stream_ == stdout && (record.step == 1 || record.step / every_ != last_ / every_)) {
@@ -73,10 +79,11 @@ std::string summary(const RunConfig& config, const RunResult& result) {
   const Traffic& traffic = result.traffic;
   const auto share = [&](double seconds) { return seconds_text(seconds / steps); };
   std::vector<std::vector<std::string>> rows{
-      {"run", fmt::format("{} on {}, {} workers, {} steps, seed {}", config.method, config.problem, config.workers,
+      {"run", fmt::format("{} on {}, {} workers, {} steps, seed {}", config.method, subject_of(config), config.workers,
                           config.steps, config.seed)},
       {"loss", fmt::format("{:.6e}", result.loss)},
-      {"distance", optional_text(result.distance)},
+      {result.accuracy ? "accuracy" : "distance",
+       result.accuracy ? percent_text(result.accuracy) : optional_text(result.distance)},
       {"payload", bytes_text(static_cast<double>(traffic.payload_bytes) / steps) + " a step"},
       {"sent", bytes_text(static_cast<double>(traffic.sent_bytes) / steps) + " a step by rank 0, " +
                    bytes_text(static_cast<double>(result.total_sent_bytes)) + " by all"},
@@ -89,17 +96,52 @@ std::string summary(const RunConfig& config, const RunResult& result) {
   return text_table(rows);
 }
 
-void train(const Arguments& arguments, Runner& runner) {
+RunConfig config_of(const Arguments& arguments, int processes) {
   const std::string in_file = arguments.flags.method_in_file();
   const std::string method = !arguments.method.empty() ? arguments.method : !in_file.empty() ? in_file : "sgd";
-  RunConfig config = arguments.flags.config(method, false, runner.processes());
+  RunConfig config = arguments.flags.config(method, false, processes);
   arguments.flags.require_used({config.method});
-  const auto problem = make_problem(config.problem, config.problem_settings, config.workers, config.seed);
-  config.options = derived_options(config, *problem);
-  if (runner.speaks()) arguments.json.require_writable();
-  const RunFolder folder(runner.speaks() ? arguments.out : "", arguments.overwrite);
-  Watcher watcher(config, runner.processes() == 0, arguments.json.on_stdout() ? stderr : stdout, folder.begin(config));
-  const RunResult result = runner.run(config, *problem, watcher);
+  if (config.checkpoint_interval > 0 && arguments.out.empty()) {
+    throw InvalidConfig("--checkpoint-interval without --out: name the run's folder, checkpoints go into it");
+  }
+  return config;
+}
+
+/// The configuration of a run that goes on is the one in its folder.
+RunConfig resumed_config(const Arguments& arguments, const Resumed& resumed, int processes) {
+  if (arguments.flags.any_given() || !arguments.method.empty() || !arguments.out.empty()) {
+    throw InvalidConfig(
+        "--resume goes on with the run as it was configured: leave the other flags out (--data may stay)");
+  }
+  const RunConfig config = config_from(read_config_file(resumed.folder + "/config.json"));
+  if (processes > 0 && processes != config.workers) {
+    throw InvalidConfig("the run has " + std::to_string(config.workers) + " workers, mpirun started " +
+                        std::to_string(processes) + " processes: start as many");
+  }
+  return config;
+}
+
+void train(const Arguments& arguments, Runner& runner) {
+  const bool resuming = !arguments.resume.empty();
+  const Resumed resumed = resuming ? find_resumed(arguments.resume) : Resumed{arguments.out, ""};
+  const int processes = runner.processes();
+  RunConfig config = resuming ? resumed_config(arguments, resumed, processes) : config_of(arguments, processes);
+  const auto workload = make_workload(config, arguments.flags.data_folder());
+  config = completed(std::move(config), *workload);
+  std::unique_ptr<MetricsFile> metrics;
+  const RunFolder folder(runner.speaks() ? resumed.folder : "", arguments.overwrite || resuming);
+  if (runner.speaks()) {
+    arguments.json.require_writable();
+    if (resuming) require_sound_checkpoint(resumed.checkpoint, config.workers);
+    metrics = resuming ? folder.go_on(checkpoint_steps(resumed.checkpoint)) : folder.begin(config);
+  }
+  CheckpointPlan plan{.resume = resumed.checkpoint};
+  if (!resumed.folder.empty()) {
+    plan.folder = resumed.folder + "/checkpoints";
+    plan.model_file = resumed.folder + "/model.safetensors";
+  }
+  Watcher watcher(config, processes == 0, arguments.json.on_stdout() ? stderr : stdout, std::move(metrics));
+  const RunResult result = runner.run(config, *workload, watcher, plan);
   if (!runner.speaks()) return;
   watcher.clear();
   if (!arguments.json.on_stdout()) std::cout << summary(config, result) << std::flush;
@@ -110,18 +152,24 @@ void train(const Arguments& arguments, Runner& runner) {
 }  // namespace
 
 void add_train(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("train", "Runs one method on one problem");
+  CLI::App* command = program.add_subcommand("train", "Runs one method on one problem or task");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("--method", arguments->method, "one of " + method_names() + "; default sgd")->option_text("NAME");
   arguments->flags.add_to(*command, "1");
   command->add_option("--out", arguments->out, "write config.json, metrics.jsonl and result.json into DIR")
       ->option_text("DIR");
   command->add_flag("--overwrite", arguments->overwrite, "let --out replace an earlier run");
+  command
+      ->add_option("--resume", arguments->resume,
+                   "go on with the run in DIR from its newest checkpoint, or from the checkpoint DIR")
+      ->option_text("DIR");
   arguments->json.add_to(*command, "the result");
   command->footer(
       "Examples:\n"
       "  laconic train --problem linear-regression --method regtopk --keep 0.6 --out run1\n"
       "  laconic train --config run1/config.json --seed 2\n"
+      "  laconic train --task digits --method regtopk --keep 0.01 --out run2 --checkpoint-interval 100\n"
+      "  laconic train --resume run2\n"
       "  laconic train --problem noisy-quadratic --set dimension=1000 --method signsgd --workers 7 --lr 0.01\n"
       "  mpirun -n 4 laconic train --problem logistic-regression --method qsgd --bits 4\n"
       "laconic methods and laconic problems list the names, and docs/experiments.md what the files hold.\n"

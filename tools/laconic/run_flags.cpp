@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/suggestion.h"
+#include "data/task.h"
 #include "experiment/files.h"
 #include "laconic/error.h"
 #include "methods/table.h"
@@ -21,7 +22,7 @@ bool any_has(const std::vector<std::string>& methods, const std::string& name) {
 }
 
 bool is_section(const std::string& name) {
-  return name == "run" || name == "problem" || name == "method" || name == "optimizer";
+  return name == "run" || name == "problem" || name == "task" || name == "method" || name == "optimizer";
 }
 
 /// The method of "METHOD.name=value", or empty.
@@ -37,7 +38,7 @@ std::string foreign_owner(const std::string& assignment, const std::string& prob
                           bool shared) {
   const std::string key = assignment.substr(0, assignment.find('='));
   if (!shared || has_parameter(method, key)) return method;
-  for (const char* section : {"problem", "optimizer", "run"}) {
+  for (const char* section : {problem.empty() ? "task" : "problem", "optimizer", "run"}) {
     const auto keys = config_keys(section, problem, method);
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) return method;
   }
@@ -63,6 +64,7 @@ std::string names_of(const Rows& rows) {
 
 }  // namespace
 
+std::string task_names() { return names_of(task_table()); }
 std::string problem_names() { return names_of(problem_table()); }
 std::string method_names() { return names_of(method_table()); }
 
@@ -76,6 +78,7 @@ RunFlags::Flag& RunFlags::add_flag(CLI::App& command, const std::string& section
 void RunFlags::add_to(CLI::App& command, const std::string& evaluations) {
   command.add_option("--problem", problem_, "one of " + problem_names() + "; default " + RunConfig().problem)
       ->option_text("NAME");
+  command.add_option("--task", task_, "a network on data instead: one of " + task_names())->option_text("NAME");
   command.add_option("--config", config_file_, "a TOML file, or an earlier run's config.json; flags win over it")
       ->option_text("FILE");
   command
@@ -100,7 +103,12 @@ void RunFlags::add_to(CLI::App& command, const std::string& evaluations) {
            "workers, the last ones, that invert their gradients, 0 to all of them; default 0", run);
   add_flag(command, "run", "compute_seconds", "least time of a gradient, 0 to 3600; default 0", run);
   add_flag(command, "run", "slowdown", "by rank, such as 1,1,1,4: times --compute-seconds; default 1 for all", run);
+  add_flag(command, "run", "checkpoint_interval", "steps between checkpoints in the run's folder; default 0: none",
+           run);
+  add_flag(command, "run", "timeout", "seconds after which a silent rank is given up; default 60", run);
   add_flag(command, "run", "threads", "of each rank's kernels, 0..1024; 0: one a core; default 1", run);
+
+  add_task_flags(command);
 
   const std::string optimizer = "Optimizer (of gradient methods and local steps)";
   flags_.push_back({"optimizer", "name", "", nullptr});
@@ -119,6 +127,33 @@ void RunFlags::add_to(CLI::App& command, const std::string& evaluations) {
       add_flag(command, "method", parameter.name, parameter.range() + ": " + parameter.help, method);
     }
   }
+}
+
+void RunFlags::add_task_flags(CLI::App& command) {
+  const std::string task = "Network (with --task)";
+  command.add_option("--data", data_folder_, "where the data sets' folders are; default: LACONIC_DATA, else data")
+      ->group(task)
+      ->option_text("DIR");
+  add_flag(command, "task", "model", "such as mlp, cnn, resnet18; default: the task's", task);
+  add_flag(command, "task", "batch", "samples of a worker's step; default 16", task);
+  add_flag(command, "task", "sampling", "epochs | replacement; default epochs", task);
+  add_flag(command, "task", "skew", "0: shards alike, to 1: sorted by label; default 0", task);
+  add_flag(command, "task", "augment", "true | false: crops and flips where the task has them; default true", task);
+  add_flag(command, "task", "train_samples", "the first so many alone; default 0: all", task);
+  add_flag(command, "task", "test_samples", "the first so many alone; default 0: all", task);
+  add_flag(command, "task", "scoring_batch", "samples that score a round; default 0: as many as batch", task);
+  add_flag(command, "task", "torch_threads", "of each worker's network; default 1", task);
+  add_flag(command, "task", "device", "cpu; default cpu", task);
+  Flag& overlap = flags_.emplace_back(Flag{"run", "overlap", "false", nullptr});
+  overlap.option = command
+                       .add_flag_callback(
+                           "--no-overlap", [] {}, "exchange after backward, not while it runs")
+                       ->group(task);
+}
+
+bool RunFlags::any_given() const {
+  return !problem_.empty() || !task_.empty() || !config_file_.empty() || !assignments_.empty() ||
+         std::any_of(flags_.begin(), flags_.end(), [](const Flag& flag) { return flag.option->count() > 0; });
 }
 
 std::vector<ConfigEntry> RunFlags::file_entries() const {
@@ -150,10 +185,12 @@ RunConfig RunFlags::config(const std::string& method, bool shared, int processes
     if (!of_method || !shared || has_parameter(method, entry.key)) entries.push_back(std::move(entry));
   }
   if (!problem_.empty()) entries.push_back({"problem", "name", problem_});
+  if (!task_.empty()) entries.push_back({"task", "name", task_row(task_).name});
   entries.push_back({"method", "name", method});
   config_from(entries);  // names first, so that a wrong one is told as such
   const std::string named = last_value(entries, "problem", "name");
-  const std::string problem = named.empty() ? RunConfig().problem : named;
+  const bool network = !last_value(entries, "task", "name").empty();
+  const std::string problem = network ? "" : named.empty() ? RunConfig().problem : named;
   for (ConfigEntry& entry : assigned(problem, method, shared)) entries.push_back(std::move(entry));
   for (const Flag& flag : flags_) {
     if (flag.option->count() == 0) continue;
@@ -190,8 +227,8 @@ void RunFlags::require_used(const std::vector<std::string>& methods) const {
     }
     const std::string name = assignment.substr(0, assignment.find('='));
     if (name.starts_with("method.")) require_parameter(name.substr(7));
-    const std::string owner =
-        foreign_owner(assignment, problem_.empty() ? RunConfig().problem : problem_, methods.front(), true);
+    const std::string owner = foreign_owner(
+        assignment, !task_.empty() || !problem_.empty() ? problem_ : RunConfig().problem, methods.front(), true);
     if (head.empty() && owner != methods.front()) require_parameter(name);
   }
 }

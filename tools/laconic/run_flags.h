@@ -21,6 +21,10 @@ class RunFlags {
 
   /// Whether the flag was on the command line.
   bool given(const std::string& key) const;
+  /// Whether any flag of a run was.
+  bool any_given() const;
+  /// --data, or empty.
+  const std::string& data_folder() const { return data_folder_; }
   /// What --config names, if it does.
   std::string method_in_file() const;
   /// InvalidConfig if a parameter was given that none of the methods has, or --set names another method.
@@ -36,17 +40,21 @@ class RunFlags {
   };
   Flag& add_flag(CLI::App& command, const std::string& section, const std::string& key, const std::string& help,
                  const std::string& group);
+  void add_task_flags(CLI::App& command);
   std::vector<ConfigEntry> file_entries() const;
   std::vector<ConfigEntry> assigned(const std::string& problem, const std::string& method, bool shared) const;
 
   std::deque<Flag> flags_;  ///< CLI11 holds on to the values
   std::string problem_;
+  std::string task_;
+  std::string data_folder_;
   std::string config_file_;
   std::vector<std::string> assignments_;
 };
 
 /// "linear-regression, logistic-toy, ...".
 std::string problem_names();
+std::string task_names();
 std::string method_names();
 
 }  // namespace laconic::tools

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "experiment/checkpoint.h"
 #include "laconic/error.h"
 #include "output_file.h"
 
@@ -31,6 +32,24 @@ std::unique_ptr<MetricsFile> RunFolder::begin(const RunConfig& config) const {
   fs::remove(file("result.json"), ignored);
   write_file(file("config.json"), config_json(config));
   return std::make_unique<MetricsFile>(file("metrics.jsonl"));
+}
+
+std::unique_ptr<MetricsFile> RunFolder::go_on(std::uint32_t steps) const {
+  return path_.empty() ? nullptr : std::make_unique<MetricsFile>(file("metrics.jsonl"), steps);
+}
+
+Resumed find_resumed(const std::string& path) {
+  const fs::path given = fs::absolute(path).lexically_normal();
+  const fs::path named = given.filename().empty() ? given.parent_path() : given;
+  if (named.filename().string().starts_with("step-")) {
+    return {named.parent_path().parent_path().string(), named.string()};
+  }
+  const auto all = find_checkpoints((named / "checkpoints").string());
+  if (all.empty()) {
+    throw Error("there is no checkpoint in " + path +
+                "/checkpoints: train writes them with --out DIR --checkpoint-interval STEPS");
+  }
+  return {named.string(), all.front()};
 }
 
 void RunFolder::finish(const RunConfig& config, const RunResult& result) const {

@@ -15,6 +15,8 @@ class RunFolder {
 
   /// The configuration is written, an earlier result removed; metrics go to the file that is handed back, if any.
   std::unique_ptr<MetricsFile> begin(const RunConfig& config) const;
+  /// The same for a run that goes on after so many steps: its configuration is there.
+  std::unique_ptr<MetricsFile> go_on(std::uint32_t steps) const;
   void finish(const RunConfig& config, const RunResult& result) const;
 
  private:
@@ -22,5 +24,14 @@ class RunFolder {
 
   std::string path_;
 };
+
+/// A run's folder and the checkpoint to go on from.
+struct Resumed {
+  std::string folder;
+  std::string checkpoint;
+};
+
+/// `path` is a run's folder, whose newest checkpoint it is, or a checkpoint in one. Error where there is none.
+Resumed find_resumed(const std::string& path);
 
 }  // namespace laconic::tools

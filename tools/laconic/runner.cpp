@@ -20,8 +20,9 @@ class ThreadRunner final : public Runner {
  public:
   int processes() const override { return 0; }
   bool speaks() const override { return true; }
-  RunResult run(const RunConfig& config, const Problem& problem, Observer& observer) override {
-    return run_threads(config, problem, &observer).front();
+  RunResult run(const RunConfig& config, const Workload& workload, Observer& observer,
+                const CheckpointPlan& checkpoints) override {
+    return run_threads(config, workload, &observer, checkpoints).front();
   }
 };
 
@@ -41,10 +42,11 @@ class MpiRunner final : public Runner {
 
   int processes() const override { return size_; }
   bool speaks() const override { return rank_ == 0; }
-  RunResult run(const RunConfig& config, const Problem& problem, Observer& observer) override {
+  RunResult run(const RunConfig& config, const Workload& workload, Observer& observer,
+                const CheckpointPlan& checkpoints) override {
     Observer silent;
     const auto communicator = mpi_communicator(MPI_COMM_WORLD);
-    return run_worker(config, problem, *communicator, rank_ == 0 ? observer : silent);
+    return run_worker(config, workload, *communicator, rank_ == 0 ? observer : silent, checkpoints);
   }
 
  private:

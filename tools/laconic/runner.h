@@ -16,7 +16,8 @@ class Runner {
   /// True in the one process that prints and writes.
   virtual bool speaks() const = 0;
   /// This process's rank of the run, or rank 0 of its threads. The observer sees rank 0.
-  virtual RunResult run(const RunConfig& config, const Problem& problem, Observer& observer) = 0;
+  virtual RunResult run(const RunConfig& config, const Workload& workload, Observer& observer,
+                        const CheckpointPlan& checkpoints = {}) = 0;
 };
 
 /// Calls `body` with a runner. Under mpirun an error is told once, by rank 0.

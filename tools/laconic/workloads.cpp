@@ -1,0 +1,35 @@
+#include "workloads.h"
+
+#include "data/task.h"
+#include "experiment/derive.h"
+#include "laconic/error.h"
+#if LACONIC_TORCH
+#include "torch/task_workload.h"
+#endif
+
+namespace laconic::tools {
+
+std::unique_ptr<Workload> make_workload(const RunConfig& config, const std::string& data_folder) {
+  if (config.task.name.empty()) {
+    return problem_workload(make_problem(config.problem, config.problem_settings, config.workers, config.seed));
+  }
+#if LACONIC_TORCH
+  return task_workload(config, data_folder);
+#else
+  throw InvalidConfig("this laconic was built without PyTorch, which trains networks on " + config.task.name +
+                      (data_folder.empty() ? "" : " in " + data_folder) +
+                      ": run scripts/setup and build again, or use --problem");
+#endif
+}
+
+RunConfig completed(RunConfig config, const Workload& workload) {
+  if (!config.task.name.empty() && config.task.model.empty()) config.task.model = task_row(config.task.name).model;
+  config.options = derived_options(config, workload);
+  return config;
+}
+
+std::string subject_of(const RunConfig& config) {
+  return config.task.name.empty() ? config.problem : config.task.name + " with " + config.task.model;
+}
+
+}  // namespace laconic::tools
