@@ -44,6 +44,7 @@ TEST(Program, RefusesBadCallsInOneLine) {
   expect_one_line_error(laconic("fly"), 2, "fly");
   expect_one_line_error(laconic("trian"), 2, "did you mean train?");
   expect_one_line_error(laconic("kernels bench"), 2, "did you mean bench kernels?");
+  expect_one_line_error(laconic("bench kernel"), 2, "did you mean kernels?");
   expect_one_line_error(laconic("help"), 2, "laconic --help");
   expect_one_line_error(laconic("--n 10 bench kernels"), 2, "--n stands before the command");
   expect_one_line_error(laconic("bench kernels --threads many"), 2, "0..1024, got \"many\"");

@@ -97,6 +97,10 @@ std::string summary(const RunConfig& config, const RunResult& result) {
 }
 
 RunConfig config_of(const Arguments& arguments, int processes) {
+  if (arguments.method.find(',') != std::string::npos) {
+    throw InvalidConfig("--method takes one method, got " + arguments.method + ": laconic compare --methods " +
+                        arguments.method + " runs several");
+  }
   const std::string in_file = arguments.flags.method_in_file();
   const std::string method = !arguments.method.empty() ? arguments.method : !in_file.empty() ? in_file : "sgd";
   RunConfig config = arguments.flags.config(method, false, processes);

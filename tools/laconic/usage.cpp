@@ -108,6 +108,7 @@ bool has_row(const Rows& rows, const std::string& name) {
 
 /// A word that no flag stands before.
 std::string stray_word(const CLI::App& command, const std::string& word) {
+  if (const auto names = command_names(command); !names.empty()) return did_you_mean(word, names);
   const std::string first = word.substr(0, word.find(','));
   const char* flag = has_flag(command, "--methods") ? "--methods" : "--method";
   if (has_flag(command, flag) && has_row(method_table(), first))
