@@ -8,6 +8,7 @@
 
 #include "bench/progress.h"
 #include "commands.h"
+#include "deep.h"
 #include "experiment/claims.h"
 #include "json_output.h"
 #include "laconic/error.h"
@@ -18,13 +19,6 @@ namespace laconic::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-struct Flags {
-  std::vector<std::string> names;
-  JsonOutput json;
-  bool list = false;
-  int seeds = 0;
-};
 
 struct Checked {
   const Claim* claim;
@@ -116,12 +110,12 @@ Checked check(const Claim& claim, int seeds, const std::string& title) {
 }
 
 /// In `reproduce --json regtopk-toy` the word is a claim: a file's name has a dot or a slash, and a claim's has none.
-void sort_out_names(Flags& flags) {
+void sort_out_names(ClaimFlags& flags) {
   const std::string file = flags.json.file();
   if (!file.empty() && file.find_first_of("./") == std::string::npos) flags.names.push_back(flags.json.give_back());
 }
 
-std::vector<const Claim*> chosen_claims(const Flags& flags) {
+std::vector<const Claim*> chosen_claims(const ClaimFlags& flags) {
   std::vector<const Claim*> claims;
   for (const std::string& name : flags.names) claims.push_back(&claim_named(name));
   if (claims.empty()) {
@@ -130,8 +124,9 @@ std::vector<const Claim*> chosen_claims(const Flags& flags) {
   return claims;
 }
 
-void reproduce(Flags& flags) {
+void reproduce(ClaimFlags& flags, const DeepFlags& deep) {
   sort_out_names(flags);
+  if (deep.deep) return reproduce_deep(deep, flags);
   const auto claims = chosen_claims(flags);
   flags.json.require_writable();
   if (flags.list) return show_list(claims, flags.json);
@@ -154,13 +149,15 @@ void reproduce(Flags& flags) {
 void add_reproduce(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("reproduce", "What the papers say, run again: their figures beside ours, and a verdict");
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ClaimFlags>();
+  auto deep = std::make_shared<DeepFlags>();
   command->add_option("claims", flags->names, "which claims; none: all");
   flags->json.add_to(*command, "the claims");
   command->add_flag("--list", flags->list, "only say which claims there are");
   command->add_option("--seeds", flags->seeds, "runs that a median is over; 0: the claim's own number")
       ->check(whole_in(0, 1000))
       ->option_text("NUMBER");
+  deep->add_to(*command);
   command->footer(
       "Examples:\n"
       "  laconic reproduce --list\n"
@@ -168,7 +165,7 @@ void add_reproduce(CLI::App& program) {
       "  laconic reproduce --json > claims.json\n"
       "All claims take about two minutes on two cores. A FILE for --json has a dot or a slash in its name.\n"
       "The exit code is 0 if every claim holds, 1 if one does not, 2 for a wrong call.");
-  command->callback([flags] { reproduce(*flags); });
+  command->callback([flags, deep] { reproduce(*flags, *deep); });
 }
 
 }  // namespace laconic::tools

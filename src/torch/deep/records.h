@@ -1,0 +1,77 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "torch/deep/runs.h"
+
+// Runs that leave their record on disk (experiment/files.h), so that a long reproduction can be cut and goes on: a run
+// whose record is whole is not made again, and one that was cut goes on from its last checkpoint.
+
+namespace laconic::deep {
+
+/// Largest eigenvalue and trace of the loss's Hessian at the tested point; NaN where they were not measured.
+struct Flatness {
+  double trace = Independent::kNone;
+  double trace_error = Independent::kNone;
+  double largest = Independent::kNone;
+  double largest_error = Independent::kNone;
+};
+
+/// One run of one seed.
+struct DeepResult {
+  std::string run;
+  std::uint64_t seed = 0;
+  /// Percent, by the number of steps that had been made.
+  std::map<std::uint64_t, double> accuracies{};
+  double accuracy = 0.0;  ///< percent, at the end
+  double loss = 0.0;      ///< NaN where the run diverged
+  double mean_bits = 0.0;
+  std::uint64_t rounds = 0;
+  double sent_bytes_per_step = 0.0;  ///< of the rank that sends the most
+  double wall_seconds = 0.0;
+  Flatness flatness{};
+
+  /// Percent after this share of the steps: 1/6, 1/3, 1/2 or 1.
+  double after(double share) const;
+};
+
+/// What is under way, for whoever watches.
+struct Progress {
+  struct Active {
+    std::string run;
+    std::uint64_t seed;
+    std::uint32_t step;
+    std::uint32_t steps;
+    double accuracy;  ///< percent, at the last evaluation; NaN before the first
+  };
+  std::size_t finished = 0;  ///< those that were there before included
+  std::size_t total = 0;
+  std::vector<Active> active{};
+};
+
+struct RunOptions {
+  Scale scale{};                        ///< its seed is the first one
+  int seeds = 1;                        ///< first, first + 1, …
+  int jobs = 1;                         ///< runs at once, each with a thread a worker
+  std::string data_folder{};            ///< empty: default_data_folder()
+  std::string out{};                    ///< a run's record is in out/name/seed
+  double seconds = 0.0;                 ///< after so long no run is begun any more; 0: no end
+  std::vector<std::string> flatness{};  ///< names of the runs whose flatness is measured as well
+  /// Called from any thread but one at a time; empty: nobody is told. `done` is null unless a run has just ended.
+  std::function<void(const Progress& progress, const DeepResult* done)> watch{};
+};
+
+/// Every run of every seed, in the order of the names and seeds in turn: those that `options.seconds` left time for.
+/// InvalidConfig where the data set is not there, before anything runs.
+std::vector<DeepResult> make_runs(const std::vector<std::string>& names, const RunOptions& options);
+
+/// The records that are whole, without running anything.
+std::vector<DeepResult> read_results(const std::vector<std::string>& names, const RunOptions& options);
+
+/// A compact table: an array of objects, one a run and seed.
+std::string results_json(const std::vector<DeepResult>& results, const Scale& scale);
+
+}  // namespace laconic::deep

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "experiment/run.h"
+
+// The runs of a network that the papers' claims are decided by, each with a name; several claims share a run.
+
+namespace laconic::deep {
+
+/// Test accuracies in percent that an independent model of the method came to; NaN where it has none.
+struct Independent {
+  static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  double first_sixth = kNone;  ///< 500 of 3,000 steps
+  double first_third = kNone;  ///< 1,000
+  double half = kNone;         ///< 1,500
+  double end = kNone;
+  double bits = kNone;  ///< a coordinate, mean over steps
+};
+
+struct DeepRun {
+  const char* name;
+  const char* method;
+  MethodOptions options{};
+  Independent independent{};
+  int workers = 8;
+  double learning_rate = 0.0;  ///< 0: what default_task_config has for the method
+  int adversaries = 0;
+};
+
+/// What all runs have in common. Batches of 16, drawn with replacement; the learning rate drops at 1/2 and 3/4.
+struct Scale {
+  std::string task = "fashion-mnist";
+  std::string model = "cnn";
+  std::uint32_t steps = 3000;
+  std::uint64_t seed = 1;
+};
+
+/// The one table of runs; those that most claims need come first.
+std::span<const DeepRun> run_table();
+
+/// InvalidConfig with the nearest name where there is none of this.
+const DeepRun& run_named(std::string_view name);
+
+/// A step that is not finite is dropped, so that a run which diverges ends with the accuracy of guessing. Tested after
+/// each sixth of the steps.
+RunConfig config_of(const DeepRun& run, const Scale& scale);
+
+}  // namespace laconic::deep

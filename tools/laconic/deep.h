@@ -1,0 +1,37 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "json_output.h"
+
+namespace laconic::tools {
+
+/// What `reproduce --deep` takes besides the claims' names.
+struct DeepFlags {
+  bool deep = false;
+  bool run_only = false;
+  std::string runs;  ///< names that commas separate
+  std::string data;
+  std::string out = "runs/deep";
+  int steps = 3000;
+  int first_seed = 1;
+  int jobs = 0;
+  double seconds = 0.0;
+
+  void add_to(CLI::App& command);
+};
+
+/// What both kinds of claims take.
+struct ClaimFlags {
+  std::vector<std::string> names;
+  JsonOutput json;
+  bool list = false;
+  int seeds = 0;
+};
+
+/// Claims about networks, or their runs alone. Error where the program was built without PyTorch.
+void reproduce_deep(const DeepFlags& deep, const ClaimFlags& flags);
+
+}  // namespace laconic::tools
