@@ -22,6 +22,7 @@ struct AgreedField;
 struct Chunk;
 class ChunkStream;
 class Exchange;
+class JoinedParts;
 
 /// A tensor as a method is told of it, once: tensors lie one after another in flat views, in registration order.
 struct Tensor {
@@ -145,9 +146,12 @@ class Method {
   /// The aggregate is there. Chunks end in another order on every rank: no collective here.
   virtual void finish_chunk(const Chunk&, View<float> /*aggregate*/, StatusView, StepReport&) {}
   ChunkStream& stream() const { return *stream_; }
+  std::uint64_t chunk_entries() const { return chunk_entries_; }
 
   /// Call it while the gradient is still this worker's, after the exchange's start: notes which tensor was not finite.
   void locate_nonfinite(View<const float> gradient, const Status& status);
+  /// The same for a chunk, where the lowest tensor of the step counts. Its stream calls it with the gradient.
+  void note_nonfinite(const Chunk& chunk, View<const float> gradient, const Status& status);
   /// All ranks know of a non-finite value: each throws which rank, tensor and step it was. Collective.
   [[noreturn]] void refuse_nonfinite(const Status& status, std::uint32_t step);
   /// Only this rank knows, as in a local step: throws the same, and the others' next wait ends with it.
@@ -166,10 +170,9 @@ class Method {
 
  private:
   friend class ChunkStream;
+  friend class ModelMethod;
   static constexpr std::uint64_t kNoTensor = ~std::uint64_t{0};
 
-  /// locate_nonfinite for a chunk: the lowest tensor of the step counts.
-  void note_nonfinite(const Chunk& chunk, View<const float> gradient, const Status& status);
   std::vector<AgreedField> agreed_fields() const;
   std::string nonfinite_message(int culprit, std::uint64_t tensor, std::uint32_t step) const;
 
@@ -183,6 +186,7 @@ class Method {
   std::uint64_t bad_tensor_ = kNoTensor;
   std::uint64_t chunk_entries_ = std::uint64_t{1} << 18;  ///< a MiB
   std::unique_ptr<ChunkStream> stream_;
+  std::unique_ptr<JoinedParts> joined_;  ///< of a model method's step
 };
 
 enum class NonfinitePolicy : std::uint8_t { error, skip };
@@ -248,6 +252,13 @@ class ModelMethod : public Method {
   /// report.finished: a run of round methods with total_steps has used them up; call no further step.
   StepReport step(const StepInput& input, View<float> model, View<float> gradient);
 
+  /// The same step as the gradient arrives: begin_step, add in any partition and order, finish_step. Parts lie where
+  /// the caller likes and are scratch afterwards; `model` keeps its values until finish_step, which moves it. What can
+  /// be exchanged early is (`streams`); add does not wait.
+  void begin_step(const StepInput& input, View<float> model);
+  void add(std::span<const TensorPart> parts);
+  StepReport finish_step();
+
   /// The point to test and save, into `out`; `model` is not changed. Collective.
   void read_out(View<const float> model, View<float> out);
 
@@ -262,6 +273,10 @@ class ModelMethod : public Method {
   using Method::Method;
 
   virtual StepReport do_start(View<float> model) = 0;
+  /// What a method does before the whole gradient is there: nothing, unless it streams.
+  virtual void do_begin(const StepInput& /*input*/, View<const float> /*model*/) {}
+  virtual void do_add(std::span<const TensorPart> /*parts*/) {}
+  /// The gradient is there: the parts that were added, one after another.
   virtual StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) = 0;
   virtual void do_read_out(View<const float> model, View<float> out) = 0;
 
@@ -278,6 +293,10 @@ class ModelMethod : public Method {
  private:
   ScoringFunction scoring_;
   std::function<void(const StepReport&)> after_round_;
+  StepInput input_;
+  View<float> model_;
+  bool open_ = false;
+  std::vector<TensorPart> whole_;
   NonfinitePolicy policy_ = NonfinitePolicy::error;
   std::uint64_t skipped_steps_ = 0;
 };

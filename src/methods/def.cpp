@@ -25,6 +25,7 @@
 #include "methods/owed.h"
 #include "methods/random_blocks.h"
 #include "methods/sparse_method.h"
+#include "methods/stream.h"
 
 namespace laconic {
 namespace {
@@ -55,15 +56,35 @@ class Def : public ModelMethod {
   std::vector<View<float>> shared() override { return {point()}; }
 
   StepReport do_start(View<float> model) override;
+  void do_begin(const StepInput& input, View<const float> model) override;
+  void do_add(std::span<const TensorPart> parts) override;
+  void do_finish() override;
   StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) override;
   void do_read_out(View<const float> model, View<float> out) override;
 
-  void accumulate(float learning_rate, View<const float> model, View<float> gradient, StatusView status);
-  void exchange(StepKey key, View<const float> gradient, StatusView status, StepReport& report);
+  bool by_tensor() const override { return blocks_.by_tensor(); }
+  Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
+  void finish_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
+
+  void accumulate(std::uint64_t offset, View<float> gradient, StatusView status);
+  Status accumulate_local(View<float> gradient);
+  void take_back();
   void commit_local(float learning_rate, View<float> model, View<const float> gradient);
   void commit_meeting(View<float> model);
   void write_detached(View<float> model);
   double best_lambda(View<float> scratch, Traffic& traffic);
+
+  /// A chunk's blocks, where their entries begin among those of all blocks, and their exchange.
+  struct Share {
+    std::size_t first_block = 0;
+    std::size_t block_count = 0;
+    std::uint64_t first = 0;
+    std::uint64_t count = 0;
+    std::unique_ptr<BlockSum> sum;
+  };
+  std::span<const Block> drawn(const Share& share) const {
+    return drawn_.subspan(share.first_block, share.block_count);
+  }
 
   View<float> point() const { return point_.view(parameters()); }
   View<float> error() const { return error_.view(parameters()); }
@@ -71,8 +92,8 @@ class Def : public ModelMethod {
   View<float> momentum() const { return momentum_.view(options_.momentum != 0.0F ? parameters() : 0); }
 
   /// What the worker moves along once accumulate has run: m, or without momentum the gradient itself.
-  View<const float> direction(View<const float> gradient) const {
-    return options_.momentum != 0.0F ? View<const float>(momentum()) : gradient;
+  View<const float> direction(std::uint64_t offset, View<const float> gradient) const {
+    return options_.momentum != 0.0F ? View<const float>(momentum().sub(offset, gradient.size())) : gradient;
   }
 
   /// What start(model) finds: nothing, a state that goes with the caller's model, or one that a resize dealt anew.
@@ -82,14 +103,20 @@ class Def : public ModelMethod {
   RandomBlocks blocks_;
   std::span<const Block> drawn_;
   Memory memory_ = Memory::fresh;
+  bool meets_ = false;  ///< this step
+  float learning_rate_ = 0.0F;
+  View<const float> model_;
+  StepReport report_;
+  /// Gradients that hold a stretch of the momentum as it was, and where that lies, until the step counts.
+  std::vector<std::pair<std::uint64_t, View<float>>> kept_;
   Buffer<float> point_;
   Buffer<float> error_;
   Buffer<float> next_error_;
   Buffer<float> momentum_;
-  Buffer<float> mean_;   ///< of the blocks
-  Buffer<float> left_;   ///< what sending leaves of a block: nothing, or the rounding to 16 bits
-  Buffer<float> moved_;  ///< the blocks of x
-  std::unique_ptr<BlockSum> sum_;
+  Buffer<float> mean_;                     ///< of the blocks
+  Buffer<float> left_;                     ///< what sending leaves of a block: nothing, or the rounding to 16 bits
+  Buffer<float> moved_;                    ///< the blocks of x
+  std::vector<Share> shares_;              ///< by chunk
   std::unique_ptr<DenseSum> mean_error_;   ///< of the diagnosis
   std::unique_ptr<DenseSum> mean_square_;  ///< of the diagnosis
 };
@@ -108,7 +135,17 @@ void Def::prepare() {
 }
 
 void Def::regrouped() {
-  sum_ = std::make_unique<BlockSum>(communicator(), place(), blocks_.size(), options_.sum);
+  shares_ = stream().make_each([&](const Chunk& chunk, Communicator& lane) {
+    Share share;
+    for (const Block& block : blocks_.blocks()) {
+      if (block.offset < chunk.offset) ++share.first_block, share.first += block.count;
+      if (block.offset < chunk.offset || block.offset >= chunk.offset + chunk.size) continue;
+      ++share.block_count;
+      share.count += block.count;
+    }
+    share.sum = std::make_unique<BlockSum>(lane, place(), share.count, options_.sum);
+    return share;
+  });
   if (options_.diagnose) {
     mean_error_ = std::make_unique<DenseSum>(communicator(), place(), parameters());
     mean_square_ = std::make_unique<DenseSum>(communicator(), place(), 1);
@@ -128,58 +165,70 @@ StepReport Def::do_start(View<float> model) {
   return {};
 }
 
-StepReport Def::do_step(const StepInput& input, View<float> model, View<float> gradient) {
+void Def::do_begin(const StepInput& input, View<const float> model) {
   memory_ = Memory::fresh;  // from here on start() begins another run
-  StepReport report;
-  Status status;
-  const bool meets = (std::uint64_t{input.key.step} + 1) % options_.local_steps == 0;
-  {
-    const Stopwatch watch(report.select_seconds);
-    accumulate(input.learning_rate, model, gradient, view_of(status));  // 1, 2, 3
-  }
-  const auto take_back = [&] { copy(place(), gradient.sub(0, momentum().size()), momentum()); };
-  if (meets) {
-    try {
-      exchange(input.key, gradient, view_of(status), report);  // 4, 5
-    } catch (...) {
-      take_back();
-      throw;
-    }
-  } else {
-    locate_nonfinite(direction(gradient), status);
-  }
+  meets_ = (std::uint64_t{input.key.step} + 1) % options_.local_steps == 0;
+  learning_rate_ = input.learning_rate;
+  model_ = model;
+  report_ = {};
+  if (!meets_) return;
+  drawn_ = blocks_.draw(input.key);
+  stream().begin(false, report_);
+}
+
+void Def::do_add(std::span<const TensorPart> parts) try {
+  if (meets_) stream().add(parts);
+} catch (...) {
+  take_back();
+  throw;
+}
+
+void Def::do_finish() try {
+  if (meets_) stream().finish();
+} catch (...) {
+  take_back();
+  throw;
+}
+
+StepReport Def::do_step(const StepInput& input, View<float> model, View<float> gradient) {
+  const Status status = meets_ ? stream().status() : accumulate_local(gradient);
   if (status.nonfinite != 0) {
     take_back();
     if (policy() == NonfinitePolicy::error) {
-      if (!meets) refuse_own_nonfinite(input.key.step);
+      if (!meets_) refuse_own_nonfinite(input.key.step);
       refuse_nonfinite(status, input.key.step);
     }
     count_skipped();
-    report.skipped = true;
-    return report;
+    report_.skipped = true;
+    return report_;
   }
-  const Stopwatch watch(report.select_seconds);
-  if (!meets) {
+  kept_.clear();
+  const Stopwatch watch(report_.select_seconds);
+  if (!meets_) {
     commit_local(input.learning_rate, model, gradient);
-    return report;
+    return report_;
   }
   commit_meeting(model);
-  report.rounds = 1;
-  if (options_.diagnose) report.extra = best_lambda(gradient, report.traffic);
-  return report;
+  report_.rounds = 1;
+  if (options_.diagnose) report_.extra = best_lambda(gradient, report_.traffic);
+  return report_;
 }
 
-/// m into the momentum, while the gradient keeps the momentum as it was; p into the next error. The step may yet be
-/// dropped, and then the momentum comes back from there.
-void Def::accumulate(float learning_rate, View<const float> model, View<float> gradient, StatusView status) {
-  const View<const float> owed = error();
-  const View<float> m = momentum();
-  const View<float> p = next_error();
+/// Of a stretch of the model: m into the momentum, while the gradient keeps the momentum as it was; p into the next
+/// error. The step may yet be dropped, and then the momentum comes back from there.
+void Def::accumulate(std::uint64_t offset, View<float> gradient, StatusView status) {
+  const Stopwatch watch(report_.select_seconds);
+  const View<const float> model = model_.sub(offset, gradient.size());
+  const View<const float> owed = error().sub(offset, gradient.size());
+  const View<float> p = next_error().sub(offset, gradient.size());
   const float beta = options_.momentum;
   const float decay = options_.weight_decay;
-  const View<const float> moves = direction(gradient);
-  parallel_flagged(place(), parameters(), status, [&](Range range) {
-    FiniteWatch watch;
+  const float learning_rate = learning_rate_;
+  const View<float> m = beta != 0.0F ? momentum().sub(offset, gradient.size()) : View<float>();
+  const View<const float> moves = direction(offset, gradient);
+  if (beta != 0.0F) kept_.emplace_back(offset, gradient);
+  parallel_flagged(place(), gradient.size(), status, [&](Range range) {
+    FiniteWatch finite;
     // Pieces that stay in the nearest cache from one loop to the next.
     for (std::size_t begin = range.begin; begin < range.end; begin += kPiece) {
       const std::size_t end = std::min(begin + kPiece, range.end);
@@ -195,36 +244,52 @@ void Def::accumulate(float learning_rate, View<const float> model, View<float> g
       }
       for (std::size_t i = begin; i < end; ++i) {
         p[i] = add_owed(learning_rate * moves[i], owed[i]);
-        watch.see(p[i]);
+        finite.see(p[i]);
       }
     }
-    return watch.saw_nonfinite();
+    return finite.saw_nonfinite();
   });
 }
 
-void Def::exchange(StepKey key, View<const float> gradient, StatusView status, StepReport& report) {
+void Def::take_back() {
+  for (const auto& [offset, before] : kept_) copy(place(), before, momentum().sub(offset, before.size()));
+  kept_.clear();
+}
+
+Status Def::accumulate_local(View<float> gradient) {
+  Status status;
+  accumulate(0, gradient, view_of(status));
+  locate_nonfinite(direction(0, gradient), status);
+  return status;
+}
+
+Exchange& Def::start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport&) {
+  const Share& share = shares_[chunk.number];
   const View<float> p = next_error();
-  const View<float> mean = mean_.view(blocks_.size());
-  const View<float> left = left_.view(blocks_.size());
-  drawn_ = blocks_.draw(key);
+  const View<float> mean = mean_.view().sub(share.first, share.count);
+  const auto blocks = drawn(share);
+  accumulate(chunk.offset, gradient, status);  // 1, 2, 3
   if (options_.sum.format != ValueFormat::f32) {
-    gather_blocks(place(), p, drawn_, 0, mean);
-    round_through_16bit(place(), options_.sum.format, mean, left, status);
-    scatter_blocks(place(), mean, drawn_, 0, p);
+    gather_blocks(place(), p, blocks, 0, mean);
+    round_through_16bit(place(), options_.sum.format, mean, left_.view().sub(share.first, share.count), status);
+    scatter_blocks(place(), mean, blocks, 0, p);
   }
   // An engine's sum has no flags: what is not finite outside the blocks must show inside them.
-  if (status[0].nonfinite != 0 && !drawn_.empty())
-    p[drawn_[0].offset + drawn_[0].start] = std::numeric_limits<float>::quiet_NaN();
-  sum_->start(p, drawn_, mean, status);
-  locate_nonfinite(direction(gradient), status[0]);
-  sum_->finish();
-  report.traffic = sum_->traffic();
-  scatter_blocks(place(), left, drawn_, 0, p);
+  if (status[0].nonfinite != 0 && !blocks.empty())
+    p[blocks[0].offset + blocks[0].start] = std::numeric_limits<float>::quiet_NaN();
+  share.sum->start(p, blocks, mean, status);  // 4, 5
+  note_nonfinite(chunk, direction(chunk.offset, gradient), status[0]);
+  return *share.sum;
+}
+
+void Def::finish_chunk(const Chunk& chunk, View<float>, StatusView, StepReport&) {
+  const Share& share = shares_[chunk.number];
+  scatter_blocks(place(), left_.view().sub(share.first, share.count), drawn(share), 0, next_error());
 }
 
 void Def::commit_local(float learning_rate, View<float> model, View<const float> gradient) {
   std::swap(error_, next_error_);
-  axpy(place(), -learning_rate, direction(gradient), model);
+  axpy(place(), -learning_rate, direction(0, gradient), model);
 }
 
 void Def::commit_meeting(View<float> model) {

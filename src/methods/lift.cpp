@@ -11,6 +11,7 @@ LiftedMethod::LiftedMethod(std::unique_ptr<GradientMethod> inner, const Optimize
     : ModelMethod(inner->name(), communicator, place), inner_(std::move(inner)), optimizer_(optimizer), guard_(guard) {}
 
 void LiftedMethod::prepare() {
+  inner_->set_chunk_entries(chunk_entries());
   inner_->register_tensors(tensors());
   optimizer_.prepare(parameters());
   if (guard_) before_.resize(parameters());
@@ -18,9 +19,13 @@ void LiftedMethod::prepare() {
 
 StepReport LiftedMethod::do_start(View<float> /*model*/) { return {}; }
 
-StepReport LiftedMethod::do_step(const StepInput& input, View<float> model, View<float> gradient) {
+void LiftedMethod::do_begin(const StepInput& input, View<const float> /*model*/) {
   inner_->set_nonfinite_policy(policy());
-  const StepReport report = inner_->reduce(input.key, gradient);
+  inner_->begin(input.key);
+}
+
+StepReport LiftedMethod::do_step(const StepInput& input, View<float> model, View<float> gradient) {
+  const StepReport report = inner_->finish();
   if (report.skipped) {
     count_skipped();
   } else if (guard_) {

@@ -16,6 +16,8 @@ class LiftedMethod : public ModelMethod {
 
   void resize(Communicator* next) override;
   double residual_norm() override { return inner_->residual_norm(); }
+  bool streams() const override { return inner_->streams(); }
+  std::uint64_t poll() override { return inner_->poll(); }
 
  private:
   void prepare() override;
@@ -25,6 +27,8 @@ class LiftedMethod : public ModelMethod {
   void regrouped() override;
 
   StepReport do_start(View<float> model) override;
+  void do_begin(const StepInput& input, View<const float> model) override;
+  void do_add(std::span<const TensorPart> parts) override { inner_->add(parts); }
   StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) override;
   void do_read_out(View<const float> model, View<float> out) override;
 

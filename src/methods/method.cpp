@@ -55,6 +55,7 @@ void Method::register_tensors(std::span<const Tensor> tensors) {
   registered_ = true;
   stream_ = std::make_unique<ChunkStream>(*this, by_tensor() ? chunk_entries_ : 0);
   stream_->join(*communicator_);
+  joined_ = std::make_unique<JoinedParts>(*this, tensors_);
   prepare();
 }
 
@@ -265,13 +266,39 @@ void ModelMethod::require_same_start(View<const float> model) {
 }
 
 StepReport ModelMethod::step(const StepInput& input, View<float> model, View<float> gradient) {
-  require_size("model", model.size(), parameters());
   require_size("gradient", gradient.size(), parameters());
+  begin_step(input, model);
+  open_ = false;  // a failure leaves no step behind
+  split(tensors(), gradient, whole_);
+  do_add(joined_->add(place(), whole_));
+  return do_step(input_, model_, gradient);
+}
+
+void ModelMethod::begin_step(const StepInput& input, View<float> model) {
+  if (open_) throw InvalidConfig(name() + ": a step was begun before finish_step() of the one before: finish it first");
+  if (!registered()) throw InvalidConfig(name() + ": a step was begun before start(): start first");
+  require_size("model", model.size(), parameters());
   if (!(input.learning_rate >= 0.0F && std::isfinite(input.learning_rate))) {
     throw InvalidConfig("learning_rate must be 0 or more and finite, got " + std::to_string(input.learning_rate));
   }
   mark_ran();
-  return do_step(input, model, gradient);
+  input_ = input;
+  model_ = model;
+  joined_->begin();
+  do_begin(input_, model_);
+  open_ = true;
+}
+
+void ModelMethod::add(std::span<const TensorPart> parts) {
+  if (!open_) throw InvalidConfig(name() + ": add() before begin_step(): begin the step first");
+  do_add(joined_->add(place(), parts));
+}
+
+StepReport ModelMethod::finish_step() {
+  if (!open_) throw InvalidConfig(name() + ": finish_step() before begin_step(): begin the step first");
+  joined_->require_all();
+  open_ = false;
+  return do_step(input_, model_, joined_->flat(place()));
 }
 
 void ModelMethod::read_out(View<const float> model, View<float> out) {

@@ -20,6 +20,8 @@ class RandomBlocks {
   /// Valid until the next draw.
   std::span<const Block> draw(StepKey key);
 
+  bool by_tensor() const { return by_tensor_; }
+  std::span<const Block> blocks() const { return blocks_; }
   /// Entries of all blocks together, the same in every step.
   std::uint64_t size() const { return blocks_size(blocks_); }
 

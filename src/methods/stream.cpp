@@ -39,6 +39,48 @@ void Arrivals::require_all(const std::string& method, std::span<const Tensor> te
   throw InvalidConfig(method + ": tensor " + tensors[tensor].name + " did not arrive in this step: add it");
 }
 
+JoinedParts::JoinedParts(const Method& method, std::span<const Tensor> tensors)
+    : method_(method), tensors_(tensors), offsets_{0} {
+  for (const Tensor& tensor : tensors) offsets_.push_back(offsets_.back() + tensor.size);
+}
+
+void JoinedParts::begin() {
+  arrivals_.reset(tensors_.size());
+  copied_.assign(tensors_.size(), false);
+  any_copied_ = false;
+  origin_ = 0;
+}
+
+std::span<const TensorPart> JoinedParts::add(Place& place, std::span<const TensorPart> parts) {
+  placed_.clear();
+  for (const TensorPart& part : parts) {
+    arrivals_.take(method_.name(), tensors_, part);
+    const std::uint64_t offset = offsets_[part.tensor];
+    const std::uintptr_t origin = reinterpret_cast<std::uintptr_t>(part.values.data()) - offset * sizeof(float);
+    placed_.push_back(part);
+    if (part.values.empty()) continue;
+    if (origin_ == 0) origin_ = origin;
+    if (origin == origin_) continue;
+    copies_.reserve(offsets_.back());
+    placed_.back().values = copies_.view().sub(offset, part.values.size());
+    copy(place, part.values, placed_.back().values);
+    copied_[part.tensor] = true;
+    any_copied_ = true;
+  }
+  return placed_;
+}
+
+void JoinedParts::require_all() const { arrivals_.require_all(method_.name(), tensors_); }
+
+View<float> JoinedParts::flat(Place& place) {
+  if (!any_copied_) return {reinterpret_cast<float*>(origin_), offsets_.back(), place.device()};
+  const View<float> flat = copies_.view(offsets_.back());
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    if (!copied_[i]) copy(place, arrivals_.of(i), flat.sub(offsets_[i], tensors_[i].size));
+  }
+  return flat;
+}
+
 ChunkStream::ChunkStream(Method& method, std::uint64_t full) : method_(method), chunk_of_(method.tensors().size()) {
   const auto& tensors = method.tensors();
   auto end = static_cast<std::uint32_t>(tensors.size());

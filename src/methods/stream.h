@@ -36,6 +36,31 @@ class Arrivals {
   std::vector<View<float>> parts_;
 };
 
+/// Parts of a step as one flat view: where they lie if they lie one after another, as the first one of them says, else
+/// in memory of its own.
+class JoinedParts {
+ public:
+  JoinedParts(const Method& method, std::span<const Tensor> tensors);
+
+  void begin();
+  /// The parts at their place in the flat view, copied if need be. Valid until the next call.
+  std::span<const TensorPart> add(Place& place, std::span<const TensorPart> parts);
+  void require_all() const;
+  /// All parts have arrived, and were changed only where `add` said that they are.
+  View<float> flat(Place& place);
+
+ private:
+  const Method& method_;
+  std::span<const Tensor> tensors_;
+  std::vector<std::uint64_t> offsets_;
+  Arrivals arrivals_;
+  std::uintptr_t origin_ = 0;  ///< where the flat view begins if no part is elsewhere; 0: none has arrived
+  std::vector<bool> copied_;
+  bool any_copied_ = false;
+  std::vector<TensorPart> placed_;
+  Buffer<float> copies_;
+};
+
 /// A method's step in chunks. They depend on the tensors alone, never on how these arrive, and are exchanged in one
 /// fixed order, so that ranks whose tensors arrive differently still meet. A chunk's exchange starts as soon as its
 /// tensors are there and the chunks before it have started; it goes on whenever the caller adds or polls, and only
