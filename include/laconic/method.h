@@ -276,7 +276,9 @@ class ModelMethod : public Method {
   /// What a method does before the whole gradient is there: nothing, unless it streams.
   virtual void do_begin(const StepInput& /*input*/, View<const float> /*model*/) {}
   virtual void do_add(std::span<const TensorPart> /*parts*/) {}
-  /// The gradient is there: the parts that were added, one after another.
+  /// Waits for what do_add started. Only then are the parts joined.
+  virtual void do_finish() {}
+  /// The gradient is there: the parts that were added, one after another, as do_add and do_finish left them.
   virtual StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) = 0;
   virtual void do_read_out(View<const float> model, View<float> out) = 0;
 

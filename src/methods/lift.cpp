@@ -25,15 +25,14 @@ void LiftedMethod::do_begin(const StepInput& input, View<const float> /*model*/)
 }
 
 StepReport LiftedMethod::do_step(const StepInput& input, View<float> model, View<float> gradient) {
-  const StepReport report = inner_->finish();
-  if (report.skipped) {
+  if (report_.skipped) {
     count_skipped();
   } else if (guard_) {
     guarded_step(input.learning_rate, model, gradient);
   } else {
     optimizer_.step(place(), input.learning_rate, gradient, model);
   }
-  return report;
+  return report_;
 }
 
 void LiftedMethod::guarded_step(float learning_rate, View<float> model, View<const float> gradient) {

@@ -29,6 +29,7 @@ class LiftedMethod : public ModelMethod {
   StepReport do_start(View<float> model) override;
   void do_begin(const StepInput& input, View<const float> model) override;
   void do_add(std::span<const TensorPart> parts) override { inner_->add(parts); }
+  void do_finish() override { report_ = inner_->finish(); }
   StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) override;
   void do_read_out(View<const float> model, View<float> out) override;
 
@@ -37,6 +38,7 @@ class LiftedMethod : public ModelMethod {
   std::unique_ptr<GradientMethod> inner_;
   Optimizer optimizer_;
   bool guard_;
+  StepReport report_;
   double largest_step_ = 1e5;
   std::vector<float> before_;
   std::array<float, 2> steps_{};

@@ -271,6 +271,7 @@ StepReport ModelMethod::step(const StepInput& input, View<float> model, View<flo
   open_ = false;  // a failure leaves no step behind
   split(tensors(), gradient, whole_);
   do_add(joined_->add(place(), whole_));
+  do_finish();
   return do_step(input_, model_, gradient);
 }
 
@@ -298,6 +299,7 @@ StepReport ModelMethod::finish_step() {
   if (!open_) throw InvalidConfig(name() + ": finish_step() before begin_step(): begin the step first");
   joined_->require_all();
   open_ = false;
+  do_finish();
   return do_step(input_, model_, joined_->flat(place()));
 }
 

@@ -34,7 +34,16 @@ Lane& World::open_lane(std::uint64_t parent, std::size_t index) {
   lane->ring.resize(kFirstRing);
   lane->gone.resize(ranks_);
   lanes_.push_back(std::move(lane));
+  // Ranks that call one after another are at two meetings of a lane at most: a step allocates nothing however far one
+  // rank is ahead of another.
+  while (meetings_.size() < 2 * lanes_.size()) add_meeting();
   return *lanes_.back();
+}
+
+void World::add_meeting() {
+  meetings_.push_back(std::make_unique<Meeting>(*this, ranks_));
+  free_.reserve(meetings_.size());  // so that giving back never allocates
+  free_.push_back(meetings_.back().get());
 }
 
 Lane& World::lane_beside(const Lane& parent, std::size_t index) {
@@ -53,11 +62,7 @@ Meeting& World::meeting_of(Lane& lane, std::uint64_t sequence) {
     for (std::uint64_t s = lane.first; s < lane.last; ++s) larger.at(s) = lane.at(s);
     lane.ring.swap(larger.ring);
   }
-  if (free_.empty()) {
-    meetings_.push_back(std::make_unique<Meeting>(*this, ranks_));
-    free_.reserve(meetings_.size());  // so that giving back never allocates
-    free_.push_back(meetings_.back().get());
-  }
+  if (free_.empty()) add_meeting();
   Meeting* meeting = free_.back();
   free_.pop_back();
   meeting->reset(lane, sequence);

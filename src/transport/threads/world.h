@@ -63,6 +63,7 @@ class World {
   using Lock = std::unique_lock<std::mutex>;
 
   Lane& open_lane(std::uint64_t parent, std::size_t index);
+  void add_meeting();
   Meeting& meeting_of(Lane& lane, std::uint64_t sequence);
   void recycle(Meeting& meeting);
   void close(Lane& lane);

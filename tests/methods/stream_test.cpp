@@ -1,0 +1,146 @@
+// Steps whose tensors arrive one after another, looped over the table: a new row is tested by being there.
+
+#include <gtest/gtest.h>
+
+#include "laconic/error.h"
+#include "laconic/threads.h"
+#include "methods/stream_checks.h"
+#include "support/support.h"
+
+namespace laconic::test {
+namespace {
+
+class EveryRow : public testing::TestWithParam<std::tuple<StreamedRow, int>> {
+ protected:
+  const StreamedRow& row() const { return std::get<0>(GetParam()); }
+  int ranks() const { return std::get<1>(GetParam()); }
+  /// Rows whose every step meets the other ranks.
+  bool meets_always() const { return row().row->face == Face::gradient || row().streams; }
+};
+
+INSTANTIATE_TEST_SUITE_P(Stream, EveryRow,
+                         testing::Combine(testing::ValuesIn(streamed_rows()), testing::Values(1, 2, 3, 4)),
+                         [](const auto& test) {
+                           return std::get<0>(test.param).name + "_" + std::to_string(std::get<1>(test.param));
+                         });
+
+TEST_P(EveryRow, DoesNotDependOnTheArrival) {
+  run_ranks(ranks(), [&](Communicator& communicator) { check_arrivals(communicator, row()); });
+}
+
+TEST_P(EveryRow, ResumesBetweenSteps) {
+  run_ranks(ranks(), [&](Communicator& communicator) { check_streamed_resume(communicator, row()); });
+}
+
+TEST_P(EveryRow, ExchangesWhatHasArrivedBeforeTheLastTensor) {
+  run_ranks(ranks(), [&](Communicator& communicator) { check_early_exchange(communicator, row()); });
+}
+
+TEST_P(EveryRow, NamesOrSkipsANonfiniteValue) {
+  if (!meets_always()) GTEST_SKIP() << "in a local step only the worker concerned knows";
+  run_ranks(ranks(), [&](Communicator& communicator) { check_streamed_nonfinite(communicator, row()); });
+}
+
+TEST_P(EveryRow, AllocatesNothingAfterTheFirstSteps) {
+  run_ranks(ranks(), [&](Communicator& communicator) {
+    StreamedWorker worker(row(), communicator, 100);
+    const auto step = [&](std::uint32_t number) {
+      worker.method->begin_step(worker.input(number), worker.model);
+      for (auto tensor = static_cast<std::uint32_t>(worker.apart.size()); tensor-- > 0;) {
+        auto& values = worker.apart[tensor];
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i * 7 + number) % 13) - 6.0F;
+        const TensorPart part{tensor, View<float>(values)};
+        worker.method->add({&part, 1});
+      }
+      worker.method->finish_step();
+    };
+    for (std::uint32_t number = 0; number < 9; ++number) step(number);
+    communicator.barrier().wait();
+    const auto before = allocation_count();
+    communicator.barrier().wait();
+    for (std::uint32_t number = 9; number < 16; ++number) step(number);
+    communicator.barrier().wait();
+    EXPECT_EQ(allocation_count(), before);
+    communicator.barrier().wait();
+  });
+}
+
+TEST(Stream, AGradientMethodsPartsReceiveTheAggregateWhereTheyLie) {
+  run_ranks(3, [](Communicator& communicator) {
+    Place place({.threads = 1});
+    const auto tensors = streamed_model();
+    const auto whole = make_method("fp16", {}, communicator, place);
+    const auto parts = make_method("fp16", {}, communicator, place);
+    whole->register_tensors(tensors);
+    parts->set_chunk_entries(100);
+    parts->register_tensors(tensors);
+    const StepKey key{1, 0, static_cast<std::uint32_t>(communicator.rank())};
+    auto flat = normal_values(size_of(tensors), static_cast<std::uint64_t>(communicator.rank()));
+    std::vector<std::vector<float>> apart;
+    std::size_t offset = 0;
+    for (const Tensor& tensor : tensors) {
+      const auto* first = flat.data() + offset;
+      apart.emplace_back(first, first + tensor.size);
+      offset += tensor.size;
+    }
+    parts->begin(key);
+    for (std::uint32_t tensor = 0; tensor < tensors.size(); ++tensor) {
+      const TensorPart part{tensor, View<float>(apart[tensor])};
+      parts->add({&part, 1});
+    }
+    parts->finish();
+    whole->reduce(key, flat);
+    std::vector<float> joined;
+    for (const auto& part : apart) joined.insert(joined.end(), part.begin(), part.end());
+    EXPECT_TRUE(joined == flat);
+  });
+}
+
+TEST(Stream, FollowsTheGroupWhenRanksLeave) {
+  const auto groups = thread_communicators(2);
+  run_ranks(3, [&](Communicator& communicator) {
+    const auto rows = streamed_rows();
+    const auto row = std::find_if(rows.begin(), rows.end(), [](const auto& each) { return each.name == "signum"; });
+    StreamedWorker worker(*row, communicator, 100);
+    worker.step(0, worker.gradient(0), Arrival::backward_apart);
+    const int rank = communicator.rank();
+    if (rank == 2) return worker.method->resize(nullptr);
+    worker.method->resize(groups[static_cast<std::size_t>(rank)].get());
+    StepInput input = worker.input(1);
+    auto gradient = worker.gradient(1);
+    worker.method->step(input, worker.model, gradient);
+    EXPECT_TRUE(same_everywhere(*groups[static_cast<std::size_t>(rank)], worker.model));
+  });
+}
+
+TEST(Stream, RefusalsNameWhatIsWrong) {
+  run_ranks(1, [](Communicator& communicator) {
+    StreamedWorker worker(streamed_rows().front(), communicator, 100);
+    ModelMethod& method = *worker.method;
+    const TensorPart first{0, View<float>(worker.apart[0])};
+    const TensorPart wrong{1, View<float>(worker.apart[0])};
+    const TensorPart unknown{10, View<float>(worker.apart[0])};
+    const auto of = [](auto&& body) { return message_of<InvalidConfig>(body); };
+    EXPECT_TRUE(contains(of([&] { method.add({&first, 1}); }), "add() before begin_step()"));
+    EXPECT_TRUE(contains(of([&] { method.finish_step(); }), "finish_step() before begin_step()"));
+    EXPECT_TRUE(contains(of([&] { method.set_chunk_entries(5); }), "after register_tensors()"));
+    method.begin_step(worker.input(0), worker.model);
+    EXPECT_TRUE(contains(of([&] { method.begin_step(worker.input(0), worker.model); }), "finish it first"));
+    method.add({&first, 1});
+    EXPECT_TRUE(contains(of([&] { method.add({&first, 1}); }), "tensor first was added twice"));
+    EXPECT_TRUE(contains(of([&] { method.add({&wrong, 1}); }), "a.weight"));
+    EXPECT_TRUE(contains(of([&] { method.add({&unknown, 1}); }), "tensor 10 was added, there are 10"));
+    EXPECT_TRUE(contains(of([&] { method.finish_step(); }), "a.weight did not arrive"));
+  });
+}
+
+TEST(Stream, RanksWithOtherChunksAreToldWhere) {
+  run_ranks(2, [](Communicator& communicator) {
+    const auto text = message_of<InvalidConfig>(
+        [&] { StreamedWorker(streamed_rows().front(), communicator, communicator.rank() == 1 ? 100 : 200); });
+    EXPECT_TRUE(contains(text, "entries of a chunk") && contains(text, "rank 1")) << text;
+  });
+}
+
+}  // namespace
+}  // namespace laconic::test
