@@ -11,7 +11,9 @@ struct Traffic {
   std::uint64_t received_bytes = 0;  ///< and taken from them
   std::uint64_t sent_messages = 0;   ///< in which: one a receiver and stage, in a ring one a step
   double encode_seconds = 0.0;
-  double exchange_seconds = 0.0;  ///< from the start of a message to the moment its arrival was noticed
+  /// From the start of a message to the moment its arrival was noticed; messages that overlap each other, or a host's
+  /// backward, count in full, so that the sum may exceed the clock.
+  double exchange_seconds = 0.0;
   double decode_seconds = 0.0;    ///< decode, combine, write out
 
   Traffic& operator+=(const Traffic& other) {
