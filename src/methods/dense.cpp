@@ -4,6 +4,7 @@
 // sgd and adam differ only in the optimizer that follows.
 
 #include "exchange/dense_sum.h"
+#include "kernels/elementwise/elementwise.h"
 #include "methods/makers.h"
 #include "methods/stream.h"
 
@@ -27,6 +28,12 @@ class DenseMethod : public GradientMethod {
   void load_memory(const State&) override {}
 
   Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport&) override {
+    if (options_.order == SumOrder::engine) {
+      // Its sums are made in place and have no flags: which tensor was not finite is known only before.
+      Status found;
+      find_nonfinite(place(), gradient, view_of(found));
+      note_nonfinite(chunk, gradient, found);
+    }
     sums_[chunk.number]->start(gradient, status);
     return *sums_[chunk.number];
   }

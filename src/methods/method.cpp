@@ -211,7 +211,12 @@ void GradientMethod::begin(StepKey key) {
 
 void GradientMethod::add(std::span<const TensorPart> parts) {
   if (!open_) throw InvalidConfig(name() + ": add() before begin(): begin the step first");
-  stream().add(parts);
+  try {
+    stream().add(parts);
+  } catch (const TransportError&) {
+    open_ = false;  // nothing to finish
+    throw;
+  }
 }
 
 StepReport GradientMethod::finish() {
@@ -292,7 +297,13 @@ void ModelMethod::begin_step(const StepInput& input, View<float> model) {
 
 void ModelMethod::add(std::span<const TensorPart> parts) {
   if (!open_) throw InvalidConfig(name() + ": add() before begin_step(): begin the step first");
-  do_add(joined_->add(place(), parts));
+  const auto placed = joined_->add(place(), parts);
+  try {
+    do_add(placed);
+  } catch (const TransportError&) {
+    open_ = false;  // nothing to finish
+    throw;
+  }
 }
 
 StepReport ModelMethod::finish_step() {

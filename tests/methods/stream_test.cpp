@@ -18,17 +18,24 @@ class EveryRow : public testing::TestWithParam<std::tuple<StreamedRow, int>> {
   bool meets_always() const { return row().row->face == Face::gradient || row().streams; }
 };
 
+/// What does not depend on how many ranks there are.
+class EveryRowOnce : public EveryRow {};
+
+std::string stream_name(const testing::TestParamInfo<std::tuple<StreamedRow, int>>& test) {
+  return std::get<0>(test.param).name + "_" + std::to_string(std::get<1>(test.param));
+}
+
 INSTANTIATE_TEST_SUITE_P(Stream, EveryRow,
                          testing::Combine(testing::ValuesIn(streamed_rows()), testing::Values(1, 2, 3, 4)),
-                         [](const auto& test) {
-                           return std::get<0>(test.param).name + "_" + std::to_string(std::get<1>(test.param));
-                         });
+                         stream_name);
+INSTANTIATE_TEST_SUITE_P(Stream, EveryRowOnce, testing::Combine(testing::ValuesIn(streamed_rows()), testing::Values(3)),
+                         stream_name);
 
 TEST_P(EveryRow, DoesNotDependOnTheArrival) {
   run_ranks(ranks(), [&](Communicator& communicator) { check_arrivals(communicator, row()); });
 }
 
-TEST_P(EveryRow, ResumesBetweenSteps) {
+TEST_P(EveryRowOnce, ResumesBetweenSteps) {
   run_ranks(ranks(), [&](Communicator& communicator) { check_streamed_resume(communicator, row()); });
 }
 
@@ -36,12 +43,12 @@ TEST_P(EveryRow, ExchangesWhatHasArrivedBeforeTheLastTensor) {
   run_ranks(ranks(), [&](Communicator& communicator) { check_early_exchange(communicator, row()); });
 }
 
-TEST_P(EveryRow, NamesOrSkipsANonfiniteValue) {
+TEST_P(EveryRowOnce, NamesOrSkipsANonfiniteValue) {
   if (!meets_always()) GTEST_SKIP() << "in a local step only the worker concerned knows";
   run_ranks(ranks(), [&](Communicator& communicator) { check_streamed_nonfinite(communicator, row()); });
 }
 
-TEST_P(EveryRow, AllocatesNothingAfterTheFirstSteps) {
+TEST_P(EveryRowOnce, AllocatesNothingAfterTheFirstSteps) {
   run_ranks(ranks(), [&](Communicator& communicator) {
     StreamedWorker worker(row(), communicator, 100);
     const auto step = [&](std::uint32_t number) {
@@ -94,6 +101,11 @@ TEST(Stream, AGradientMethodsPartsReceiveTheAggregateWhereTheyLie) {
     for (const auto& part : apart) joined.insert(joined.end(), part.begin(), part.end());
     EXPECT_TRUE(joined == flat);
   });
+}
+
+TEST(Stream, AnEnginesSumNamesTheTensorToo) {
+  const StreamedRow row{&method_row("sgd"), {.order = "engine"}, true, "engine"};
+  run_ranks(3, [&](Communicator& communicator) { check_streamed_nonfinite(communicator, row); });
 }
 
 TEST(Stream, FollowsTheGroupWhenRanksLeave) {
