@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo      set up, build, and a tour of the kernels and exchanges in about a minute"
+	@echo "make demo      set up, build, and train one task with eleven methods; a table and build/demo/report.html"
 	@echo "make build     set up and build; the program is build/bin/laconic"
 	@echo "make test      every test: release, minimal, sanitizers, fuzzing"
 	@echo "make bench     the full benchmarks; results also in build/bench-*.json"

@@ -168,8 +168,11 @@ std::vector<RunConfig> configs_of(const Arguments& arguments, int processes) {
   for (const std::string& name : names) {
     configs.push_back(arguments.flags.config(name, true, processes));
     if (arguments.flags.given("eval_interval")) continue;
-    // Kept runs have a curve of fifty points; the table alone needs the end.
-    configs.back().eval_interval = arguments.out.empty() ? 0 : std::max(1U, configs.back().steps / 50);
+    // Kept runs have a curve of fifty points, of twenty where each is a pass over a test set; the table alone needs the
+    // end.
+    RunConfig& config = configs.back();
+    const std::uint32_t points = config.task.name.empty() ? 50 : 20;
+    config.eval_interval = arguments.out.empty() ? 0 : std::max(1U, config.steps / points);
   }
   return configs;
 }
@@ -226,7 +229,7 @@ void add_compare(CLI::App& program) {
   command->add_option("--methods", arguments->methods, "some of " + method_names() + "; default: all")
       ->delimiter(',')
       ->option_text("NAME[,NAME...]");
-  arguments->flags.add_to(*command, "0; with --out a fiftieth of the steps");
+  arguments->flags.add_to(*command, "0; with --out a fiftieth of the steps, of a task's a twentieth");
   command->add_option("--out", arguments->out, "keep every method's run in a folder DIR/METHOD, as train does")
       ->option_text("DIR");
   command->add_flag("--overwrite", arguments->overwrite, "let --out replace earlier runs");
