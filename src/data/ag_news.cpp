@@ -12,7 +12,7 @@
 namespace laconic {
 namespace {
 
-constexpr int kLength = 64;  // nine texts of ten are shorter
+constexpr int kLength = 64;  // thirty-nine texts of forty are shorter
 constexpr int kMostWords = 20000;
 constexpr int kLeastOften = 2;
 constexpr std::size_t kFields = 3;

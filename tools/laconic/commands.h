@@ -10,6 +10,7 @@ void add_info(CLI::App& program);
 void add_bench(CLI::App& program);
 void add_methods(CLI::App& program);
 void add_problems(CLI::App& program);
+void add_data(CLI::App& program);
 void add_train(CLI::App& program);
 void add_compare(CLI::App& program);
 void add_reproduce(CLI::App& program);

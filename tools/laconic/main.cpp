@@ -47,6 +47,7 @@ int main(int argc, char** argv) {
   laconic::tools::add_bench(program);
   laconic::tools::add_methods(program);
   laconic::tools::add_problems(program);
+  laconic::tools::add_data(program);
   laconic::tools::add_train(program);
   laconic::tools::add_compare(program);
   laconic::tools::add_reproduce(program);
