@@ -46,6 +46,7 @@ class Worker {
                                   place_)) {
     std::uint64_t parameters = 0;
     for (const Tensor& tensor : learner_->tensors()) {
+      offsets_.push_back(parameters);
       parameters += tensor.size;
     }
     for (Buffer<float>* buffer : {&model_memory_, &gradient_memory_, &tested_memory_}) buffer->reserve(parameters);
@@ -53,6 +54,7 @@ class Worker {
     gradient_ = gradient_memory_.view(parameters);
     tested_ = tested_memory_.view(parameters);
     method_->register_tensors(learner_->tensors());
+    streaming_ = config.overlap && config.compute_seconds == 0.0 && learner_->tells_when_ready() && method_->streams();
     method_->set_nonfinite_policy(config.nonfinite);
     if (asynchronous_ && !checkpoints.folder.empty() && config.checkpoint_interval != 0) {
       method_->set_after_round([this](const StepReport& so_far) { after_round(so_far); });
@@ -110,7 +112,7 @@ class Worker {
     StepInput input{.key = {config_.seed, result_.steps, static_cast<std::uint32_t>(rank())},
                     .learning_rate = static_cast<float>(learning_rate_at(config_, result_.steps))};
     stepping_ = true;
-    const StepReport report = whole_step(input, begun);
+    const StepReport report = streaming_ ? streamed_step(input, begun) : whole_step(input, begun);
     stepping_ = false;
     record_.step_seconds = seconds_since(begun);
     return report;
@@ -123,6 +125,21 @@ class Worker {
     record_.gradient_seconds = seconds_since(begun);
     input.loss = static_cast<float>(record_.batch_loss);
     return method_->step(input, model_, gradient_);
+  }
+
+  /// Tensors are handed over as backward makes them. The time that this takes is not the gradient's.
+  StepReport streamed_step(const StepInput& input, Clock::time_point begun) {
+    double handing_over = 0.0;
+    method_->begin_step(input, model_);
+    record_.batch_loss = learner_->gradient(result_.steps, model_, gradient_, [&](std::uint32_t tensor) {
+      const auto ready = Clock::now();
+      const TensorPart part{tensor, gradient_.sub(offsets_[tensor], learner_->tensors()[tensor].size)};
+      if (is_adversary()) invert(part.values);
+      method_->add({&part, 1});
+      handing_over += seconds_since(ready);
+    });
+    record_.gradient_seconds = seconds_since(begun) - handing_over;
+    return method_->finish_step();
   }
 
   bool is_adversary() const { return rank() >= config_.workers - config_.adversaries; }
@@ -283,7 +300,9 @@ class Worker {
   View<float> gradient_;
   View<float> tested_;
   bool asynchronous_;
+  bool streaming_ = false;
   bool stepping_ = false;
+  std::vector<std::uint64_t> offsets_;  ///< of tensors
   std::uint32_t period_;
   std::unique_ptr<ModelMethod> method_;
   StepRecord record_;

@@ -6,6 +6,9 @@
 
 #include "base/philox.h"
 #include "experiment/derive.h"
+#if LACONIC_EXPORT
+#include "torch/export.h"
+#endif
 #include "torch/models/models.h"
 
 namespace laconic {
@@ -171,6 +174,21 @@ NetworkLearner::Count NetworkLearner::test(std::uint32_t first, std::uint32_t la
     sum.samples += count;
   }
   return sum;
+}
+
+void NetworkLearner::write_model(const std::string& path, View<const float> point) {
+#if LACONIC_EXPORT
+  const View<float> statistics = network_.buffers();
+  own_statistics_.assign(statistics.begin(), statistics.end());
+  put(tested_statistics_, statistics);
+  network_.rebind(point);
+  export_model(path, network_,
+               {{"task", config_.task.name}, {"model", config_.task.model}, {"method", config_.method}});
+  put(own_statistics_, statistics);
+#else
+  (void)path;
+  (void)point;
+#endif
 }
 
 void NetworkLearner::save(State& state) const { state.put("statistics", View<const float>(network_.buffers())); }

@@ -21,6 +21,7 @@ class NetworkLearner final : public Learner {
   double gradient(std::uint32_t step, View<float> model, View<float> gradient, const Ready& ready) override;
   void shared_gradient(std::uint32_t round, View<const float> model, View<float> gradient) override;
   Evaluation evaluate(View<float> point, Communicator* group) override;
+  void write_model(const std::string& path, View<const float> point) override;
   void save(State& state) const override;
   void load(const State& state) override;
 
