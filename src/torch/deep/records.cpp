@@ -25,6 +25,9 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
+/// The tested model's float32 values in the order of its tensors.
+constexpr const char* kModelFile = "model.f32";
+
 /// One run of one seed, and where its record is.
 struct Job {
   const DeepRun* run;
@@ -128,6 +131,9 @@ void make_run(const Job& job, const std::string& data, std::function<void(const 
   const std::uint32_t made = plan.resume.empty() ? 0 : checkpoint_steps(plan.resume);
   Recorder recorder(job.folder / "metrics.jsonl", made, std::move(tell));
   const RunResult result = run_threads(job.config, *workload, &recorder, plan).front();
+  if (job.run->keeps_model) {
+    write_whole_file((job.folder / kModelFile).string(), as_bytes(View<const float>(result.model)));
+  }
   write_whole_file((job.folder / "result.json").string(), result_json(job.config, result));
   fs::remove_all(plan.folder);
 }

@@ -8,15 +8,20 @@ namespace {
 
 Independent ends_at(double accuracy, double bits = Independent::kNone) { return {.end = accuracy, .bits = bits}; }
 
+DeepRun keeping_model(DeepRun run) {
+  run.keeps_model = true;
+  return run;
+}
+
 // clang-format off
 const std::vector<DeepRun>& rows() {
   static const std::vector<DeepRun> table{
-      {"sgd", "sgd", {}, {87.6, 89.6, 90.6, 91.9}},
+      keeping_model({"sgd", "sgd", {}, {87.6, 89.6, 90.6, 91.9}}),
       {"def-64", "def", {.ratio = 64}, {83.6, 86.4, 88.4, 91.1}},
       {"def-a-64", "def-a", {.ratio = 64}, {85.6, 88.9, 89.8, 90.9}},
       {"signum-8", "signum", {.ties = "random"}, ends_at(91.5)},
       {"topk-1", "topk", {.keep = 0.01}, ends_at(91.6)},
-      {"mgrawa-16", "mgrawa", {.period = 16}, ends_at(90.5)},
+      keeping_model({"mgrawa-16", "mgrawa", {.period = 16}, ends_at(90.5)}),
       {"qsgd-4", "qsgd", {.bits = 4}, ends_at(87.0, 4)},
       {"dqsgd-workers-6", "dqsgd", {.tau = 6, .norm_source = "workers"}, ends_at(91.0, 5.24)},
       {"ef-64", "ef-rbgs", {.ratio = 64}, ends_at(10.0)},
@@ -28,11 +33,11 @@ const std::vector<DeepRun>& rows() {
       {"ef-256", "ef-rbgs", {.ratio = 256}, ends_at(10.0)},
 
       {"mgrawa-32", "mgrawa", {.period = 32}, ends_at(90.2)},
-      {"lgrawa-16", "lgrawa", {.period = 16}, ends_at(90.4)},
+      keeping_model({"lgrawa-16", "lgrawa", {.period = 16}, ends_at(90.4)}),
       {"lgrawa-32", "lgrawa", {.period = 32}, ends_at(90.3)},
-      {"easgd-8", "easgd", {.period = 8, .pull = 0.43}, ends_at(89.1)},
+      keeping_model({"easgd-8", "easgd", {.period = 8, .pull = 0.43}, ends_at(89.1)}),
       {"easgd-16", "easgd", {.period = 16, .pull = 0.43}, ends_at(88.8)},
-      {"lsgd-8", "lsgd", {.period = 8, .pull = 0.1}, ends_at(89.9)},
+      keeping_model({"lsgd-8", "lsgd", {.period = 8, .pull = 0.1}, ends_at(89.9)}),
       {"lsgd-16", "lsgd", {.period = 16, .pull = 0.1}, ends_at(89.3)},
 
       {"qsgd-5", "qsgd", {.bits = 5}, ends_at(90.0, 5)},

@@ -31,6 +31,7 @@ struct DeepRun {
   int workers = 8;
   double learning_rate = 0.0;  ///< 0: what default_task_config has for the method
   int adversaries = 0;
+  bool keeps_model = false;  ///< the tested model stays with the record, for what is measured there later
 };
 
 /// What all runs have in common. Batches of 16, drawn with replacement; the learning rate drops at 1/2 and 3/4.
