@@ -16,15 +16,15 @@ namespace {
 
 #if !LACONIC_ZLIB || !LACONIC_LZMA
 [[noreturn]] void cannot_read(const std::string& path, const char* library, const char* package, const char* tool) {
-  throw InvalidConfig("cannot read " + path + ": this build has no " + library + ". Install it (Debian: " + package +
-                      ") and configure again, or unpack the file (" + tool + ")");
+  throw Error("cannot read " + path + ": this build has no " + library + ". Install it (Debian: " + package +
+              ") and configure again, or unpack the file (" + tool + ")");
 }
 #endif
 
 #if LACONIC_ZLIB || LACONIC_LZMA
 constexpr std::size_t kFirstBuffer = std::size_t{1} << 20;
 
-/// Room for more output; InvalidConfig once there is more than a file of this kind holds.
+/// Room for more output; Error once there is more than a file of this kind holds.
 void grow(const std::string& path, std::vector<std::uint8_t>& bytes, std::uint64_t most) {
   if (bytes.size() > most) {
     wrong_file(path, most, "the end, as no file of this kind is larger", "further bytes");

@@ -13,7 +13,7 @@ class CsvReader {
  public:
   explicit CsvReader(const DataFile& file) : file_(file) {}
 
-  /// The next row's fields, or false at the end. InvalidConfig where a quote is not closed or text follows one.
+  /// The next row's fields, or false at the end. Error where a quote is not closed or text follows one.
   bool next(std::vector<std::string>& fields);
   /// Where the row that next() gave last begins.
   std::uint64_t row_offset() const { return row_offset_; }

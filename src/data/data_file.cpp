@@ -18,28 +18,27 @@ std::string found_or_missing(const TaskRow& row, const std::string& data_folder,
   std::string path = find_task_file(row, data_folder, file);
   if (!path.empty()) return path;
   const std::string here = (fs::path(data_folder) / row.folders.front() / file).string();
-  throw InvalidConfig(std::string(row.name) + " needs " + here +
-                      " (plain, .gz or .xz), and it is missing: laconic data get " + row.name + " --to " + data_folder +
-                      " fetches it; --data or LACONIC_DATA name another folder");
+  throw Error(std::string(row.name) + " needs " + here + " (plain, .gz or .xz), and it is missing: laconic data get " +
+              row.name + " --to " + data_folder + " fetches it; --data or LACONIC_DATA name another folder");
 }
 
 }  // namespace
 
 void wrong_file(const std::string& path, std::uint64_t offset, const std::string& expected, const std::string& found) {
-  throw InvalidConfig(path + ", offset " + std::to_string(offset) + ": expected " + expected + ", found " + found +
-                      "; remove the file and get it again (laconic data get)");
+  throw Error(path + ", offset " + std::to_string(offset) + ": expected " + expected + ", found " + found +
+              "; remove the file and get it again (laconic data get)");
 }
 
 std::vector<std::uint8_t> read_bytes(const std::string& path) {
   std::ifstream input(path, std::ios::binary | std::ios::ate);
   const std::streamoff size = input ? static_cast<std::streamoff>(input.tellg()) : -1;
-  if (size < 0) throw InvalidConfig("cannot read " + path + ": " + std::strerror(errno));
+  if (size < 0) throw Error("cannot read " + path + ": " + std::strerror(errno));
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size));
   input.seekg(0);
   input.read(reinterpret_cast<char*>(bytes.data()), size);
   if (input.gcount() != size) {
-    throw InvalidConfig("cannot read " + path + ": it ends at offset " + std::to_string(input.gcount()) + " of " +
-                        std::to_string(size));
+    throw Error("cannot read " + path + ": it ends at offset " + std::to_string(input.gcount()) + " of " +
+                std::to_string(size));
   }
   return bytes;
 }

@@ -10,7 +10,7 @@
 
 namespace laconic {
 
-/// InvalidConfig "FILE, offset N: expected …, found …; remedy". Offsets count decompressed bytes.
+/// Error "FILE, offset N: expected …, found …; remedy". Offsets count decompressed bytes.
 [[noreturn]] void wrong_file(const std::string& path, std::uint64_t offset, const std::string& expected,
                              const std::string& found);
 
@@ -18,7 +18,7 @@ namespace laconic {
 /// the offset and what was expected.
 class DataFile {
  public:
-  /// The task's file. InvalidConfig if it is missing, cannot be read, is damaged, or holds more than `most` bytes.
+  /// The task's file. Error if it is missing, cannot be read, is damaged, or holds more than `most` bytes.
   DataFile(const TaskRow& row, const std::string& data_folder, std::string_view file, std::uint64_t most);
 
   const std::string& path() const { return path_; }
@@ -27,7 +27,7 @@ class DataFile {
 
   /// Four bytes, the highest first; the caller has made sure that they exist.
   std::uint32_t number(std::uint64_t offset) const;
-  /// InvalidConfig unless the file has exactly so many bytes: `holds` says what they are.
+  /// Error unless the file has exactly so many bytes: `holds` says what they are.
   void require_size(std::uint64_t bytes, const std::string& holds) const;
   [[noreturn]] void wrong(std::uint64_t offset, const std::string& expected, const std::string& found) const {
     wrong_file(path_, offset, expected, found);
@@ -38,11 +38,11 @@ class DataFile {
   std::vector<std::uint8_t> bytes_;
 };
 
-/// A file's bytes as they are on disk. InvalidConfig if it cannot be read.
+/// A file's bytes as they are on disk. Error if it cannot be read.
 std::vector<std::uint8_t> read_bytes(const std::string& path);
 
 /// What .gz or .xz bytes hold; `path` is for messages, `most` the number of bytes beyond which they are refused.
-/// InvalidConfig where they are damaged, or this build has no zlib or liblzma.
+/// Error where they are damaged, or this build has no zlib or liblzma.
 std::vector<std::uint8_t> from_gz(const std::string& path, std::span<const std::uint8_t> packed, std::uint64_t most);
 std::vector<std::uint8_t> from_xz(const std::string& path, std::span<const std::uint8_t> packed, std::uint64_t most);
 

@@ -102,7 +102,7 @@ std::string md5_of_file(const std::string& path) {
     input.read(reinterpret_cast<char*>(buffer.data()), static_cast<std::streamsize>(buffer.size()));
     sum.add({buffer.data(), static_cast<std::size_t>(input.gcount())});
   }
-  if (!input.eof()) throw InvalidConfig("cannot read " + path);
+  if (!input.eof()) throw Error("cannot read " + path);
   return sum.finish();
 }
 

@@ -10,7 +10,7 @@ namespace laconic {
 /// download from a whole one; it is no protection against somebody who means harm.
 std::string md5(std::span<const std::uint8_t> bytes);
 
-/// Of a file, read in pieces. InvalidConfig if it cannot be read.
+/// Of a file, read in pieces. Error if it cannot be read.
 std::string md5_of_file(const std::string& path);
 
 }  // namespace laconic

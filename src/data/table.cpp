@@ -1,6 +1,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/suggestion.h"
 #include "data/contents.h"
 #include "laconic/error.h"
 
@@ -62,12 +63,12 @@ const std::vector<TaskRow>& rows() {
 std::span<const TaskRow> task_table() { return rows(); }
 
 const TaskRow& task_row(std::string_view name) {
-  std::string names;
+  std::vector<std::string> names;
   for (const TaskRow& row : task_table()) {
     if (row.name == name) return row;
-    names.append(names.empty() ? "" : ", ").append(row.name);
+    names.emplace_back(row.name);
   }
-  throw InvalidConfig("there is no task " + std::string(name) + "; there are " + names);
+  throw InvalidConfig("there is no task " + std::string(name) + did_you_mean(name, names));
 }
 
 std::shared_ptr<const Task> make_task(std::string_view name, const TaskOptions& options) {

@@ -106,11 +106,11 @@ struct TaskRow {
 /// The one table of tasks.
 std::span<const TaskRow> task_table();
 
-/// InvalidConfig that lists the names there are.
+/// InvalidConfig that says which name was probably meant, or which there are.
 const TaskRow& task_row(std::string_view name);
 
-/// Reads or draws a task. InvalidConfig where a file is missing, or is not what it should be: file, offset, what was
-/// expected, what to do.
+/// Reads or draws a task. Error where a file is missing, or is not what it should be: file, offset, what was expected,
+/// what to do. InvalidConfig where there is no such task, or it has fewer samples than are asked for.
 std::shared_ptr<const Task> make_task(std::string_view name, const TaskOptions& options);
 
 /// LACONIC_DATA, or else "data" in the working folder.

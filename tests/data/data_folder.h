@@ -52,7 +52,7 @@ class DataFolder {
   std::string complaint(const std::string& task, const TaskOptions& options = {}) const {
     try {
       make(task, options);
-    } catch (const InvalidConfig& error) {
+    } catch (const Error& error) {
       return error.what();
     }
     return "nothing was thrown";

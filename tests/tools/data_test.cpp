@@ -75,7 +75,7 @@ TEST_F(Data, GetRefusesAFileWithAnotherSumAndLeavesNothing) {
 }
 
 TEST_F(Data, GetNamesTheTasksThereAre) {
-  expect_one_line_error(laconic("data get cifar"), 2, "there is no task cifar; there are digits, fashion-mnist");
+  expect_one_line_error(laconic("data get cifar9"), 2, "there is no task cifar9; did you mean cifar10?");
   EXPECT_EQ(laconic("data get digits").code, 0);
 }
 

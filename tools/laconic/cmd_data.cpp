@@ -8,8 +8,10 @@
 #include "commands.h"
 #include "data/task.h"
 #include "download.h"
+#include "json_output.h"
 #include "laconic/error.h"
 #include "text_table.h"
+#include "usage.h"
 
 namespace laconic::tools {
 namespace {
@@ -21,7 +23,7 @@ struct DataFlags {
   std::string name;
   std::uint64_t seed = 1;
   int count = 8;
-  bool json = false;
+  JsonOutput json;
 };
 
 std::vector<std::string> missing_files(const TaskRow& row, const std::string& folder) {
@@ -52,7 +54,7 @@ void list_text(const std::string& folder) {
             << " (--data or LACONIC_DATA name another folder); laconic data get TASK fetches them.\n";
 }
 
-void list_json(const std::string& folder) {
+std::string list_json(const std::string& folder) {
   Json all = Json::array();
   for (const TaskRow& row : task_table()) {
     Json files = Json::array();
@@ -69,7 +71,7 @@ void list_json(const std::string& folder) {
                    {"test_samples", row.test_size},
                    {"files", std::move(files)}});
   }
-  std::cout << all.dump(2) << '\n';
+  return all.dump(2) + "\n";
 }
 
 void get(const DataFlags& flags) {
@@ -134,8 +136,11 @@ void add_data(CLI::App& program) {
 
   CLI::App* list = command->add_subcommand("list", "The tasks, and whether their files are here");
   list->add_option("--data", flags->folder, "folder that holds the tasks' folders")->capture_default_str();
-  list->add_flag("--json", flags->json, "print a JSON array instead");
-  list->callback([flags] { flags->json ? list_json(flags->folder) : list_text(flags->folder); });
+  flags->json.add_to(*list, "the tasks");
+  list->callback([flags] {
+    if (!flags->json.on_stdout()) list_text(flags->folder);
+    if (flags->json.wanted()) flags->json.write(list_json(flags->folder));
+  });
 
   CLI::App* fetch = command->add_subcommand("get", "Fetch a task's files from their publisher and check them");
   fetch->add_option("task", flags->name, "its name")->required();
@@ -146,7 +151,7 @@ void add_data(CLI::App& program) {
   images->add_option("task", flags->name, "its name")->required();
   images->add_option("--data", flags->folder, "folder that holds the tasks' folders")->capture_default_str();
   images->add_option("--seed", flags->seed, "what drawn tasks are drawn from")->capture_default_str();
-  images->add_option("--count", flags->count, "how many")->check(CLI::Range(1, 100))->capture_default_str();
+  images->add_option("--count", flags->count, "how many")->check(whole_in(1, 100))->capture_default_str();
   images->callback([flags] { show(*flags); });
 
   command->footer(
