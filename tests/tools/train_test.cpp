@@ -193,6 +193,10 @@ TEST(Train, RefusesWithASuggestion) {
   expect_one_line_error(laconic("train --method sgd --keep 0.1"), 2, "keep");
   expect_one_line_error(laconic("train topk"), 2, "did you mean --method topk?");
   expect_one_line_error(laconic("train --method sgd,topk"), 2, "laconic compare --methods sgd,topk");
+  expect_one_line_error(laconic("train digits"), 2, "did you mean --task digits?");
+  expect_one_line_error(laconic("train --task digts"), 2, "did you mean digits?");
+  expect_one_line_error(laconic("train --model cnn"), 2, "--model is about networks: add --task");
+  expect_one_line_error(laconic("train --task digits --problem vincent"), 2, "name one of them");
   expect_one_line_error(laconic("train vincent"), 2, "did you mean --problem vincent?");
   expect_one_line_error(laconic("compare sgd,topk"), 2, "did you mean --methods sgd,topk?");
   expect_one_line_error(laconic("train --dimension 10"), 2, "--set dimension=10");

@@ -89,12 +89,13 @@ void RunFlags::add_to(CLI::App& command, const std::string& evaluations) {
   flags_.push_back({"run", "learning_rate", "", nullptr});
   flags_.back().option = command
                              .add_option("--lr,--learning-rate,--learning_rate", flags_.back().value,
-                                         "learning rate, 0 or more; default: the problem's")
+                                         "learning rate, 0 or more; default: the problem's or task's")
                              ->group(run)
                              ->option_text("VALUE");
   add_flag(command, "run", "schedule", "STEP:FACTOR[,STEP:FACTOR...], factors on the learning rate", run);
-  add_flag(command, "run", "workers", "ranks, 1..4096; default: the problem's, or mpirun's", run);
-  add_flag(command, "run", "steps", "of each worker; 0: only the start is evaluated; default: the problem's", run);
+  add_flag(command, "run", "workers", "ranks, 1..4096; default: the problem's or task's, or mpirun's", run);
+  add_flag(command, "run", "steps", "of each worker; 0: only the start is evaluated; default: the problem's or task's",
+           run);
   add_flag(command, "run", "seed", "of data, noise and every draw; default 1", run);
   add_flag(command, "run", "nonfinite", "error | skip: what a NaN in a gradient does; default error", run);
   add_flag(command, "run", "eval_interval", "steps between evaluations; 0: only at the end; default: " + evaluations,
@@ -151,6 +152,14 @@ void RunFlags::add_task_flags(CLI::App& command) {
                        ->group(task);
 }
 
+void RunFlags::require_task_for_network_flags(bool network) const {
+  for (const Flag& flag : flags_) {
+    if (network || flag.section != "task" || flag.option->count() == 0) continue;
+    throw InvalidConfig(flag.option->get_name() + " is about networks: add --task " + task_table().front().name +
+                        ", or leave it out");
+  }
+}
+
 bool RunFlags::any_given() const {
   return !problem_.empty() || !task_.empty() || !config_file_.empty() || !assignments_.empty() ||
          std::any_of(flags_.begin(), flags_.end(), [](const Flag& flag) { return flag.option->count() > 0; });
@@ -181,6 +190,8 @@ RunConfig RunFlags::config(const std::string& method, bool shared, int processes
   std::vector<ConfigEntry> entries;
   if (processes > 0) entries.push_back({"run", "workers", std::to_string(processes)});
   for (ConfigEntry& entry : file_entries()) {
+    // A flag that names a problem or a task puts what the file has of the other aside.
+    if (entry.section == "task" ? !problem_.empty() : entry.section == "problem" && !task_.empty()) continue;
     const bool of_method = entry.section == "method" && entry.key != "name";
     if (!of_method || !shared || has_parameter(method, entry.key)) entries.push_back(std::move(entry));
   }
@@ -190,6 +201,7 @@ RunConfig RunFlags::config(const std::string& method, bool shared, int processes
   config_from(entries);  // names first, so that a wrong one is told as such
   const std::string named = last_value(entries, "problem", "name");
   const bool network = !last_value(entries, "task", "name").empty();
+  require_task_for_network_flags(network);
   const std::string problem = network ? "" : named.empty() ? RunConfig().problem : named;
   for (ConfigEntry& entry : assigned(problem, method, shared)) entries.push_back(std::move(entry));
   for (const Flag& flag : flags_) {

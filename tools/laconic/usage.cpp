@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/suggestion.h"
+#include "data/task.h"
 #include "methods/table.h"
 #include "problems/problem.h"
 
@@ -114,6 +115,7 @@ std::string stray_word(const CLI::App& command, const std::string& word) {
   if (has_flag(command, flag) && has_row(method_table(), first))
     return std::string("; did you mean ") + flag + " " + word + "?";
   if (has_flag(command, "--problem") && has_row(problem_table(), word)) return "; did you mean --problem " + word + "?";
+  if (has_flag(command, "--task") && has_row(task_table(), word)) return "; did you mean --task " + word + "?";
   return "; it is neither a flag nor a flag's value";
 }
 
