@@ -4,23 +4,24 @@
 
 #include "usage.h"
 
+#include "laconic/error.h"
 #if LACONIC_TORCH
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fstream>
 #include <iostream>
-#include <set>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
 #include "bench/progress.h"
-#include "laconic/error.h"
+#include "output_file.h"
 #include "text_table.h"
-#include "torch/deep/records.h"
-#else
-#include "laconic/error.h"
+#include "torch/deep/markdown.h"
+#include "torch/deep/results_file.h"
 #endif
 
 namespace laconic::tools {
@@ -45,12 +46,21 @@ void DeepFlags::add_to(CLI::App& command) {
       ->check(CLI::NonNegativeNumber)
       ->option_text("NUMBER");
   command.add_flag("--run-only", run_only, "with --deep: make the runs and print their figures, judge nothing");
-  command.add_option("--runs", runs, "with --run-only: which runs, by commas; none: those of the claims")
+  command
+      .add_option("--runs", runs,
+                  "with --deep: only these runs, by commas, or all there are; none: those of the claims")
       ->option_text("NAME,...");
+  command
+      .add_option("--results", results, "with --deep: judge the figures in FILE (of --run-only --json), run nothing")
+      ->option_text("FILE");
+  command.add_option("--markdown", markdown, "with --deep: put the tables into the marked section of the page FILE")
+      ->option_text("FILE");
 }
 
 #if LACONIC_TORCH
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
@@ -114,25 +124,152 @@ void show_results(const std::vector<deep::DeepResult>& results) {
   std::cout << text_table(rows, {false, true, true, true, true, true, true, true, true, true});
 }
 
-void run_only(const DeepFlags& flags, const ClaimFlags& claims) {
+std::vector<const deep::DeepClaim*> chosen_claims(const ClaimFlags& flags) {
+  std::vector<const deep::DeepClaim*> claims;
+  for (const std::string& name : flags.names) claims.push_back(&deep::claim_named(name));
+  if (claims.empty()) {
+    for (const deep::DeepClaim& claim : deep::claim_table()) claims.push_back(&claim);
+  }
+  return claims;
+}
+
+std::vector<std::string> chosen_runs(const DeepFlags& flags, const std::vector<const deep::DeepClaim*>& claims) {
   std::vector<std::string> names = split(flags.runs);
-  if (names.empty()) {
+  if (flags.runs == "all") {
+    names.clear();
     for (const deep::DeepRun& run : deep::run_table()) names.emplace_back(run.name);
   }
   for (const std::string& name : names) deep::run_named(name);
-  deep::RunOptions options = options_of(flags, claims.seeds);
+  return names.empty() ? deep::runs_of(claims) : names;
+}
+
+std::vector<deep::DeepResult> results_for(const DeepFlags& flags, const std::vector<std::string>& names, int seeds) {
+  if (!flags.results.empty()) return deep::read_results_json(flags.results);
+  deep::RunOptions options = options_of(flags, seeds);
   Board board(true);
   options.watch = [&](const deep::Progress& progress, const deep::DeepResult* done) { board.show(progress, done); };
-  const auto results = deep::make_runs(names, options);
-  if (!claims.json.on_stdout()) show_results(results);
-  claims.json.write(deep::results_json(results, options.scale));
+  return deep::make_runs(names, options);
+}
+
+/// A claim and what came of it; nothing where runs are missing.
+struct Judged {
+  const deep::DeepClaim* claim;
+  std::vector<std::string> missing;
+  std::optional<ClaimOutcome> outcome;
+  double seconds = 0.0;   ///< of its runs
+  std::size_t seeds = 0;  ///< the fewest of a run
+};
+
+Judged judge(const deep::DeepClaim& claim, const deep::Figures& figures) {
+  Judged judged{&claim, deep::missing(claim, figures), {}};
+  if (judged.missing.empty()) judged.outcome = claim.check(figures);
+  for (const char* name : claim.runs) {
+    const auto results = figures.of(name);
+    for (const deep::DeepResult* result : results) judged.seconds += result->wall_seconds;
+    judged.seeds = name == claim.runs.front() ? results.size() : std::min(judged.seeds, results.size());
+  }
+  return judged;
+}
+
+std::string verdict(const Judged& judged) {
+  if (!judged.outcome) return "not decided";
+  return judged.outcome->holds ? "holds" : "does not hold";
+}
+
+std::string measured(const Judged& judged) {
+  if (judged.outcome) return judged.outcome->measured;
+  std::string text = "missing:";
+  for (const std::string& name : judged.missing) text += " " + name;
+  return text;
+}
+
+void show_claim(const Judged& judged) {
+  const deep::DeepClaim& claim = *judged.claim;
+  std::cout << fmt::format("{}: {}\n  {}\n  published    {}\n  independent  {}\n  measured     {}\n  rule         {}\n",
+                           claim.name, verdict(judged), claim.statement, claim.published, claim.independent,
+                           measured(judged), claim.rule);
+  if (judged.outcome) {
+    std::vector<std::vector<std::string>> rows{judged.outcome->columns};
+    rows.insert(rows.end(), judged.outcome->rows.begin(), judged.outcome->rows.end());
+    std::vector<bool> right(judged.outcome->columns.size(), true);
+    right[0] = false;
+    std::stringstream lines(text_table(rows, right));
+    for (std::string line; std::getline(lines, line);) std::cout << "    " << line << '\n';
+  }
+  std::cout << '\n' << std::flush;
+}
+
+Json json_of(const Judged& judged) {
+  const deep::DeepClaim& claim = *judged.claim;
+  Json json{{"claim", claim.name},
+            {"paper", claim.paper},
+            {"statement", claim.statement},
+            {"published", claim.published},
+            {"independent", claim.independent},
+            {"measured", measured(judged)},
+            {"rule", claim.rule},
+            {"holds", judged.outcome ? Json(judged.outcome->holds) : Json()},
+            {"seeds", judged.seeds},
+            {"seconds", judged.seconds}};
+  if (judged.outcome) json["table"] = {{"columns", judged.outcome->columns}, {"rows", judged.outcome->rows}};
+  return json;
+}
+
+void show_list(const std::vector<const deep::DeepClaim*>& claims, const JsonOutput& json) {
+  std::vector<std::vector<std::string>> rows{{"CLAIM", "RUNS", "WHAT IT SAYS", "PAPER"}};
+  Json all = Json::array();
+  for (const deep::DeepClaim* claim : claims) {
+    rows.push_back({claim->name, std::to_string(claim->runs.size()), claim->statement, claim->paper});
+    all.push_back({{"claim", claim->name},
+                   {"paper", claim->paper},
+                   {"statement", claim->statement},
+                   {"published", claim->published},
+                   {"independent", claim->independent},
+                   {"rule", claim->rule},
+                   {"runs", claim->runs}});
+  }
+  if (!json.on_stdout()) std::cout << text_table(rows, {false, true, false, false});
+  json.write(all.dump(2) + "\n");
+}
+
+void write_page(const std::string& path, const deep::Figures& figures) {
+  std::ifstream input(path, std::ios::binary);
+  const std::string page{std::istreambuf_iterator<char>(input), {}};
+  write_file(path, deep::with_section(page, deep::markdown(figures)));
+}
+
+void judge_all(const std::vector<const deep::DeepClaim*>& claims, const deep::Figures& figures,
+               const JsonOutput& output) {
+  std::vector<std::vector<std::string>> rows{{"CLAIM", "VERDICT", "SECONDS OF RUNS", "PAPER"}};
+  Json json = Json::array();
+  std::size_t fallen = 0;
+  std::size_t open = 0;
+  for (const deep::DeepClaim* claim : claims) {
+    const Judged judged = judge(*claim, figures);
+    if (!output.on_stdout()) show_claim(judged);
+    rows.push_back({claim->name, verdict(judged), fmt::format("{:.0f}", judged.seconds), claim->paper});
+    json.push_back(json_of(judged));
+    open += judged.outcome ? 0 : 1;
+    fallen += judged.outcome && !judged.outcome->holds ? 1 : 0;
+  }
+  if (!output.on_stdout()) std::cout << text_table(rows, {false, false, true, false});
+  output.write(json.dump(2) + "\n");
+  if (fallen + open > 0) {
+    throw Error(fmt::format("of {} claims {} do not hold and {} are not decided", claims.size(), fallen, open));
+  }
 }
 
 }  // namespace
 
 void reproduce_deep(const DeepFlags& flags, const ClaimFlags& claims) {
+  const auto chosen = chosen_claims(claims);
   claims.json.require_writable();
-  run_only(flags, claims);
+  if (claims.list) return show_list(chosen, claims.json);
+  const deep::Figures figures(results_for(flags, chosen_runs(flags, chosen), claims.seeds));
+  if (!flags.markdown.empty()) write_page(flags.markdown, figures);
+  if (!flags.run_only) return judge_all(chosen, figures, claims.json);
+  if (!claims.json.on_stdout()) show_results(figures.all());
+  claims.json.write(deep::results_json(figures.all()));
 }
 
 #else

@@ -19,6 +19,8 @@ struct DeepFlags {
   int first_seed = 1;
   int jobs = 0;
   double seconds = 0.0;
+  std::string results;   ///< a file of results to judge in place of runs
+  std::string markdown;  ///< a page whose tables are to be replaced
 
   void add_to(CLI::App& command);
 };

@@ -75,7 +75,7 @@ double wall_seconds_in(const fs::path& file) {
 
 DeepResult read_result(const Job& job) {
   const RecordedRun record = read_run(job.folder.string());
-  DeepResult result{.run = job.run->name, .seed = job.config.seed};
+  DeepResult result{.run = job.run->name, .seed = job.config.seed, .steps = job.config.steps};
   for (const RecordedEvaluation& evaluation : record.evaluations) {
     result.accuracies[evaluation.step] = 100.0 * evaluation.accuracy;
   }
@@ -222,14 +222,10 @@ class Foreman {
   std::exception_ptr failed_;
 };
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-
 }  // namespace
 
 double DeepResult::after(double share) const {
-  if (accuracies.empty()) return Independent::kNone;
-  const auto steps = static_cast<std::uint64_t>(std::llround(share * static_cast<double>(accuracies.rbegin()->first)));
-  const auto found = accuracies.find(steps);
+  const auto found = accuracies.find(static_cast<std::uint64_t>(std::llround(share * static_cast<double>(steps))));
   return found == accuracies.end() ? Independent::kNone : found->second;
 }
 
@@ -247,33 +243,6 @@ std::vector<DeepResult> read_results(const std::vector<std::string>& names, cons
     if (is_whole(job)) results.push_back(read_result(job));
   }
   return results;
-}
-
-std::string results_json(const std::vector<DeepResult>& results, const Scale& scale) {
-  Json all = Json::array();
-  for (const DeepResult& result : results) {
-    const DeepRun& run = run_named(result.run);
-    Json accuracies;
-    for (const auto& [step, accuracy] : result.accuracies) accuracies[std::to_string(step)] = number(accuracy);
-    all.push_back({{"run", result.run},
-                   {"seed", result.seed},
-                   {"method", run.method},
-                   {"workers", run.workers},
-                   {"task", scale.task},
-                   {"model", scale.model},
-                   {"steps", scale.steps},
-                   {"accuracy", number(result.accuracy)},
-                   {"independent", number(run.independent.end)},
-                   {"accuracy_at", std::move(accuracies)},
-                   {"loss", number(result.loss)},
-                   {"mean_bits", number(result.mean_bits)},
-                   {"rounds", result.rounds},
-                   {"sent_bytes_per_step", number(result.sent_bytes_per_step)},
-                   {"wall_seconds", result.wall_seconds}});
-  }
-  std::string text = "[";
-  for (const Json& each : all) text += (text.size() == 1 ? "\n " : ",\n ") + each.dump();
-  return text + "\n]\n";
 }
 
 }  // namespace laconic::deep

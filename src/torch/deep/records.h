@@ -13,7 +13,7 @@
 namespace laconic::deep {
 
 /// Largest eigenvalue and trace of the loss's Hessian at the tested point; NaN where they were not measured.
-struct Flatness {
+struct FlatnessFigures {
   double trace = Independent::kNone;
   double trace_error = Independent::kNone;
   double largest = Independent::kNone;
@@ -24,6 +24,7 @@ struct Flatness {
 struct DeepResult {
   std::string run;
   std::uint64_t seed = 0;
+  std::uint32_t steps = 0;
   /// Percent, by the number of steps that had been made.
   std::map<std::uint64_t, double> accuracies{};
   double accuracy = 0.0;  ///< percent, at the end
@@ -32,7 +33,7 @@ struct DeepResult {
   std::uint64_t rounds = 0;
   double sent_bytes_per_step = 0.0;  ///< of the rank that sends the most
   double wall_seconds = 0.0;
-  Flatness flatness{};
+  FlatnessFigures flatness{};
 
   /// Percent after this share of the steps: 1/6, 1/3, 1/2 or 1.
   double after(double share) const;
@@ -53,13 +54,12 @@ struct Progress {
 };
 
 struct RunOptions {
-  Scale scale{};                        ///< its seed is the first one
-  int seeds = 1;                        ///< first, first + 1, …
-  int jobs = 1;                         ///< runs at once, each with a thread a worker
-  std::string data_folder{};            ///< empty: default_data_folder()
-  std::string out{};                    ///< a run's record is in out/name/seed
-  double seconds = 0.0;                 ///< after so long no run is begun any more; 0: no end
-  std::vector<std::string> flatness{};  ///< names of the runs whose flatness is measured as well
+  Scale scale{};              ///< its seed is the first one
+  int seeds = 1;              ///< first, first + 1, …
+  int jobs = 1;               ///< runs at once, each with a thread a worker
+  std::string data_folder{};  ///< empty: default_data_folder()
+  std::string out{};          ///< a run's record is in out/name/seed
+  double seconds = 0.0;       ///< after so long no run is begun any more; 0: no end
   /// Called from any thread but one at a time; empty: nobody is told. `done` is null unless a run has just ended.
   std::function<void(const Progress& progress, const DeepResult* done)> watch{};
 };
@@ -70,8 +70,5 @@ std::vector<DeepResult> make_runs(const std::vector<std::string>& names, const R
 
 /// The records that are whole, without running anything.
 std::vector<DeepResult> read_results(const std::vector<std::string>& names, const RunOptions& options);
-
-/// A compact table: an array of objects, one a run and seed.
-std::string results_json(const std::vector<DeepResult>& results, const Scale& scale);
 
 }  // namespace laconic::deep
