@@ -57,6 +57,20 @@ TEST(Program, RefusesBadCallsInOneLine) {
   expect_one_line_error(laconic("info", "LACONIC_SIMD=mmx"), 2, "mmx");
 }
 
+// Without PyTorch, without the data set, or without such a claim: told at once, in a line.
+TEST_F(Files, SaysWhatDeepClaimsNeed) {
+  const Outcome claim = laconic("reproduce --deep def-divergense");
+  const Outcome data = laconic("reproduce --deep --data '" + file("none") + "' --out '" + file("runs") + "'");
+#if LACONIC_TORCH
+  expect_one_line_error(claim, 2, "did you mean def-divergence?");
+  expect_one_line_error(data, 1, "fashion-mnist needs");
+#else
+  expect_one_line_error(claim, 2, "built without PyTorch");
+  expect_one_line_error(data, 2, "built without PyTorch");
+#endif
+  EXPECT_FALSE(std::filesystem::exists(file("runs")));
+}
+
 TEST(Program, SuggestsNothingThatIsFar) {
   const Outcome outcome = laconic("bench kernels --wings 2");
   EXPECT_FALSE(contains(outcome.text, "did you mean")) << outcome.text;

@@ -97,7 +97,9 @@ RunConfig config_of(const DeepRun& run, const Scale& scale) {
   config.task.batch = 16;
   config.task.sampling = "replacement";
   config.options = run.options;
-  config.workers = run.workers;
+  config.task.train_samples = scale.train_samples;
+  config.task.test_samples = scale.test_samples;
+  config.workers = scale.workers > 0 ? scale.workers : run.workers;
   config.adversaries = run.adversaries;
   if (run.learning_rate > 0.0) config.learning_rate = run.learning_rate;
   config.steps = scale.steps;

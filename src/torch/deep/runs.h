@@ -40,6 +40,9 @@ struct Scale {
   std::string model = "cnn";
   std::uint32_t steps = 3000;
   std::uint64_t seed = 1;
+  int workers = 0;                  ///< 0: the run's own number
+  std::uint32_t train_samples = 0;  ///< 0: all
+  std::uint32_t test_samples = 0;
 };
 
 /// The one table of runs; those that most claims need come first.
