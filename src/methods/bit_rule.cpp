@@ -95,6 +95,12 @@ void BitRule::spent(int bits, double norm) {
   steps_ += 1.0;
 }
 
+void BitRule::set_counts(const Counts& counts) {
+  steps_ = counts[0];
+  bits_spent_ = counts[1];
+  exponent_ = counts[2];
+}
+
 void BitRule::save(State& state) const {
   state.put("rule's steps", steps_);
   state.put("rule's bits", bits_spent_);

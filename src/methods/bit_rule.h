@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "laconic/method.h"
@@ -24,6 +25,11 @@ class BitRule {
   int bits(double norm) const;
   /// The step was made with so many bits at that norm.
   void spent(int bits, double norm);
+
+  /// What it counts, the same on all ranks: a newcomer to a run takes it over.
+  using Counts = std::array<double, 3>;
+  Counts counts() const { return {steps_, bits_spent_, exponent_}; }
+  void set_counts(const Counts& counts);
 
   void save(State& state) const;
   void load(const State& state);

@@ -10,6 +10,7 @@
 // error feedback.
 
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include "exchange/gathered_numbers.h"
@@ -29,7 +30,9 @@ class Dqsgd : public GradientMethod {
         options_(quantized_options(settings)),
         from_aggregate_(settings.is("norm_source", "aggregate")),
         exact_(settings.is("norm_source", "exact")),
-        window_(static_cast<std::size_t>(settings.number("window"))) {}
+        window_(static_cast<std::size_t>(settings.number("window"))) {
+    BitRule(settings, 1);  // refuses settings here; the number of parameters, known later, decides nothing about that
+  }
 
  private:
   bool by_tensor() const override { return quantizes_by_tensor(settings_) && !exact_; }
@@ -40,10 +43,27 @@ class Dqsgd : public GradientMethod {
     norms_.reserve(window_);
     squares_.resize(tensors().size());
     aggregate_squares_.resize(tensors().size());
-    regrouped();
+    make_exchanges();
   }
 
+  /// A newcomer knows no norms, and all must gather or none: the next step gathers.
   void regrouped() override {
+    norms_.clear();
+    BitRule::Counts counts{};
+    std::memcpy(counts.data(), counts_.data(), sizeof counts);
+    rule_->set_counts(counts);
+    make_exchanges();
+  }
+
+  /// What the rule counts, as it lies in memory.
+  std::vector<View<float>> shared() override {
+    const BitRule::Counts counts = rule_->counts();
+    static_assert(sizeof counts == sizeof counts_);
+    std::memcpy(counts_.data(), counts.data(), sizeof counts);
+    return {View<float>(counts_.data(), counts_.size())};
+  }
+
+  void make_exchanges() {
     sums_ = quantized_sums(settings_, options_, stream(), place());
     gathered_ = std::make_unique<GatheredNumbers>(communicator(), place(), 1);
   }
@@ -140,6 +160,7 @@ class Dqsgd : public GradientMethod {
   double rule_norm_ = 0.0;
   int bits_ = 0;
   std::unique_ptr<BitRule> rule_;
+  std::array<float, 6> counts_{};  ///< the rule's, in a resize
   std::vector<std::unique_ptr<QuantizedSum>> sums_;
   std::unique_ptr<GatheredNumbers> gathered_;
 };
