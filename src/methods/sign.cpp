@@ -6,7 +6,9 @@
 // abstain: an entry below that share of the mean |v_n| casts no vote; g is 0 where nobody votes.
 // early_sign: in the first so many steps sign(g_n) votes, as the theory's warm-up asks (54 for β = 0.9).
 
+#include <array>
 #include <cmath>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -52,6 +54,9 @@ class SignMethod : public GradientMethod {
         abstain_(static_cast<float>(settings.number("abstain"))),
         early_steps_(settings.has("early_sign") ? static_cast<std::uint64_t>(settings.number("early_sign")) : 0) {}
 
+  /// A momentum is averaged where ranks come or go, but no rank owes it.
+  double residual_norm() override { return 0.0; }
+
  private:
   bool remembers() const { return beta_ > 0.0F; }
   /// Who abstains is decided by the mean of the whole model.
@@ -64,10 +69,15 @@ class SignMethod : public GradientMethod {
         fill(place(), 0.0F, buffer->view(parameters()));
       }
     }
-    regrouped();
+    make_exchanges();
   }
 
   void regrouped() override {
+    std::memcpy(&steps_, step_bits_.data(), sizeof steps_);
+    make_exchanges();
+  }
+
+  void make_exchanges() {
     if (abstain_ > 0.0F) {
       open_votes_ = stream().make_each([&](const Chunk& chunk, Communicator& lane) {
         return std::make_unique<AbstainingVote>(lane, place(), stream().layout(chunk), ties_);
@@ -115,6 +125,12 @@ class SignMethod : public GradientMethod {
     return {momentum_.view(parameters())};
   }
 
+  /// The count of steps as it lies in memory: all ranks leave the early ones together.
+  std::vector<View<float>> shared() override {
+    std::memcpy(step_bits_.data(), &steps_, sizeof steps_);
+    return {View<float>(step_bits_.data(), step_bits_.size())};
+  }
+
   void save_memory(State& state) const override {
     state.put("steps", static_cast<double>(steps_));
     if (remembers()) state.put("momentum", View<const float>(momentum_.view(parameters())));
@@ -130,6 +146,7 @@ class SignMethod : public GradientMethod {
   float abstain_;
   std::uint64_t early_steps_;
   std::uint64_t steps_ = 0;
+  std::array<float, 2> step_bits_{};  ///< in a resize
   Buffer<float> momentum_;
   Buffer<float> next_momentum_;
   std::vector<std::unique_ptr<PackedVote>> votes_;
