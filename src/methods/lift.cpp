@@ -17,7 +17,10 @@ void LiftedMethod::prepare() {
   if (guard_) before_.resize(parameters());
 }
 
-StepReport LiftedMethod::do_start(View<float> /*model*/) { return {}; }
+StepReport LiftedMethod::do_start(View<float> model) {
+  if (!has_run()) require_same_start(model);
+  return {};
+}
 
 void LiftedMethod::do_begin(const StepInput& input, View<const float> /*model*/) {
   inner_->set_nonfinite_policy(policy());
@@ -66,19 +69,21 @@ void LiftedMethod::load_memory(const State& state) {
   largest_step_ = state.number("largest step");
 }
 
-/// The optimizer's memory, and its count of steps as it lies in memory.
+/// The optimizer's memory, and its count of steps and the guard's limit as they lie in memory.
 std::vector<View<float>> LiftedMethod::shared() {
   auto views = optimizer_.memory();
   const std::uint64_t steps = optimizer_.steps();
-  std::memcpy(steps_.data(), &steps, sizeof steps);
-  views.emplace_back(steps_.data(), steps_.size());
+  std::memcpy(numbers_.data(), &steps, sizeof steps);
+  std::memcpy(numbers_.data() + 2, &largest_step_, sizeof largest_step_);
+  views.emplace_back(numbers_.data(), numbers_.size());
   return views;
 }
 
 void LiftedMethod::regrouped() {
   std::uint64_t steps = 0;
-  std::memcpy(&steps, steps_.data(), sizeof steps);
+  std::memcpy(&steps, numbers_.data(), sizeof steps);
   optimizer_.set_steps(steps);
+  std::memcpy(&largest_step_, numbers_.data() + 2, sizeof largest_step_);
 }
 
 void LiftedMethod::resize(Communicator* next) {

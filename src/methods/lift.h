@@ -41,7 +41,7 @@ class LiftedMethod : public ModelMethod {
   StepReport report_;
   double largest_step_ = 1e5;
   std::vector<float> before_;
-  std::array<float, 2> steps_{};
+  std::array<float, 4> numbers_{};  ///< what a newcomer must know besides the optimizer's memory, as bits
 };
 
 }  // namespace laconic
