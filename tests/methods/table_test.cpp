@@ -40,11 +40,19 @@ TEST_P(EveryMethod, SharesTheSameBits) {
   run_ranks(ranks(), [&](Communicator& communicator) {
     Worker worker(row(), small_options(row()), communicator);
     for (std::uint32_t step = 0; step < 12; ++step) {
-      worker.step(step);
+      const StepReport report = worker.step(step);
       if (is_gradient()) {
         ASSERT_TRUE(same_everywhere(communicator, worker.model)) << "step " << step;
-      } else {
-        ASSERT_TRUE(same_everywhere(communicator, worker.read_out())) << "step " << step;
+        continue;
+      }
+      ASSERT_TRUE(same_everywhere(communicator, worker.read_out())) << "step " << step;
+      // read_out may be a mean, which is the same whatever it is a mean of: look at what each rank keeps.
+      const State state = worker.method->save();
+      for (const char* name : {"centre", "point"}) {
+        if (state.size(name) == 0 || (report.rounds == 0 && std::string_view(name) == "centre")) continue;
+        std::vector<float> kept(state.size(name));
+        state.get(name, kept);
+        ASSERT_TRUE(same_everywhere(communicator, kept)) << name << " in step " << step;
       }
     }
     for (const float value : worker.model) ASSERT_TRUE(std::isfinite(value));
@@ -203,6 +211,18 @@ TEST_P(EveryMethod, RanksWithOtherSettingsAreToldWhere) {
   });
 }
 
+TEST_P(EveryMethod, RefusesAStartThatDiffersBetweenRanks) {
+  if (ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  run_ranks(ranks(), [&](Communicator& communicator) {
+    Place place({.threads = 1});
+    const auto method = make_model_method(row().name, small_options(row()), {}, communicator, place);
+    const int last = communicator.size() - 1;
+    std::vector<float> model(100, communicator.rank() == last ? 0.25F : 0.5F);
+    const auto text = message_of<InvalidConfig>([&] { method->start(model); });
+    EXPECT_TRUE(contains(text, "rank " + std::to_string(last)) && contains(text, "start point")) << text;
+  });
+}
+
 TEST(Table, ResumesBitForBitWithEveryChoiceOfEveryWord) {
   for (const WordChoice& choice : every_word_choice()) {
     SCOPED_TRACE(choice.description);
@@ -232,6 +252,16 @@ TEST(Table, FullSelectionOnOneWorkerIsPlainSgdBitForBit) {
   }
 }
 
+TEST(Table, AMomentumIsNotOwed) {
+  run_ranks(2, [](Communicator& communicator) {
+    for (const char* name : {"signum", "psync", "easgd"}) {
+      Worker worker(method_row(name), small_options(method_row(name)), communicator, {.momentum = 0.9});
+      worker.step(0);
+      EXPECT_EQ(worker.method->residual_norm(), 0.0) << name;
+    }
+  });
+}
+
 TEST(Table, NamesAndParametersAreUnique) {
   for (const MethodRow& row : method_table()) {
     EXPECT_EQ(std::count_if(method_table().begin(), method_table().end(),
@@ -255,6 +285,8 @@ TEST(Table, RefusalsNameValueRangeAndRemedy) {
     EXPECT_TRUE(contains(of("topk", {.scope = "layer"}), "one of model | tensor, got layer"));
     EXPECT_TRUE(contains(of("sgd", {.keep = 0.5}), "sgd has no parameter keep"));
     EXPECT_TRUE(contains(of("topkk", {}), "did you mean topk?"));
+    EXPECT_TRUE(contains(of("dqsgd", {.tau = 1.0, .kappa = 1.0}), "give one of tau, kappa"));
+    EXPECT_TRUE(contains(of("dqsgd", {.rule = "convex"}), "total_steps must be given for rule = convex"));
     EXPECT_TRUE(contains(of("regtopk", {.step_guard = "on"}), "step_guard needs the model"));
     MethodOptions options;
     EXPECT_TRUE(
