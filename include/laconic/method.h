@@ -138,6 +138,8 @@ class Method {
   // A step in chunks (src/methods/stream.h), for methods that go through one.
   /// Whether a tensor's exchange needs nothing of the other tensors; false: all tensors are one chunk.
   virtual bool by_tensor() const { return false; }
+  /// Entries of a chunk where the host sets none: a MiB of them. More where an entry is a bit on the wire.
+  virtual std::uint64_t usual_chunk_entries() const { return std::uint64_t{1} << 18; }
   /// Reads a chunk that has arrived, before its exchange starts; in a step that waits for all, before any does.
   virtual void read_chunk(const Chunk&, View<const float> /*gradient*/, StatusView, StepReport&) {}
   /// The paper's step on a chunk up to the start of its exchange, which ends in place. What is remembered goes into a
@@ -146,7 +148,8 @@ class Method {
   /// The aggregate is there. Chunks end in another order on every rank: no collective here.
   virtual void finish_chunk(const Chunk&, View<float> /*aggregate*/, StatusView, StepReport&) {}
   ChunkStream& stream() const { return *stream_; }
-  std::uint64_t chunk_entries() const { return chunk_entries_; }
+  std::uint64_t chunk_entries() const { return chunk_entries_ > 0 ? chunk_entries_ : usual_chunk_entries(); }
+  bool chunk_entries_set() const { return chunk_entries_ > 0; }
 
   /// Call it while the gradient is still this worker's, after the exchange's start: notes which tensor was not finite.
   void locate_nonfinite(View<const float> gradient, const Status& status);
@@ -184,7 +187,7 @@ class Method {
   bool registered_ = false;
   bool ran_ = false;
   std::uint64_t bad_tensor_ = kNoTensor;
-  std::uint64_t chunk_entries_ = std::uint64_t{1} << 18;  ///< a MiB
+  std::uint64_t chunk_entries_ = 0;  ///< as the host has set it; 0: the usual
   std::unique_ptr<ChunkStream> stream_;
   std::unique_ptr<JoinedParts> joined_;  ///< of a model method's step
 };

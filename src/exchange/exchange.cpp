@@ -65,6 +65,15 @@ bool Exchange::advance() {
   return done_;
 }
 
+bool Exchange::wait_for_stage() {
+  telling_others([&] {
+    if (done_) return;
+    pending_.wait();
+    run_stage();
+  });
+  return done_;
+}
+
 void Exchange::finish() {
   telling_others([&] {
     while (!done_) {

@@ -33,6 +33,10 @@ class Exchange {
   /// Runs the stages whose messages have arrived. True when the result is there.
   bool advance();
 
+  /// Waits for the message in flight and runs the next stage: for one who has other exchanges to advance meanwhile.
+  /// True when the result is there.
+  bool wait_for_stage();
+
   /// Waits for the result. CorruptPayload, TransportError.
   void finish();
 

@@ -11,7 +11,7 @@ LiftedMethod::LiftedMethod(std::unique_ptr<GradientMethod> inner, const Optimize
     : ModelMethod(inner->name(), communicator, place), inner_(std::move(inner)), optimizer_(optimizer), guard_(guard) {}
 
 void LiftedMethod::prepare() {
-  inner_->set_chunk_entries(chunk_entries());
+  if (chunk_entries_set()) inner_->set_chunk_entries(chunk_entries());
   inner_->register_tensors(tensors());
   optimizer_.prepare(parameters());
   if (guard_) before_.resize(parameters());

@@ -53,7 +53,7 @@ void Method::register_tensors(std::span<const Tensor> tensors) {
   require_agreement(*communicator_, agreed_fields());
   for (const Tensor& tensor : tensors_) parameters_ += tensor.size;
   registered_ = true;
-  stream_ = std::make_unique<ChunkStream>(*this, by_tensor() ? chunk_entries_ : 0);
+  stream_ = std::make_unique<ChunkStream>(*this, by_tensor() ? chunk_entries() : 0);
   stream_->join(*communicator_);
   joined_ = std::make_unique<JoinedParts>(*this, tensors_);
   prepare();
@@ -128,7 +128,7 @@ std::vector<AgreedField> Method::agreed_fields() const {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     fields.push_back({"tensor " + std::to_string(i), tensors_[i].name + " of " + std::to_string(tensors_[i].size)});
   }
-  if (by_tensor()) fields.push_back({"entries of a chunk", std::to_string(chunk_entries_)});
+  if (by_tensor()) fields.push_back({"entries of a chunk", std::to_string(chunk_entries())});
   return fields;
 }
 

@@ -61,6 +61,7 @@ class SignMethod : public GradientMethod {
   bool remembers() const { return beta_ > 0.0F; }
   /// Who abstains is decided by the mean of the whole model.
   bool by_tensor() const override { return abstain_ == 0.0F; }
+  std::uint64_t usual_chunk_entries() const override { return std::uint64_t{1} << 20; }
 
   void prepare() override {
     if (remembers()) {

@@ -10,8 +10,8 @@
 namespace laconic {
 namespace {
 
-/// Exchanges in flight at a time: enough to hide a message's way behind the next one's work.
-constexpr std::size_t kMostLanes = 4;
+/// Exchanges in flight at a time: enough that a rank which waits for one finds others to go on with.
+constexpr std::size_t kMostLanes = 8;
 
 }  // namespace
 
@@ -170,11 +170,10 @@ void ChunkStream::finish() {
     hold_ = false;
     for (const Chunk& chunk : chunks_) read(chunk);
   }
-  start_ready();
+  poll();
   while (first_open_ < chunks_.size()) {
     const Chunk& oldest = chunks_[first_open_];
-    flights_[oldest.number].exchange->finish();
-    complete(oldest);
+    if (flights_[oldest.number].exchange->wait_for_stage()) complete(oldest);
     poll();
   }
 }

@@ -10,7 +10,7 @@ namespace laconic::test {
 
 // A step whose tensors arrive one after another, checked by every rank of a communicator: over threads and over MPI.
 
-/// More tensors than there are lanes, one of them empty; with chunks of 100 entries most are a chunk of their own.
+/// More tensors than exchanges that can be in flight, one of them empty.
 std::vector<Tensor> streamed_model();
 
 /// A row with options, and what streams() must say of it.

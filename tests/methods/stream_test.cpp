@@ -21,17 +21,28 @@ class EveryRow : public testing::TestWithParam<std::tuple<StreamedRow, int>> {
 /// What does not depend on how many ranks there are.
 class EveryRowOnce : public EveryRow {};
 
+std::vector<StreamedRow> rows_that_stream() {
+  auto rows = streamed_rows();
+  std::erase_if(rows, [](const StreamedRow& row) { return !row.streams; });
+  return rows;
+}
+
 std::string stream_name(const testing::TestParamInfo<std::tuple<StreamedRow, int>>& test) {
   return std::get<0>(test.param).name + "_" + std::to_string(std::get<1>(test.param));
 }
 
 INSTANTIATE_TEST_SUITE_P(Stream, EveryRow,
-                         testing::Combine(testing::ValuesIn(streamed_rows()), testing::Values(1, 2, 3, 4)),
+                         testing::Combine(testing::ValuesIn(rows_that_stream()), testing::Values(1, 2, 3, 4)),
                          stream_name);
 INSTANTIATE_TEST_SUITE_P(Stream, EveryRowOnce, testing::Combine(testing::ValuesIn(streamed_rows()), testing::Values(3)),
                          stream_name);
 
 TEST_P(EveryRow, DoesNotDependOnTheArrival) {
+  run_ranks(ranks(), [&](Communicator& communicator) { check_arrivals(communicator, row()); });
+}
+
+TEST_P(EveryRowOnce, DoesNotDependOnTheArrival) {
+  if (row().streams) GTEST_SKIP() << "tested above";
   run_ranks(ranks(), [&](Communicator& communicator) { check_arrivals(communicator, row()); });
 }
 
@@ -50,7 +61,7 @@ TEST_P(EveryRowOnce, NamesOrSkipsANonfiniteValue) {
 
 TEST_P(EveryRowOnce, AllocatesNothingAfterTheFirstSteps) {
   run_ranks(ranks(), [&](Communicator& communicator) {
-    StreamedWorker worker(row(), communicator, 100);
+    StreamedWorker worker(row(), communicator, 1);
     const auto step = [&](std::uint32_t number) {
       worker.method->begin_step(worker.input(number), worker.model);
       for (auto tensor = static_cast<std::uint32_t>(worker.apart.size()); tensor-- > 0;) {
