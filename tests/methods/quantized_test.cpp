@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <set>
 
 #include "base/philox.h"
 #include "laconic/error.h"
@@ -34,14 +37,29 @@ double quantized(double x, double s, std::uint64_t index, const Stream& stream) 
   return (x < 0.0 ? -1.0 : 1.0) * (level + up) * 64.0 / s;
 }
 
-void compare(const char* name, const MethodOptions& options, int bits) {
+/// Of the ranks' mean ℓ2 norm, by the page's non-convex rule.
+int rule_bits(double tau, int workers, std::uint32_t step) {
+  double mean = 0.0;
+  for (int rank = 0; rank < workers; ++rank) {
+    double squares = 0.0;
+    for (const float value : exact_gradient(rank, step)) {
+      squares += static_cast<double>(value) * static_cast<double>(value);
+    }
+    mean += std::sqrt(squares) / workers;
+  }
+  return static_cast<int>(std::clamp(std::ceil(std::log2(tau * mean + 1.0) + 1.0), 2.0, 16.0));
+}
+
+/// 50 steps beside float64; bits_of says what the step's width must be.
+void compare(const char* name, const MethodOptions& options, const std::function<int(std::uint32_t)>& bits_of) {
   const int workers = 3;
   run_ranks(workers, [&](Communicator& communicator) {
     Place place({.threads = 1});
     const auto method = make_method(name, options, communicator, place);
     method->register_tensors(small_model());
-    const double s = std::pow(2.0, bits - 1) - 1.0;
     for (std::uint32_t step = 0; step < 50; ++step) {
+      const int bits = bits_of(step);
+      const double s = std::pow(2.0, bits - 1) - 1.0;
       std::vector<double> mean(size_of(small_model()), 0.0);
       for (int rank = 0; rank < workers; ++rank) {
         const auto values = exact_gradient(rank, step);
@@ -65,10 +83,58 @@ void compare(const char* name, const MethodOptions& options, int bits) {
 }
 
 TEST(Quantized, QsgdEqualsItsPage) {
-  compare("qsgd", {.bits = 4, .norm = "max"}, 4);
-  compare("qsgd", {.route = "scatter", .bits = 7, .norm = "max"}, 7);
+  compare("qsgd", {.bits = 4, .norm = "max"}, [](std::uint32_t) { return 4; });
+  compare("qsgd", {.route = "scatter", .bits = 7, .norm = "max"}, [](std::uint32_t) { return 7; });
 }
-TEST(Quantized, TerngradEqualsItsPage) { compare("terngrad", {}, 2); }
+TEST(Quantized, TerngradEqualsItsPage) {
+  compare("terngrad", {}, [](std::uint32_t) { return 2; });
+}
+TEST(Quantized, DqsgdEqualsItsPage) {
+  // A factor at which the drawn norms lie on both sides of a power of two.
+  const double tau = 0.0159;
+  std::set<int> widths;
+  const auto bits_of = [&](std::uint32_t step) { return rule_bits(tau, 3, step); };
+  for (std::uint32_t step = 0; step < 50; ++step) widths.insert(bits_of(step));
+  EXPECT_GT(widths.size(), 1U) << "the width must change on the way";
+  compare("dqsgd", {.norm = "max", .tau = tau, .norm_source = "exact"}, bits_of);
+}
+
+TEST(Quantized, IsUnbiasedInEveryEntry) {
+  // An entry's deviation is at most unit/2 a step, so its mean over 400 steps has at most unit/40. 4,500 entries in all
+  // and six of those: a false alarm in 10^5 runs (2e-9 each), and the streams are fixed anyway.
+  struct Case {
+    const char* method;
+    MethodOptions options;
+    double levels;
+    bool max_norm;
+  };
+  const std::vector<Case> cases{
+      {"qsgd", {.bits = 3}, 3, false}, {"terngrad", {}, 1, true}, {"dqsgd", {.tau = 1e-9}, 1, false}};
+  for (const Case& one : cases) {
+    run_ranks(1, [&](Communicator& communicator) {
+      Place place({.threads = 1});
+      const auto method = make_method(one.method, one.options, communicator, place);
+      const std::size_t n = 1500;
+      const int steps = 400;
+      const auto values = normal_values(n, 5);
+      double norm = 0.0;
+      for (const float value : values) {
+        const auto wide = static_cast<double>(value);
+        norm = one.max_norm ? std::max(norm, std::fabs(wide)) : std::hypot(norm, wide);
+      }
+      std::vector<double> mean(n, 0.0);
+      for (int step = 0; step < steps; ++step) {
+        auto gradient = values;
+        method->reduce({6, static_cast<std::uint32_t>(step), 0}, gradient);
+        for (std::size_t i = 0; i < n; ++i) mean[i] += static_cast<double>(gradient[i]) / steps;
+      }
+      const double unit = norm / one.levels;
+      for (std::size_t i = 0; i < n; ++i) {
+        ASSERT_NEAR(mean[i], static_cast<double>(values[i]), 6.0 * unit / 40.0) << one.method << " " << i;
+      }
+    });
+  }
+}
 
 TEST(Quantized, IsUnbiased) {
   // One entry's deviation is at most unit/2; the mean of 2,000 steps and 1,500 entries has 0.5·unit/sqrt(3e6) =
@@ -135,6 +201,40 @@ TEST(BitRule, ErrorBudgetGivesTau) {
   const BitRule budget(rule_settings({.error_budget = 0.5, .smoothness = 2, .step_size = 0.1}), 1000);
   const BitRule given(rule_settings({.tau = tau}), 1000);
   for (const double norm : {0.1, 1.0, 10.0}) EXPECT_EQ(budget.bits(norm), given.bits(norm)) << norm;
+}
+
+TEST(BitRule, ErrorBudgetGivesKappa) {
+  MethodOptions options{
+      .rule = "convex", .error_budget = 0.5, .smoothness = 2, .convexity = 0.5, .step_size = 0.1, .total_steps = 100};
+  BitRule budget(rule_settings(options), 1000);
+  options.error_budget.reset();
+  options.kappa = std::sqrt(100 * 2.0 * 1000 * 0.01 / (12 * 0.5));
+  BitRule given(rule_settings(options), 1000);
+  for (int n = 0; n < 100; ++n) {
+    const double norm = 300.0 * std::exp(-n / 30.0);
+    const int bits = budget.bits(norm);
+    EXPECT_EQ(bits, given.bits(norm)) << n;
+    budget.spent(bits, norm);
+    given.spent(bits, norm);
+  }
+}
+
+TEST(BitRule, KeepsToABitBudgetUnderTheConvexRule) {
+  BitRule rule(rule_settings({.rule = "convex",
+                              .bit_budget = 5.5,
+                              .smoothness = 2,
+                              .convexity = 0.05,
+                              .step_size = 0.1,
+                              .total_steps = 600}),
+               1000);
+  double spent = 0.0;
+  for (int n = 0; n < 600; ++n) {
+    const double norm = 20.0 * std::exp(-n / 150.0) + 0.3;
+    const int bits = rule.bits(norm);
+    rule.spent(bits, norm);
+    spent += bits;
+  }
+  EXPECT_NEAR(spent / 600, 5.5, 0.15);
 }
 
 TEST(BitRule, KeepsToABitBudget) {
