@@ -19,7 +19,7 @@ struct MethodRow {
   Face face;
   const char* summary;
   const char* paper;
-  double memory_bytes;  ///< a parameter, on each rank, without the optimizer's
+  double memory_bytes;  ///< a parameter, on each rank, without the optimizer's; the most that its settings make it
   std::vector<Parameter> parameters;
   GradientMaker make_gradient = nullptr;
   ModelMaker make_model = nullptr;  ///< model methods; null for gradient methods, which are lifted

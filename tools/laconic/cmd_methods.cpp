@@ -41,9 +41,11 @@ void show_table() {
       name = "";
     }
   }
-  std::cout << text_table(methods)
-            << "\nMEMORY is bytes a parameter of the model on each rank, without the optimizer's.\n\n"
-            << text_table(parameters) << "\nDEFAULT -: none, or derived from the run.\n";
+  std::cout
+      << text_table(methods)
+      << "\nMEMORY is bytes a parameter of the model on each rank, without the optimizer's, which psync keeps twice;\n"
+      << "def, def-a and ef-rbgs with momentum, 4 B less without.\n\n"
+      << text_table(parameters) << "\nDEFAULT -: none, or derived from the run.\n";
 }
 
 std::string table_json() {
