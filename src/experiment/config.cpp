@@ -2,6 +2,7 @@
 
 #include "experiment/derive.h"
 #include "laconic/error.h"
+#include "methods/optimizer.h"
 #include "methods/table.h"
 
 namespace laconic {
@@ -60,7 +61,10 @@ RunConfig default_task_config(std::string_view task, std::string_view method) {
   config.learning_rate = 0.05;
   config.optimizer.momentum = 0.9;
   config.optimizer.nesterov = models_may_differ(config);
-  if (config.method == "adam") config.learning_rate = 1e-3;
+  if (config.method == "adam") {
+    config.learning_rate = 1e-3;
+    config.optimizer = {.name = "adam"};
+  }
   if (config.method == "signsgd" || config.method == "signum") {
     config.learning_rate = 5e-4;
     config.optimizer.momentum = 0.0;
@@ -74,6 +78,7 @@ std::vector<LearningRateDrop> default_task_schedule(std::uint32_t steps) {
 
 void require_valid(const RunConfig& config) {
   method_row(config.method);
+  Optimizer(optimizer_of(config.method, config.optimizer));  // refuses what is out of range
   if (!config.task.name.empty()) require_valid(config.task);
   if (config.workers < 1 || config.workers > 4096) {
     refuse("workers must be in 1..4096", std::to_string(config.workers), "each is a thread or a process");

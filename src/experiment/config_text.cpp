@@ -6,6 +6,7 @@
 
 #include "base/suggestion.h"
 #include "laconic/error.h"
+#include "methods/optimizer.h"
 #include "methods/table.h"
 
 namespace laconic {
@@ -214,6 +215,13 @@ RunConfig config_from(std::span<const ConfigEntry> entries) {
   RunConfig config = !task.empty() ? default_task_config(task, method.empty() ? RunConfig().method : method)
                                    : default_config(problem.empty() ? RunConfig().problem : problem);
   if (!method.empty()) config.method = method_row(method).name;
+  const std::string optimizer = last_value(entries, "optimizer", "name");
+  if (config.method == "adam" && !optimizer.empty() && optimizer != "adam") {
+    throw InvalidConfig("the method adam's optimizer is adam, got " + optimizer +
+                        ": leave the optimizer out, or use the method sgd");
+  }
+  // A task's momentum is for SGD, and not given by anybody.
+  if (config.method == "adam" || optimizer == "adam") config.optimizer = {.name = "adam"};
   for (const ConfigEntry& entry : entries) read_entry(config, entry);
   const bool scheduled = std::any_of(entries.begin(), entries.end(), [](const ConfigEntry& entry) {
     return entry.section == "run" && entry.key == "schedule";
@@ -238,7 +246,7 @@ std::vector<ConfigEntry> entries_of(const RunConfig& config) {
   const MethodRow& row = method_row(config.method);
   const Settings options(row.name, row.parameters, config.options);
   for (const auto& [name, value] : options.texts()) entries.push_back({"method", name, value});
-  entries.push_back({"optimizer", "name", config.optimizer.name});
+  entries.push_back({"optimizer", "name", optimizer_of(config.method, config.optimizer).name});
   for (const Key& key : optimizer_keys()) entries.push_back({"optimizer", key.name, key.tell(config)});
   return entries;
 }

@@ -82,7 +82,7 @@ struct RunConfig {
 RunConfig default_config(std::string_view problem);
 
 /// For a network: batches of 16 on 4 workers, 500 steps. What suits the method: learning rate 0.05 (1e-3 for adam, 5e-4
-/// where signs vote), momentum 0.9, by Nesterov for local steps between rounds, none after a vote.
+/// where signs vote), momentum 0.9, by Nesterov for local steps between rounds, none after a vote or with Adam.
 RunConfig default_task_config(std::string_view task, std::string_view method);
 
 /// ×0.1 at half of the steps and again at three quarters.

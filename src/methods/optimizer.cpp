@@ -76,7 +76,27 @@ void adam_loop(const AdamStep& step, Range range, const float* gradient, float* 
   }
 }
 
+/// Settings of SGD that Adam would silently leave out, and Adam's own.
+void require_valid_adam(const OptimizerOptions& options) {
+  if (options.momentum != 0.0) {
+    throw InvalidConfig("optimizer: adam takes no momentum (its beta1 is one), got " +
+                        std::to_string(options.momentum) + ": set it to 0, or use optimizer sgd");
+  }
+  if (options.nesterov) {
+    throw InvalidConfig("optimizer: adam takes no nesterov, got true: set it to false, or use optimizer sgd");
+  }
+  if (!(options.epsilon > 0.0 && std::isfinite(options.epsilon))) {
+    throw InvalidConfig("optimizer: epsilon must be above 0 and finite, got " + std::to_string(options.epsilon) +
+                        ": 1e-8 is usual");
+  }
+}
+
 }  // namespace
+
+OptimizerOptions optimizer_of(std::string_view method, OptimizerOptions given) {
+  if (method == "adam") given.name = "adam";
+  return given;
+}
 
 Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)) {
   if (options_.name != "sgd" && options_.name != "adam") {
@@ -86,6 +106,7 @@ Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)) {
   require_range("weight_decay", options_.weight_decay, 0.0, 1.0);
   require_range("beta1", options_.beta1, 0.0, 1.0);
   require_range("beta2", options_.beta2, 0.0, 1.0);
+  if (options_.name == "adam") require_valid_adam(options_);
   if (options_.nesterov && options_.momentum == 0.0) {
     throw InvalidConfig("optimizer: nesterov needs a momentum above 0, got 0: set momentum, 0.9 for example");
   }

@@ -46,12 +46,12 @@ const std::vector<MethodRow>& rows() {
        make_regtopk},
       {"randk", Face::gradient, "k random entries, the same on all workers, error feedback", "Stich et al. 2018", 8,
        {keep(), scope("model"), values()}, make_randk},
-      {"ef-rbgs", Face::model, "one random block a tensor, error feedback in parameter units", "Xu, Huang 2022", 12,
+      {"ef-rbgs", Face::model, "one random block a tensor, error feedback in parameter units", "Xu, Huang 2022", 16,
        {ratio(), scope("tensor"), values(), order(), momentum(), weight_decay()}, nullptr, make_def},
-      {"def", Face::model, "gradients detached from the error; reads out x less the mean error", "Xu, Huang 2022", 12,
+      {"def", Face::model, "gradients detached from the error; reads out x less the mean error", "Xu, Huang 2022", 16,
        {ratio(), scope("tensor"), values(), order(), lambda(), momentum(), weight_decay(), local_steps(), diagnose()},
        nullptr, make_def, "best lambda of the step, with diagnose"},
-      {"def-a", Face::model, "def's steps; reads out x", "Xu, Huang 2022", 12,
+      {"def-a", Face::model, "def's steps; reads out x", "Xu, Huang 2022", 16,
        {ratio(), scope("tensor"), values(), order(), lambda(), momentum(), weight_decay(), local_steps(), diagnose()},
        nullptr, make_def, "best lambda of the step, with diagnose"},
       {"psync", Face::model, "every worker its own step, one random block of the models averaged", "Xie et al. 2020", 4,
@@ -148,11 +148,9 @@ std::unique_ptr<ModelMethod> make_model_method(std::string_view name, const Meth
   const Settings settings(row.name, row.parameters, options);
   require_same(communicator, settings, fields_of(optimizer));
   if (row.face == Face::model) return row.make_model(settings, optimizer, communicator, place);
-  OptimizerOptions chosen = optimizer;
-  if (name == "adam") chosen.name = "adam";
   const bool guard = settings.has("step_guard") && settings.is("step_guard", "on");
-  return std::make_unique<LiftedMethod>(row.make_gradient(settings, communicator, place), chosen, guard, communicator,
-                                        place);
+  return std::make_unique<LiftedMethod>(row.make_gradient(settings, communicator, place), optimizer_of(name, optimizer),
+                                        guard, communicator, place);
 }
 
 }  // namespace laconic

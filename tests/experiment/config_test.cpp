@@ -121,6 +121,30 @@ TEST(Config, OfATaskHasWhatSuitsTheMethod) {
   for (std::size_t i = 0; i < entries.size(); ++i) EXPECT_EQ(again[i].value, entries[i].value) << entries[i].key;
 }
 
+TEST(Config, AdamHasNoMomentumAndIsToldAsAdam) {
+  const auto name_of = [](const RunConfig& config) { return last_value(entries_of(config), "optimizer", "name"); };
+  const auto refusal = [](std::vector<ConfigEntry> entries) {
+    return message_of<InvalidConfig>([&] { config_from(entries); });
+  };
+  const ConfigEntry adam{"method", "name", "adam"};
+  const ConfigEntry digits{"task", "name", "digits"};
+  const ConfigEntry lifted{"optimizer", "name", "adam"};
+  for (const std::vector<ConfigEntry>& entries :
+       {std::vector<ConfigEntry>{adam}, {adam, digits}, {adam, lifted}, {digits, lifted}}) {
+    const RunConfig config = config_from(entries);
+    EXPECT_EQ(name_of(config), "adam");
+    EXPECT_EQ(config.optimizer.momentum, 0.0);
+    EXPECT_EQ(name_of(config_from(entries_of(config))), "adam") << "told and read again";
+  }
+  RunConfig config = default_config("linear-regression");
+  config.method = "adam";
+  EXPECT_EQ(name_of(config), "adam");
+  EXPECT_TRUE(contains(refusal({adam, {"optimizer", "momentum", "0.5"}}), "adam takes no momentum"));
+  EXPECT_TRUE(contains(refusal({adam, {"optimizer", "nesterov", "true"}}), "adam takes no nesterov"));
+  EXPECT_TRUE(contains(refusal({lifted, {"optimizer", "momentum", "0.5"}}), "adam takes no momentum"));
+  EXPECT_TRUE(contains(refusal({adam, {"optimizer", "name", "sgd"}}), "leave the optimizer out"));
+}
+
 TEST(Config, OfATaskRefusesWhatCannotBe) {
   const auto error = [](const std::string& key, const std::string& value) {
     const std::vector<ConfigEntry> entries{{"task", "name", "digits"}, {"task", key, value}};

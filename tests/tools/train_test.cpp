@@ -171,6 +171,15 @@ TEST(Train, NamesTheRemedyOfANan) {
   EXPECT_TRUE(contains(skipped.text, "skipped")) << skipped.text;
 }
 
+TEST_F(Files, OfCompareLeaveSharedMomentumOutForAdam) {
+  const Outcome outcome =
+      laconic("compare " + kSmall + "--methods sgd,adam --momentum 0.5 --nesterov true --out '" + file("runs") + "'");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_EQ(json("runs/sgd/config.json").at("optimizer").at("momentum"), 0.5);
+  EXPECT_EQ(json("runs/adam/config.json").at("optimizer").at("momentum"), 0.0);
+  EXPECT_EQ(json("runs/adam/config.json").at("optimizer").at("name"), "adam");
+}
+
 TEST_F(Files, OfCompareTellWhoFailed) {
   const Outcome outcome = laconic(
       "compare --problem noisy-quadratic --methods sgd,signsgd --workers 2 --steps 30 --set "
@@ -192,6 +201,8 @@ TEST(Train, RefusesWithASuggestion) {
   expect_one_line_error(laconic("train --method topk --keep 2"), 2, "(0, 1]");
   expect_one_line_error(laconic("train --method sgd --keep 0.1"), 2, "keep");
   expect_one_line_error(laconic("train topk"), 2, "did you mean --method topk?");
+  expect_one_line_error(laconic("train --method adam --momentum 0.5"), 2, "adam takes no momentum");
+  expect_one_line_error(laconic("train --method adam --optimizer sgd"), 2, "leave the optimizer out");
   expect_one_line_error(laconic("train --method sgd,topk"), 2, "laconic compare --methods sgd,topk");
   expect_one_line_error(laconic("train digits"), 2, "did you mean --task digits?");
   expect_one_line_error(laconic("train --task digts"), 2, "did you mean digits?");
