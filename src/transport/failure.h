@@ -1,5 +1,8 @@
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "laconic/error.h"
 
 namespace laconic {
@@ -9,6 +12,17 @@ namespace laconic {
 class PeerFailure : public TransportError {
  public:
   using TransportError::TransportError;
+};
+
+/// A TransportError of a wait that was in vain, with the ranks that did not answer when they were asked.
+class WaitTimeout : public TransportError {
+ public:
+  WaitTimeout(const std::string& what, std::vector<int> silent) : TransportError(what), silent_(std::move(silent)) {}
+
+  const std::vector<int>& silent() const { return silent_; }
+
+ private:
+  std::vector<int> silent_;
 };
 
 }  // namespace laconic

@@ -19,8 +19,15 @@ std::mutex& mpi_mutex() {
 namespace laconic::mpi {
 namespace {
 
+// What ranks tell each other beside their work: a notice of failure; the other two are empty messages.
 constexpr int kNoticeTag = 1;
+constexpr int kRollCallTag = 2;
+constexpr int kHereTag = 3;
 constexpr Milliseconds kNoticeTime{1000};
+
+/// The last part of a wait, for the others to answer in. Nobody is asked in a short one: it is somebody's own polling.
+constexpr Milliseconds kRollCallTime{2000};
+constexpr Milliseconds kShortWait{100};
 
 /// How long a meeting goes on after a failure: ranks that have all come meet within less.
 constexpr Milliseconds kGrace{100};
@@ -57,6 +64,7 @@ Link::Link(MPI_Comm parent, Milliseconds timeout) {
   require_success(MPI_Comm_rank(failures_, &rank_), "MPI_Comm_rank");
   require_success(MPI_Comm_size(failures_, &size_), "MPI_Comm_size");
   notices_sent_.reserve(static_cast<std::size_t>(size_));
+  heard_.resize(static_cast<std::size_t>(size_));
 }
 
 bool Link::poll(Clock::time_point deadline, FunctionRef<std::string()> name, FunctionRef<bool()> done) {
@@ -76,6 +84,53 @@ bool Link::poll(Clock::time_point deadline, FunctionRef<std::string()> name, Fun
     if (Clock::now() > deadline) return false;
     backoff.pause();
   }
+}
+
+bool Link::poll_with_roll_call(Milliseconds timeout, FunctionRef<std::string()> name, FunctionRef<bool()> done) {
+  const auto deadline = deadline_after(timeout);
+  if (timeout < kShortWait) return poll(deadline, name, done);
+  if (poll(deadline - std::min(kRollCallTime, timeout / 2), name, done)) return true;
+  call_roll();
+  return poll(deadline, name, done);
+}
+
+void Link::call_roll() {
+  std::lock_guard lock(mpi_mutex());
+  std::fill(heard_.begin(), heard_.end(), 0);
+  for (int other = 0; other < size_; ++other) say(kRollCallTag, other);
+}
+
+/// An empty message needs no memory, so nobody has to wait for its end.
+void Link::say(int tag, int other) const {
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (other == rank_) return;
+  if (MPI_Isend(nullptr, 0, MPI_BYTE, other, tag, failures_, &request) == MPI_SUCCESS) MPI_Request_free(&request);
+}
+
+std::vector<int> Link::silent_ranks() const {
+  std::lock_guard lock(mpi_mutex());
+  std::vector<int> silent;
+  for (int other = 0; other < size_; ++other) {
+    if (other != rank_ && heard_[static_cast<std::size_t>(other)] == 0) silent.push_back(other);
+  }
+  return silent;
+}
+
+void Link::throw_timeout(const std::string& name, Milliseconds timeout) const {
+  const std::string start =
+      name + " did not end within " + std::to_string(timeout.count()) + " ms on rank " + std::to_string(rank_) + ": ";
+  const std::string end = "; see what the others do, or raise the timeout";
+  if (timeout < kShortWait) throw WaitTimeout(start + "a rank has vanished, hangs, or computes for longer" + end, {});
+  const std::vector<int> silent = silent_ranks();
+  if (silent.empty()) {
+    throw WaitTimeout(start + "all ranks answer, so one computes for longer or has called something else" + end, {});
+  }
+  std::string names = std::to_string(silent.front());
+  for (std::size_t i = 1; i < silent.size(); ++i) names += ", " + std::to_string(silent[i]);
+  const char* who = silent.size() == 1 ? "rank " : "ranks ";
+  const char* what = silent.size() == 1 ? " does not answer; it was stopped, has vanished, or computes for longer"
+                                        : " do not answer; they were stopped, have vanished, or compute for longer";
+  throw WaitTimeout(start + who + names + what + ": see what happens there, or raise the timeout", silent);
 }
 
 void Link::complete(MPI_Request& request, std::string_view what, Milliseconds timeout) {
@@ -131,15 +186,27 @@ void Link::look() {
   if (failed() || failures_ == MPI_COMM_NULL) return;
   int there = 0;
   MPI_Status status;
-  if (MPI_Iprobe(MPI_ANY_SOURCE, kNoticeTag, failures_, &there, &status) != MPI_SUCCESS || there == 0) return;
+  if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, failures_, &there, &status) != MPI_SUCCESS || there == 0) return;
+  receive(status);
+}
+
+/// Whoever tells anything is there. All messages are short enough to have arrived whole, so this does not block.
+void Link::receive(const MPI_Status& status) {
+  heard_[static_cast<std::size_t>(status.MPI_SOURCE)] = 1;
+  if (status.MPI_TAG == kNoticeTag) return receive_notice(status.MPI_SOURCE);
+  MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, failures_, MPI_STATUS_IGNORE);
+  if (status.MPI_TAG == kRollCallTag) say(kHereTag, status.MPI_SOURCE);
+}
+
+void Link::receive_notice(int source) {
   FailureNotice notice;
-  // The notice is short enough to have arrived whole, so this does not block.
-  const int code =
-      MPI_Recv(&notice, sizeof(notice), MPI_BYTE, status.MPI_SOURCE, kNoticeTag, failures_, MPI_STATUS_IGNORE);
+  const int code = MPI_Recv(&notice, sizeof(notice), MPI_BYTE, source, kNoticeTag, failures_, MPI_STATUS_IGNORE);
   const std::size_t length = std::min<std::size_t>(notice.length, sizeof(notice.text));
-  failure_ = "rank " + std::to_string(status.MPI_SOURCE) + " failed";
+  failure_ = "rank " + std::to_string(source) + " failed";
   if (code == MPI_SUCCESS) failure_ += ": " + std::string(notice.text, length);
   failed_.store(true, std::memory_order_release);
+  // This rank says nothing more, and is not to be taken for one that is silent.
+  for (int other = 0; other < size_; ++other) say(kHereTag, other);
 }
 
 void Link::throw_if_failed(std::string_view what) const {

@@ -45,6 +45,12 @@ class Link {
   /// Throws PeerFailure, with the waiting call's name, once a rank has failed, and what done() throws.
   bool poll(Clock::time_point deadline, FunctionRef<std::string()> name, FunctionRef<bool()> done);
 
+  /// The same until the timeout, but towards its end the other ranks are asked whether they are there. Those that are
+  /// waiting, or have something in flight and a progress thread, answer.
+  bool poll_with_roll_call(Milliseconds timeout, FunctionRef<std::string()> name, FunctionRef<bool()> done);
+  /// Throws WaitTimeout, which names the ranks that did not answer.
+  [[noreturn]] void throw_timeout(const std::string& name, Milliseconds timeout) const;
+
   /// Polls for one request, or TransportError after the timeout.
   void complete(MPI_Request& request, std::string_view what, Milliseconds timeout);
   /// The same for a request that writes `target`, which is kept for the rest of the process if it does not end: MPI may
@@ -64,7 +70,7 @@ class Link {
   /// A duplicate whose errors come back as codes. Collective.
   MPI_Comm duplicate(MPI_Comm parent, Milliseconds timeout);
 
-  /// Looks for a failure notice and drives MPI's progress. Under the lock.
+  /// Looks for what other ranks have to tell and drives MPI's progress. Under the lock.
   void look();
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   void throw_if_failed(std::string_view what) const;
@@ -81,6 +87,11 @@ class Link {
   void free() noexcept;
 
  private:
+  void call_roll();
+  std::vector<int> silent_ranks() const;
+  void say(int tag, int other) const;
+  void receive(const MPI_Status& status);
+  void receive_notice(int source);
   bool announce(std::string_view reason);
   bool ends_nevertheless(MPI_Request& request);
 
@@ -93,6 +104,7 @@ class Link {
   std::string failure_;  ///< written once, before failed_
   FailureNotice notice_;
   std::vector<MPI_Request> notices_sent_;
+  std::vector<char> heard_;  ///< by rank, since the last roll call
 };
 
 }  // namespace laconic::mpi

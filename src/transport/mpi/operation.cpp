@@ -24,7 +24,7 @@ void MpiOperation::reset(const Call& call, std::uint64_t sequence, Milliseconds 
   requests_.clear();
   ended_ = 0;
   receives_ = 0;
-  timed_out_ = false;
+  timeout_.clear();
 }
 
 MPI_Request* MpiOperation::add() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
@@ -72,14 +72,15 @@ void MpiOperation::wait(Milliseconds timeout) {
     std::lock_guard lock(mpi_mutex());
     if (finish()) return;
   }
-  const bool done = link_.poll(
-      deadline_after(timeout), [this] { return name(); }, [this] { return finish(); });
+  const bool done = link_.poll_with_roll_call(
+      timeout, [this] { return name(); }, [this] { return finish(); });
   if (done) return;
-  timed_out_ = true;
-  throw TransportError(
-      name() + " did not end within " + std::to_string(timeout.count()) + " ms on rank " +
-      std::to_string(link_.rank()) +
-      ": a rank has vanished, hangs, or computes for longer; see what the others do, or raise the timeout");
+  try {
+    link_.throw_timeout(name(), timeout);
+  } catch (const TransportError& error) {
+    timeout_ = error.what();
+    throw;
+  }
 }
 
 /// Takes receives back and looks for the end of the rest; true if nothing is left in MPI's hands.
@@ -104,7 +105,7 @@ bool MpiOperation::cancel_receives() {
 void MpiOperation::release() noexcept {
   bool clean = requests_.empty();
   try {
-    if (!clean && !timed_out_ && !link_.failed()) {
+    if (!clean && timeout_.empty() && !link_.failed()) {
       clean = link_.poll(
           deadline_after(patience_), [this] { return name(); }, [this] { return finish(); });
     }
@@ -113,7 +114,7 @@ void MpiOperation::release() noexcept {
   }
   try {
     if (!clean) {
-      link_.fail("it withdrew from " + name());
+      link_.fail(timeout_.empty() ? "it withdrew from " + name() : timeout_);
       clean = cancel_receives();
     }
   } catch (...) {

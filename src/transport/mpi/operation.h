@@ -44,7 +44,7 @@ class MpiOperation final : public Operation {
   std::vector<MPI_Request> requests_;
   std::size_t ended_ = 0;     ///< leading requests that have ended
   std::size_t receives_ = 0;  ///< leading requests that MPI can take back
-  bool timed_out_ = false;
+  std::string timeout_;       ///< what was said when a wait was in vain
 };
 
 /// Operations of one communicator, reused: nothing is allocated after warm-up. Under the lock.
