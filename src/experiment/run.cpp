@@ -65,6 +65,18 @@ class Worker {
   }
 
   RunResult run() {
+    try {
+      return steps();
+    } catch (const InvalidConfig&) {
+      throw;  // the others find it themselves
+    } catch (const std::exception& error) {
+      communicator_.fail(error.what());  // while what may be in flight still has its memory
+      throw;
+    }
+  }
+
+ private:
+  RunResult steps() {
     StepReport report = checkpoints_.resume.empty() ? start() : resume();
     // An asynchronous run ends when the workers have used up their steps together, whoever made them.
     while (!report.finished && (asynchronous_ || result_.steps < config_.steps)) {
@@ -82,7 +94,6 @@ class Worker {
     return std::move(result_);
   }
 
- private:
   int rank() const { return communicator_.rank(); }
 
   StepReport start() {
