@@ -4,22 +4,14 @@
 #include <string>
 
 #include "commands.h"
-#include "laconic/error.h"
-#include "laconic/nonfinite.h"
 #include "laconic/version.h"
 #include "usage.h"
 
 namespace {
 
-constexpr int kFailure = 1;
-constexpr int kUsage = 2;
-
 /// One line, whatever was thrown.
-int complain(std::string message, int code) {
-  for (char& c : message) {
-    if (c == '\n') c = ' ';
-  }
-  std::cerr << "laconic: " << message << '\n';
+int complain(const std::string& message, int code) {
+  std::cerr << laconic::tools::complaint(message) << '\n';
   return code;
 }
 
@@ -58,13 +50,9 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     // --help and --version come here too, with exit code 0.
     if (error.get_exit_code() == 0) return program.exit(error);
-    return complain(laconic::tools::usage_error(program, error), kUsage);
-  } catch (const laconic::NonfiniteValue& error) {
-    return complain(laconic::tools::with_flags(error.what()), kFailure);
-  } catch (const laconic::InvalidConfig& error) {
-    return complain(error.what(), kUsage);
+    return complain(laconic::tools::usage_error(program, error), laconic::tools::kUsage);
   } catch (const std::exception& error) {
-    return complain(error.what(), kFailure);
+    return complain(error.what(), laconic::tools::exit_code(error));
   }
   return 0;
 }

@@ -20,7 +20,7 @@ class Runner {
                         const CheckpointPlan& checkpoints = {}) = 0;
 };
 
-/// Calls `body` with a runner. Under mpirun an error is told once, by rank 0.
+/// Calls `body` with a runner. Under mpirun an error is told once, by the lowest rank that still answers.
 void with_runner(const std::function<void(Runner&)>& body);
 
 }  // namespace laconic::tools

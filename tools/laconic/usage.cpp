@@ -8,6 +8,7 @@
 
 #include "base/suggestion.h"
 #include "data/task.h"
+#include "laconic/nonfinite.h"
 #include "methods/table.h"
 #include "problems/problem.h"
 
@@ -181,6 +182,17 @@ std::string with_flags(std::string message) {
   const std::size_t at = message.find(setting);
   if (at != std::string::npos) message.replace(at, setting.size(), "drop such steps with --nonfinite skip");
   return message;
+}
+
+std::string complaint(std::string message) {
+  message = with_flags(std::move(message));
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  return "laconic: " + message;
+}
+
+int exit_code(const std::exception& error) {
+  const bool wrong = dynamic_cast<const InvalidConfig*>(&error) != nullptr;
+  return wrong && dynamic_cast<const NonfiniteValue*>(&error) == nullptr ? kUsage : kFailure;
 }
 
 }  // namespace laconic::tools
