@@ -6,11 +6,15 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <string_view>
 
 #include "laconic/error.h"
 
 namespace laconic {
 namespace {
+
+constexpr std::string_view kTemporary = ".tmp";  ///< then the process
 
 [[noreturn]] void refuse(const std::string& path, const std::string& temporary) {
   const std::string why = std::strerror(errno);
@@ -32,7 +36,7 @@ bool write_all(int file, const std::byte* data, std::size_t size) {
 }  // namespace
 
 void write_whole_file(const std::string& path, View<const std::byte> bytes) {
-  const std::string temporary = path + ".tmp" + std::to_string(::getpid());
+  const std::string temporary = path + std::string(kTemporary) + std::to_string(::getpid());
   const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) refuse(path, temporary);
   const bool written = write_all(file, bytes.data(), bytes.size()) && ::fsync(file) == 0;
@@ -42,6 +46,17 @@ void write_whole_file(const std::string& path, View<const std::byte> bytes) {
     refuse(path, temporary);
   }
   if (std::rename(temporary.c_str(), path.c_str()) != 0) refuse(path, temporary);
+}
+
+void remove_cut_writes(const std::string& path) {
+  namespace fs = std::filesystem;
+  const std::string start = fs::path(path).filename().string() + std::string(kTemporary);
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(fs::path(path).parent_path(), ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(start) || name.size() == start.size()) continue;
+    if (name.find_first_not_of("0123456789", start.size()) == std::string::npos) fs::remove(entry.path(), ignored);
+  }
 }
 
 void write_whole_file(const std::string& path, const std::string& text) {

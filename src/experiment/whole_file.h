@@ -11,4 +11,7 @@ namespace laconic {
 void write_whole_file(const std::string& path, View<const std::byte> bytes);
 void write_whole_file(const std::string& path, const std::string& text);
 
+/// Removes what processes that were killed while they wrote `path` have left beside it. Only where none is writing.
+void remove_cut_writes(const std::string& path);
+
 }  // namespace laconic

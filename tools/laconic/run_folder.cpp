@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "experiment/checkpoint.h"
+#include "experiment/whole_file.h"
 #include "laconic/error.h"
 #include "output_file.h"
 
@@ -24,12 +25,17 @@ RunFolder::RunFolder(std::string path, bool overwrite) : path_(std::move(path)) 
                 "): name one where you may write, such as runs/first");
   }
   require_writable(file("config.json"));
+  for (const char* name : {"config.json", "metrics.jsonl", "result.json", "model.safetensors"}) {
+    remove_cut_writes(file(name));
+  }
 }
 
 std::unique_ptr<MetricsFile> RunFolder::begin(const RunConfig& config) const {
   if (path_.empty()) return nullptr;
   std::error_code ignored;
-  fs::remove(file("result.json"), ignored);
+  // An earlier run's, so that nothing goes on from them.
+  for (const char* name : {"result.json", "model.safetensors"}) fs::remove(file(name), ignored);
+  for (const std::string& each : find_checkpoints(file("checkpoints"))) fs::remove_all(each, ignored);
   write_file(file("config.json"), config_json(config));
   return std::make_unique<MetricsFile>(file("metrics.jsonl"));
 }
