@@ -45,6 +45,9 @@ enum class Purpose : std::uint8_t {
   data_augment = 52,   ///< crop and flip of a sample in an epoch
   model_start = 64,    ///< a network's initial parameters
   dropout = 65,
+  flatness_samples = 80,  ///< which samples a Hessian is taken over
+  flatness_probe = 81,    ///< vectors of a trace's estimate
+  flatness_start = 82,    ///< where a search for an eigenvalue starts
   test = 255,
 };
 

@@ -124,6 +124,16 @@ void NetworkLearner::settle_statistics(Communicator* group) {
   }
 }
 
+std::vector<float> NetworkLearner::statistics_at(View<float> point, Communicator* group) {
+  const View<float> statistics = network_.buffers();
+  own_statistics_.assign(statistics.begin(), statistics.end());
+  network_.rebind(point);
+  settle_statistics(group);
+  std::vector<float> settled(statistics.begin(), statistics.end());
+  put(own_statistics_, statistics);
+  return settled;
+}
+
 /// With a group each rank takes its part of the test set.
 Evaluation NetworkLearner::evaluate(View<float> point, Communicator* group) {
   const View<float> statistics = network_.buffers();

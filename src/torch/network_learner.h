@@ -26,6 +26,9 @@ class NetworkLearner final : public Learner {
   void load(const State& state) override;
 
   FlatNetwork& network() { return network_; }
+  const Task& task() const { return *task_; }
+  /// What batch norm uses where this point is tested. Collective, as evaluate is; what the learner remembers stays.
+  std::vector<float> statistics_at(View<float> point, Communicator* group);
   /// The mean loss of a batch at whatever the network is bound to; its graph is kept for backward.
   torch::Tensor loss_of(std::span<const std::uint32_t> samples, std::uint32_t epoch);
 
