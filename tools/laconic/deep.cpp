@@ -20,6 +20,7 @@
 #include "bench/progress.h"
 #include "output_file.h"
 #include "text_table.h"
+#include "torch/deep/flatness.h"
 #include "torch/deep/markdown.h"
 #include "torch/deep/results_file.h"
 #endif
@@ -76,14 +77,18 @@ std::string percent(double value) { return std::isnan(value) ? "-" : fmt::format
 /// On a terminal one line that is written over, with what runs now; and a line for each run that ended.
 class Board {
  public:
-  explicit Board(bool lines) : terminal_(isatty(fileno(stderr)) != 0), lines_(lines), line_(terminal_) {}
+  Board() : terminal_(isatty(fileno(stderr)) != 0), line_(terminal_) {}
+
+  void say(const std::string& line) {
+    line_.clear();
+    std::cerr << line << '\n';
+  }
 
   void show(const deep::Progress& progress, const deep::DeepResult* done) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
-    if (done != nullptr && lines_) {
-      line_.clear();
-      std::cerr << fmt::format("{:>5.0f} s  {} of {}  {} seed {}: {} %, {:.0f} s\n", seconds, progress.finished,
-                               progress.total, done->run, done->seed, percent(done->accuracy), done->wall_seconds);
+    if (done != nullptr) {
+      say(fmt::format("{:>5.0f} s  {} of {}  {} seed {}: {} %, {:.0f} s", seconds, progress.finished, progress.total,
+                      done->run, done->seed, percent(done->accuracy), done->wall_seconds));
     }
     std::string text = fmt::format("{} of {} runs, {:.0f} s", progress.finished, progress.total, seconds);
     for (const auto& run : progress.active) {
@@ -95,7 +100,6 @@ class Board {
 
  private:
   bool terminal_;
-  bool lines_;
   bench::Progress line_;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
@@ -143,12 +147,28 @@ std::vector<std::string> chosen_runs(const DeepFlags& flags, const std::vector<c
   return names.empty() ? deep::runs_of(claims) : names;
 }
 
-std::vector<deep::DeepResult> results_for(const DeepFlags& flags, const std::vector<std::string>& names, int seeds) {
+/// Runs alone have their flatness measured only where the claim is named: it takes as long as many steps.
+bool wants_flatness(const DeepFlags& flags, const ClaimFlags& given,
+                    const std::vector<const deep::DeepClaim*>& claims) {
+  const bool needed =
+      std::any_of(claims.begin(), claims.end(), [](const auto* claim) { return claim->needs_flatness; });
+  return needed && (!flags.run_only || !given.names.empty());
+}
+
+std::vector<deep::DeepResult> results_for(const DeepFlags& flags, const ClaimFlags& given,
+                                          const std::vector<const deep::DeepClaim*>& claims) {
+  const auto names = chosen_runs(flags, claims);
   if (!flags.results.empty()) return deep::read_results_json(flags.results);
-  deep::RunOptions options = options_of(flags, seeds);
-  Board board(true);
+  deep::RunOptions options = options_of(flags, given.seeds);
+  Board board;
   options.watch = [&](const deep::Progress& progress, const deep::DeepResult* done) { board.show(progress, done); };
-  return deep::make_runs(names, options);
+  options.failed = [&](const std::string& run, const std::string& why) { board.say(run + " failed: " + why); };
+  auto results = deep::make_runs(names, options);
+  if (!wants_flatness(flags, given, claims)) return results;
+  deep::measure_flatness(names, options, [&](const std::string& run, std::uint64_t seed) {
+    board.say(fmt::format("flatness of {} seed {} is measured", run, seed));
+  });
+  return deep::read_results(names, options);
 }
 
 /// A claim and what came of it; nothing where runs are missing.
@@ -265,7 +285,7 @@ void reproduce_deep(const DeepFlags& flags, const ClaimFlags& claims) {
   const auto chosen = chosen_claims(claims);
   claims.json.require_writable();
   if (claims.list) return show_list(chosen, claims.json);
-  const deep::Figures figures(results_for(flags, chosen_runs(flags, chosen), claims.seeds));
+  const deep::Figures figures(results_for(flags, claims, chosen));
   if (!flags.markdown.empty()) write_page(flags.markdown, figures);
   if (!flags.run_only) return judge_all(chosen, figures, claims.json);
   if (!claims.json.on_stdout()) show_results(figures.all());

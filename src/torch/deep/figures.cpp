@@ -19,7 +19,7 @@ double Figures::mean(std::string_view run, Figure figure) const {
 }
 
 double Figures::accuracy(std::string_view run, double share) const {
-  return mean(run, [&](const DeepResult& result) { return share == 1.0 ? result.accuracy : result.after(share); });
+  return mean(run, [&](const DeepResult& result) { return result.after(share); });
 }
 double Figures::bits(std::string_view run) const {
   return mean(run, [](const DeepResult& result) { return result.mean_bits; });

@@ -6,87 +6,21 @@
 #include <cmath>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "data/task.h"
 #include "experiment/files.h"
-#include "experiment/run_folder.h"
 #include "experiment/whole_file.h"
 #include "laconic/error.h"
+#include "torch/deep/record_files.h"
 #include "torch/task_workload.h"
 
 namespace laconic::deep {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
-
-/// The tested model's float32 values in the order of its tensors.
-constexpr const char* kModelFile = "model.f32";
-
-/// One run of one seed, and where its record is.
-struct Job {
-  const DeepRun* run;
-  RunConfig config;
-  fs::path folder;
-};
-
-std::vector<Job> jobs_of(const std::vector<std::string>& names, const RunOptions& options) {
-  std::vector<Job> jobs;
-  for (int i = 0; i < options.seeds; ++i) {
-    Scale scale = options.scale;
-    scale.seed += static_cast<std::uint64_t>(i);
-    for (const std::string& name : names) {
-      const DeepRun& run = run_named(name);
-      jobs.push_back({&run, config_of(run, scale), fs::path(options.out) / run.name / std::to_string(scale.seed)});
-    }
-  }
-  return jobs;
-}
-
-bool same_run(const RunConfig& config, const fs::path& file) {
-  const auto text = [](const RunConfig& each) {
-    std::string all;
-    for (const ConfigEntry& entry : entries_of(each)) all += entry.section + '.' + entry.key + '=' + entry.value + '\n';
-    return all;
-  };
-  try {
-    return text(config_from(read_config_file(file.string()))) == text(config);
-  } catch (const Error&) {
-    return false;  // damaged, or of a version that had other settings
-  }
-}
-
-bool is_begun(const Job& job) {
-  return fs::exists(job.folder / "config.json") && same_run(job.config, job.folder / "config.json");
-}
-
-bool is_whole(const Job& job) { return fs::exists(job.folder / "result.json") && is_begun(job); }
-
-double wall_seconds_in(const fs::path& file) {
-  std::ifstream input(file);
-  const Json json = Json::parse(input, nullptr, false);
-  return json.is_object() ? json.value("wall_seconds", 0.0) : 0.0;
-}
-
-DeepResult read_result(const Job& job) {
-  const RecordedRun record = read_run(job.folder.string());
-  DeepResult result{.run = job.run->name, .seed = job.config.seed, .steps = job.config.steps};
-  for (const RecordedEvaluation& evaluation : record.evaluations) {
-    result.accuracies[evaluation.step] = 100.0 * evaluation.accuracy;
-  }
-  result.accuracy = 100.0 * record.end.accuracy;
-  result.loss = record.end.loss;
-  result.mean_bits = record.end.mean_bits;
-  result.rounds = record.end.rounds;
-  result.sent_bytes_per_step = record.end.sent_bytes_per_step;
-  result.wall_seconds = wall_seconds_in(job.folder / "result.json");
-  return result;
-}
 
 /// Metrics on disk, and the board that watchers see.
 class Recorder final : public Observer {
@@ -104,12 +38,12 @@ class Recorder final : public Observer {
 };
 
 /// Where a cut run goes on; an empty `resume` begins anew.
-CheckpointPlan plan_for(const Job& job) {
-  CheckpointPlan plan{.folder = (job.folder / "checkpoints").string()};
-  if (!is_begun(job)) return plan;
+CheckpointPlan plan_for(const Record& record) {
+  CheckpointPlan plan{.folder = (record.folder / "checkpoints").string()};
+  if (!is_begun(record)) return plan;
   for (const std::string& checkpoint : find_checkpoints(plan.folder)) {
     try {
-      require_sound_checkpoint(checkpoint, job.config.workers);
+      require_sound_checkpoint(checkpoint, record.config.workers);
       plan.resume = checkpoint;
       return plan;
     } catch (const Error&) {
@@ -119,30 +53,30 @@ CheckpointPlan plan_for(const Job& job) {
   return plan;
 }
 
-void make_run(const Job& job, const std::string& data, std::function<void(const StepRecord&)> tell) {
-  const auto workload = task_workload(job.config, data);
-  fs::create_directories(job.folder);
-  const CheckpointPlan plan = plan_for(job);
+void make_run(const Record& record, const std::string& data, std::function<void(const StepRecord&)> tell) {
+  const auto workload = task_workload(record.config, data);
+  fs::create_directories(record.folder);
+  const CheckpointPlan plan = plan_for(record);
   if (plan.resume.empty()) {
-    fs::remove(job.folder / "result.json");
+    for (const char* file : {"result.json", kModelFile, kFlatnessFile}) fs::remove(record.folder / file);
     fs::remove_all(plan.folder);
-    write_whole_file((job.folder / "config.json").string(), config_json(job.config));
+    write_whole_file((record.folder / "config.json").string(), config_json(record.config));
   }
   const std::uint32_t made = plan.resume.empty() ? 0 : checkpoint_steps(plan.resume);
-  Recorder recorder(job.folder / "metrics.jsonl", made, std::move(tell));
-  const RunResult result = run_threads(job.config, *workload, &recorder, plan).front();
-  if (job.run->keeps_model) {
-    write_whole_file((job.folder / kModelFile).string(), as_bytes(View<const float>(result.model)));
+  Recorder recorder(record.folder / "metrics.jsonl", made, std::move(tell));
+  const RunResult result = run_threads(record.config, *workload, &recorder, plan).front();
+  if (record.run->keeps_model) {
+    write_whole_file((record.folder / kModelFile).string(), as_bytes(View<const float>(result.model)));
   }
-  write_whole_file((job.folder / "result.json").string(), result_json(job.config, result));
+  write_whole_file((record.folder / "result.json").string(), result_json(record.config, result));
   fs::remove_all(plan.folder);
 }
 
 /// Jobs side by side, and what is told of them.
 class Foreman {
  public:
-  Foreman(std::vector<Job> jobs, const RunOptions& options) : jobs_(std::move(jobs)), options_(options) {
-    progress_.total = jobs_.size();
+  Foreman(std::vector<Record> records, const RunOptions& options) : records_(std::move(records)), options_(options) {
+    progress_.total = records_.size();
   }
 
   std::vector<DeepResult> work() {
@@ -152,8 +86,8 @@ class Foreman {
     for (std::thread& thread : threads) thread.join();
     if (failed_) std::rethrow_exception(failed_);
     std::vector<DeepResult> results;
-    for (const Job& job : jobs_) {
-      if (is_whole(job)) results.push_back(read_result(job));
+    for (const Record& record : records_) {
+      if (is_whole(record)) results.push_back(read_result(record));
     }
     return results;
   }
@@ -164,56 +98,65 @@ class Foreman {
   }
 
   void take_jobs() {
-    for (std::size_t i = next_++; i < jobs_.size(); i = next_++) {
+    for (std::size_t i = next_++; i < records_.size(); i = next_++) {
       try {
-        do_job(jobs_[i]);
-      } catch (...) {
-        const std::lock_guard lock(mutex_);
-        if (!failed_) failed_ = std::current_exception();
-        next_ = jobs_.size();
+        do_job(records_[i]);
+      } catch (const std::exception& error) {
+        give_up(records_[i], error);
       }
     }
   }
 
-  void do_job(const Job& job) {
-    const bool there = is_whole(job);
+  void do_job(const Record& record) {
+    const bool there = is_whole(record);
     if (!there) {
       if (time_is_up()) return;
-      begin(job);
-      make_run(job, options_.data_folder, [&](const StepRecord& record) { tell(job, record); });
+      begin(record);
+      make_run(record, options_.data_folder, [&](const StepRecord& step) { tell(record, step); });
     }
-    end(job, there);
+    end(record, there);
   }
 
-  void begin(const Job& job) {
+  /// The others go on: hours of them may be ahead.
+  void give_up(const Record& record, const std::exception& error) {
     const std::lock_guard lock(mutex_);
-    progress_.active.push_back({job.run->name, job.config.seed, 0, job.config.steps, Independent::kNone});
+    if (const auto active = find(record); active != progress_.active.end()) progress_.active.erase(active);
+    if (options_.failed) {
+      options_.failed(std::string(record.run->name) + " seed " + std::to_string(record.config.seed), error.what());
+    } else if (!failed_) {
+      failed_ = std::current_exception();
+    }
+  }
+
+  void begin(const Record& record) {
+    const std::lock_guard lock(mutex_);
+    progress_.active.push_back({record.run->name, record.config.seed, 0, record.config.steps, Independent::kNone});
     if (options_.watch) options_.watch(progress_, nullptr);
   }
 
-  void tell(const Job& job, const StepRecord& record) {
+  void tell(const Record& record, const StepRecord& step) {
     const std::lock_guard lock(mutex_);
-    Progress::Active& active = *find(job);
-    active.step = record.step;
-    if (record.accuracy) active.accuracy = 100.0 * *record.accuracy;
-    if (options_.watch && (record.accuracy || record.step % 10 == 0)) options_.watch(progress_, nullptr);
+    Progress::Active& active = *find(record);
+    active.step = step.step;
+    if (step.accuracy) active.accuracy = 100.0 * *step.accuracy;
+    if (options_.watch && (step.accuracy || step.step % 10 == 0)) options_.watch(progress_, nullptr);
   }
 
-  void end(const Job& job, bool was_there) {
-    const DeepResult result = read_result(job);
+  void end(const Record& record, bool was_there) {
+    const DeepResult result = read_result(record);
     const std::lock_guard lock(mutex_);
-    if (!was_there) progress_.active.erase(find(job));
+    if (!was_there) progress_.active.erase(find(record));
     ++progress_.finished;
     if (options_.watch) options_.watch(progress_, was_there ? nullptr : &result);
   }
 
-  std::vector<Progress::Active>::iterator find(const Job& job) {
+  std::vector<Progress::Active>::iterator find(const Record& record) {
     return std::find_if(progress_.active.begin(), progress_.active.end(), [&](const Progress::Active& active) {
-      return active.run == job.run->name && active.seed == job.config.seed;
+      return active.run == record.run->name && active.seed == record.config.seed;
     });
   }
 
-  std::vector<Job> jobs_;
+  std::vector<Record> records_;
   const RunOptions& options_;
   Clock::time_point begun_ = Clock::now();
   std::atomic<std::size_t> next_{0};
@@ -225,22 +168,24 @@ class Foreman {
 }  // namespace
 
 double DeepResult::after(double share) const {
-  const auto found = accuracies.find(static_cast<std::uint64_t>(std::llround(share * static_cast<double>(steps))));
+  if (share == 1.0) return accuracy;
+  const auto sixths = static_cast<std::uint64_t>(std::llround(6.0 * share));
+  const auto found = accuracies.find(sixths * std::max(1U, steps / 6));
   return found == accuracies.end() ? Independent::kNone : found->second;
 }
 
 std::vector<DeepResult> make_runs(const std::vector<std::string>& names, const RunOptions& options) {
-  auto jobs = jobs_of(names, options);
-  const bool all_there = std::all_of(jobs.begin(), jobs.end(), is_whole);
+  auto records = records_of(names, options);
+  const bool all_there = std::all_of(records.begin(), records.end(), is_whole);
   // Reading the data set once tells early whether it is there.
   if (!all_there) make_task(options.scale.task, {.data_folder = options.data_folder});
-  return Foreman(std::move(jobs), options).work();
+  return Foreman(std::move(records), options).work();
 }
 
 std::vector<DeepResult> read_results(const std::vector<std::string>& names, const RunOptions& options) {
   std::vector<DeepResult> results;
-  for (const Job& job : jobs_of(names, options)) {
-    if (is_whole(job)) results.push_back(read_result(job));
+  for (const Record& record : records_of(names, options)) {
+    if (is_whole(record)) results.push_back(read_result(record));
   }
   return results;
 }

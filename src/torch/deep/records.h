@@ -62,6 +62,8 @@ struct RunOptions {
   double seconds = 0.0;       ///< after so long no run is begun any more; 0: no end
   /// Called from any thread but one at a time; empty: nobody is told. `done` is null unless a run has just ended.
   std::function<void(const Progress& progress, const DeepResult* done)> watch{};
+  /// Told, one at a time, which run failed and why, and the others go on; empty: thrown when all others are done.
+  std::function<void(const std::string& run, const std::string& why)> failed{};
 };
 
 /// Every run of every seed, in the order of the names and seeds in turn: those that `options.seconds` left time for.

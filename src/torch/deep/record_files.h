@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "torch/deep/records.h"
+
+namespace laconic::deep {
+
+/// The tested model's float32 values in the order of its tensors.
+inline constexpr const char* kModelFile = "model.f32";
+inline constexpr const char* kFlatnessFile = "flatness.json";
+
+/// One run of one seed, and where it is kept.
+struct Record {
+  const DeepRun* run;
+  RunConfig config;
+  std::filesystem::path folder;
+};
+
+/// The names in order, seed by seed.
+std::vector<Record> records_of(const std::vector<std::string>& names, const RunOptions& options);
+
+/// Whether the folder has a run of this very configuration, and whether it has come to its end.
+bool is_begun(const Record& record);
+bool is_whole(const Record& record);
+
+/// Of a whole one.
+DeepResult read_result(const Record& record);
+
+}  // namespace laconic::deep
