@@ -11,6 +11,7 @@
 #include <set>
 
 #include "laconic/error.h"
+#include "torch/deep/flatness.h"
 #include "torch/deep/markdown.h"
 #include "torch/deep/results_file.h"
 
@@ -190,6 +191,42 @@ TEST(DeepRecords, AreMadeOnceAndGoOnWhereTheyWereCut) {
   EXPECT_EQ(again[0].accuracies, whole[0].accuracies);
   EXPECT_EQ(again[0].loss, whole[0].loss);
   EXPECT_EQ(first, 10U) << "the checkpoint after 8 steps was not used";
+}
+
+TEST(DeepRecords, HaveFlatnessWhereTheModelWasKept) {
+  const TemporaryFolder folder;
+  RunOptions options = small_options(folder.path());
+  options.seeds = 1;
+  const std::vector<std::string> names{"def-64", "mgrawa-16"};
+  EXPECT_TRUE(std::isnan(Figures(make_runs(names, options)).trace("mgrawa-16")));
+  int told = 0;
+  const auto tell = [&](const std::string& run, std::uint64_t seed) {
+    EXPECT_EQ(run, "mgrawa-16");
+    EXPECT_EQ(seed, 1U);
+    ++told;
+  };
+  measure_flatness(names, options, tell);
+  measure_flatness(names, options, tell);
+  EXPECT_EQ(told, 1);
+  const Figures figures(read_results(names, options));
+  EXPECT_GT(figures.trace("mgrawa-16"), 0.0);
+  EXPECT_GT(figures.largest("mgrawa-16"), 0.0);
+  EXPECT_TRUE(std::isnan(figures.trace("def-64")));
+}
+
+TEST(DeepRecords, GoOnWhereOneFails) {
+  const TemporaryFolder folder;
+  RunOptions options = small_options(folder.path());
+  options.seeds = 1;
+  options.jobs = 1;
+  // The place of the first run's folder is taken by a file.
+  std::ofstream(folder.path() + "/def-64") << "in the way";
+  std::vector<std::string> failed;
+  options.failed = [&](const std::string& run, const std::string&) { failed.push_back(run); };
+  const auto results = make_runs({"def-64", "sgd"}, options);
+  ASSERT_EQ(results.size(), 1U);
+  EXPECT_EQ(results[0].run, "sgd");
+  EXPECT_EQ(failed, std::vector<std::string>{"def-64 seed 1"});
 }
 
 TEST(DeepRecords, EndWhenTimeIsUpAndRefuseDataThatIsNotThere) {

@@ -50,7 +50,7 @@ bool is_begun(const Record& record) {
   return fs::exists(record.folder / "config.json") && same_run(record.config, record.folder / "config.json");
 }
 
-bool is_whole(const Record& record) { return fs::exists(record.folder / "result.json") && is_begun(job); }
+bool is_whole(const Record& record) { return fs::exists(record.folder / "result.json") && is_begun(record); }
 
 DeepResult read_result(const Record& record) {
   const RecordedRun recorded = read_run(record.folder.string());
