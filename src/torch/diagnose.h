@@ -26,7 +26,7 @@ NetworkPoint start_point(const RunConfig& config, const Workload& workload);
 NetworkPoint checkpoint_point(const RunConfig& config, const Workload& workload, const std::string& checkpoint);
 
 struct FlatnessOptions {
-  std::uint32_t samples = 500;  ///< of the training set, drawn once; all where there are fewer
+  std::uint32_t samples = 250;  ///< of the training set, drawn once; all where there are fewer
   std::uint32_t batch = 100;    ///< samples of one pass: a matter of memory
   int probes = 20;
   LanczosOptions lanczos{};

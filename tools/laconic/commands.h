@@ -15,5 +15,6 @@ void add_train(CLI::App& program);
 void add_compare(CLI::App& program);
 void add_reproduce(CLI::App& program);
 void add_report(CLI::App& program);
+void add_diagnose(CLI::App& program);
 
 }  // namespace laconic::tools

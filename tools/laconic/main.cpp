@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
       "  laconic compare --problem logistic-regression --steps 200\n"
       "  laconic reproduce                              what the papers say, run again\n"
       "  laconic report runs/sgd runs/topk              a page with charts from what train --out wrote\n"
+      "  laconic diagnose --task digits                 which method suits: gradients, noise, flatness\n"
       "  laconic bench kernels                          every kernel beside a memory stream and PyTorch\n"
       "\nlaconic COMMAND --help says more about a command. --json in any command prints JSON instead of text, or "
       "writes\n"
@@ -44,6 +45,7 @@ int main(int argc, char** argv) {
   laconic::tools::add_compare(program);
   laconic::tools::add_reproduce(program);
   laconic::tools::add_report(program);
+  laconic::tools::add_diagnose(program);
   try {
     program.parse(argc, argv);
     if (program.get_subcommands().empty()) throw CLI::RequiredError("A command, such as info or bench,");
