@@ -37,7 +37,7 @@ RunConfig small_run(const std::string& method) {
   config.workers = 3;
   config.steps = 20;
   config.learning_rate = 0.1;
-  config.optimizer.momentum = 0.9;
+  config.optimizer.momentum = method == "adam" ? 0.0 : 0.9;
   config.method = method;
   const MethodRow& row = method_row(method);
   for (const Parameter& parameter : row.parameters) {

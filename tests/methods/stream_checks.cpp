@@ -72,7 +72,9 @@ StreamedWorker::StreamedWorker(const StreamedRow& row, Communicator& the_communi
     : communicator(the_communicator),
       place({.threads = 1}),
       model(size_of(streamed_model()), 0.5F),
-      method(make_model_method(row.row->name, row.options, {.momentum = 0.9}, the_communicator, place)) {
+      method(make_model_method(row.row->name, row.options,
+                               {.momentum = row.row->name == std::string("adam") ? 0.0 : 0.9}, the_communicator,
+                               place)) {
   method->set_chunk_entries(chunk_entries);
   method->register_tensors(streamed_model());
   method->set_scoring([](View<const float> point, View<float> gradient) {

@@ -164,9 +164,8 @@ void add_reproduce(CLI::App& program) {
       "  laconic reproduce regtopk-toy sign-ties\n"
       "  laconic reproduce --json > claims.json\n"
       "  laconic reproduce --deep def-divergence --steps 600 --seeds 1 --data ~/data\n"
-      "All claims but the deep ones cost about 220 s of processor time, shared by the cores there are. A FILE for "
-      "--json has a dot or a slash in its "
-      "name.\n"
+      "All claims but the deep ones cost about 220 s of processor time, shared by the cores there are.\n"
+      "A FILE for --json has a dot or a slash in its name.\n"
       "The exit code is 0 if every claim holds, 1 if one does not, 2 for a wrong call.");
   command->callback([flags, deep] { reproduce(*flags, *deep); });
 }
