@@ -45,9 +45,8 @@ class Faults : public MpiFiles {
     ASSERT_TRUE(eventually([&] { return lines_of(file("run/metrics.jsonl")) >= 3 || !job.running(); }));
     ASSERT_TRUE(job.signal(stopped, SIGSTOP)) << job.said();
     EXPECT_EQ(job.wait(), 1) << job.said();
-    expect_said_once(job.said(), "did not end within 3000 ms on rank ");
+    expect_said_once(job.said(), "did not end within 3000 ms on rank " + std::to_string(teller));
     expect_said_once(job.said(), ": rank " + std::to_string(stopped) + " does not answer; it was stopped");
-    EXPECT_TRUE(contains(job.said(), "MPI_ABORT was invoked on rank " + std::to_string(teller))) << job.said();
     EXPECT_TRUE(eventually([&] { return job.ranks_are_gone(); }));
     EXPECT_EQ(json("run/config.json").at("run").at("workers"), kRanks);
     EXPECT_GE(metrics("run").size(), 3U);
