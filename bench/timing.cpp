@@ -17,14 +17,14 @@ double process_cpu_seconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
+}  // namespace
+
 double median_of(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   if (values.size() % 2 != 0) return *middle;
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
-
-}  // namespace
 
 void Samples::add(double seconds, double cpu_seconds) {
   samples_.push_back({seconds, seconds > 0.0 ? cpu_seconds / seconds : 0.0});

@@ -24,6 +24,9 @@ class Samples {
   std::vector<Sample> samples_;
 };
 
+/// The middle one, the mean of two where their number is even. At least one value.
+double median_of(std::vector<double> values);
+
 /// Runs once and notes how long it took.
 void time_once(Samples& samples, const std::function<void()>& body);
 

@@ -62,13 +62,10 @@ const std::vector<TaskRow>& rows() {
 
 std::span<const TaskRow> task_table() { return rows(); }
 
-const TaskRow& task_row(std::string_view name) {
-  std::vector<std::string> names;
-  for (const TaskRow& row : task_table()) {
-    if (row.name == name) return row;
-    names.emplace_back(row.name);
-  }
-  throw InvalidConfig("there is no task " + std::string(name) + did_you_mean(name, names));
+const TaskRow& task_row(std::string_view name) { return row_named(task_table(), name, "task"); }
+
+std::string model_for(std::string_view task, const std::string& named) {
+  return named.empty() ? task_row(task).model : named;
 }
 
 std::shared_ptr<const Task> make_task(std::string_view name, const TaskOptions& options) {

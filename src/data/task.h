@@ -109,6 +109,9 @@ std::span<const TaskRow> task_table();
 /// InvalidConfig that says which name was probably meant, or which there are.
 const TaskRow& task_row(std::string_view name);
 
+/// The model that was named, or the task's own where none was.
+std::string model_for(std::string_view task, const std::string& named);
+
 /// Reads or draws a task. Error where a file is missing, or is not what it should be: file, offset, what was expected,
 /// what to do. InvalidConfig where there is no such task, or it has fewer samples than are asked for.
 std::shared_ptr<const Task> make_task(std::string_view name, const TaskOptions& options);

@@ -103,13 +103,7 @@ const std::vector<Claim>& rows() {
 std::span<const Claim> claim_table() { return rows(); }
 
 const Claim& claim_named(std::string_view name) {
-  std::vector<std::string> names;
-  for (const Claim& claim : claim_table()) {
-    if (claim.name == name) return claim;
-    names.emplace_back(claim.name);
-  }
-  throw InvalidConfig("there is no claim " + std::string(name) + did_you_mean(name, names) +
-                      " (`laconic reproduce --list` says what they are)");
+  return row_named(claim_table(), name, "claim", " (`laconic reproduce --list` says what they are)");
 }
 
 ClaimOutcome check_claim(const Claim& claim, ClaimOptions options) {

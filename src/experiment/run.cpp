@@ -7,6 +7,7 @@
 
 #include "base/buffer.h"
 #include "experiment/derive.h"
+#include "experiment/gather.h"
 #include "laconic/error.h"
 #include "laconic/threads.h"
 
@@ -16,14 +17,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-/// Every rank's number, by rank. The message is not counted as traffic.
-template <class Number>
-std::vector<Number> gather(Communicator& communicator, Number mine) {
-  std::vector<Number> all(static_cast<std::size_t>(communicator.size()));
-  communicator.all_gather(as_bytes(View<const Number>(&mine, 1)), as_writable_bytes(View<Number>(all))).wait();
-  return all;
-}
 
 std::uint64_t sum_of(const std::vector<std::uint64_t>& values) {
   return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
@@ -189,8 +182,8 @@ class Worker {
     together = together || !asynchronous_;
     if (together) {
       method_->read_out(model_, tested_);
-      record_.sent_by_rank = gather(communicator_, result_.traffic.sent_bytes);
-      record_.received_by_rank = gather(communicator_, result_.traffic.received_bytes);
+      record_.sent_by_rank = gather_number(communicator_, result_.traffic.sent_bytes);
+      record_.received_by_rank = gather_number(communicator_, result_.traffic.received_bytes);
     }
     record_.residual_norm = method_->residual_norm();
     if (!together && rank() != 0) return;
@@ -223,7 +216,7 @@ class Worker {
     bits_ = bits;
   }
 
-  State state() const {
+  State state() {
     State state;
     state.put("model", model_);
     state.put("method", method_->save());
@@ -234,44 +227,38 @@ class Worker {
     return state;
   }
 
-  /// What a run has counted, so that one that goes on ends with the figures of the whole.
-  State counts() const {
+  /// What a run has counted, by name, so that one that goes on ends with the figures of the whole.
+  template <class Visit>
+  void visit_counts(Visit&& visit) {
+    visit("steps", result_.steps);
+    visit("rounds", result_.rounds);
+    visit("scored", scored_);
+    visit("bits", bits_);
+    visit("payload bytes", result_.traffic.payload_bytes);
+    visit("sent bytes", result_.traffic.sent_bytes);
+    visit("received bytes", result_.traffic.received_bytes);
+    visit("sent messages", result_.traffic.sent_messages);
+    visit("encode seconds", result_.traffic.encode_seconds);
+    visit("exchange seconds", result_.traffic.exchange_seconds);
+    visit("decode seconds", result_.traffic.decode_seconds);
+    visit("gradient seconds", result_.gradient_seconds);
+    visit("select seconds", result_.select_seconds);
+    visit("step seconds", result_.step_seconds);
+  }
+
+  State counts() {
     State counts;
-    counts.put("steps", result_.steps);
-    counts.put("rounds", result_.rounds);
-    counts.put("scored", scored_);
+    visit_counts([&](const char* name, const auto& count) { counts.put(name, static_cast<double>(count)); });
     counts.put("skipped", static_cast<double>(skipped_before_ + method_->skipped_steps()));
-    counts.put("bits", bits_);
-    counts.put("payload bytes", static_cast<double>(result_.traffic.payload_bytes));
-    counts.put("sent bytes", static_cast<double>(result_.traffic.sent_bytes));
-    counts.put("received bytes", static_cast<double>(result_.traffic.received_bytes));
-    counts.put("sent messages", static_cast<double>(result_.traffic.sent_messages));
-    counts.put("encode seconds", result_.traffic.encode_seconds);
-    counts.put("exchange seconds", result_.traffic.exchange_seconds);
-    counts.put("decode seconds", result_.traffic.decode_seconds);
-    counts.put("gradient seconds", result_.gradient_seconds);
-    counts.put("select seconds", result_.select_seconds);
-    counts.put("step seconds", result_.step_seconds);
     counts.put("wall seconds", result_.wall_seconds + seconds_since(begun_));
     return counts;
   }
 
   void load_counts(const State& counts) {
-    result_.steps = static_cast<std::uint32_t>(counts.number("steps"));
-    result_.rounds = static_cast<std::uint32_t>(counts.number("rounds"));
-    scored_ = static_cast<std::uint32_t>(counts.number("scored"));
+    visit_counts([&](const char* name, auto& count) {
+      count = static_cast<std::remove_reference_t<decltype(count)>>(counts.number(name));
+    });
     skipped_before_ = static_cast<std::uint64_t>(counts.number("skipped"));
-    bits_ = counts.number("bits");
-    result_.traffic.payload_bytes = static_cast<std::uint64_t>(counts.number("payload bytes"));
-    result_.traffic.sent_bytes = static_cast<std::uint64_t>(counts.number("sent bytes"));
-    result_.traffic.received_bytes = static_cast<std::uint64_t>(counts.number("received bytes"));
-    result_.traffic.sent_messages = static_cast<std::uint64_t>(counts.number("sent messages"));
-    result_.traffic.encode_seconds = counts.number("encode seconds");
-    result_.traffic.exchange_seconds = counts.number("exchange seconds");
-    result_.traffic.decode_seconds = counts.number("decode seconds");
-    result_.gradient_seconds = counts.number("gradient seconds");
-    result_.select_seconds = counts.number("select seconds");
-    result_.step_seconds = counts.number("step seconds");
     result_.wall_seconds = counts.number("wall seconds");
   }
 
@@ -286,9 +273,9 @@ class Worker {
     result_.received_by_rank = record_.received_by_rank;
     result_.total_sent_bytes = sum_of(result_.sent_by_rank);
     result_.total_received_bytes = sum_of(result_.received_by_rank);
-    result_.payload_by_rank = gather(communicator_, result_.traffic.payload_bytes);
-    result_.messages_by_rank = gather(communicator_, result_.traffic.sent_messages);
-    result_.steps_by_rank = gather(communicator_, result_.steps);
+    result_.payload_by_rank = gather_number(communicator_, result_.traffic.payload_bytes);
+    result_.messages_by_rank = gather_number(communicator_, result_.traffic.sent_messages);
+    result_.steps_by_rank = gather_number(communicator_, result_.steps);
     result_.skipped = skipped_before_ + method_->skipped_steps();
     const double counted = static_cast<double>(result_.steps) - static_cast<double>(result_.skipped);
     result_.mean_bits = counted > 0.0 ? bits_ / counted : 0.0;

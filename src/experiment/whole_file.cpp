@@ -35,9 +35,13 @@ bool write_all(int file, const std::byte* data, std::size_t size) {
 
 }  // namespace
 
+std::string temporary_beside(const std::string& path) {
+  return path + std::string(kTemporary) + std::to_string(::getpid());
+}
+
 void write_whole_file(const std::string& path, View<const std::byte> bytes) {
-  const std::string temporary = path + std::string(kTemporary) + std::to_string(::getpid());
-  const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const std::string temporary = temporary_beside(path);
+  const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) refuse(path, temporary);
   const bool written = write_all(file, bytes.data(), bytes.size()) && ::fsync(file) == 0;
   const int reason = errno;

@@ -6,6 +6,9 @@
 
 namespace laconic {
 
+/// Where a file is written before it takes its name: beside it, this process's own.
+std::string temporary_beside(const std::string& path);
+
 /// Writes beside, makes sure that it is on the disk, and renames: whoever reads `path` finds the old file or the whole
 /// new one. Error that says why not.
 void write_whole_file(const std::string& path, View<const std::byte> bytes);

@@ -118,13 +118,7 @@ std::vector<AgreedField> fields_of(const OptimizerOptions& optimizer) {
 std::span<const MethodRow> method_table() { return rows(); }
 
 const MethodRow& method_row(std::string_view name) {
-  std::vector<std::string> names;
-  for (const MethodRow& row : method_table()) {
-    if (row.name == name) return row;
-    names.emplace_back(row.name);
-  }
-  throw InvalidConfig("there is no method " + std::string(name) + did_you_mean(name, names) +
-                      " (`laconic methods` says what they do)");
+  return row_named(method_table(), name, "method", " (`laconic methods` says what they do)");
 }
 
 std::unique_ptr<GradientMethod> make_method(std::string_view name, const MethodOptions& options,

@@ -6,6 +6,7 @@
 
 #include "base/philox.h"
 #include "experiment/derive.h"
+#include "experiment/gather.h"
 #if LACONIC_EXPORT
 #include "torch/export.h"
 #endif
@@ -18,14 +19,6 @@ namespace {
 constexpr std::uint32_t kStatisticsBatches = 20;
 /// Samples of one forward pass over the test set.
 constexpr std::uint32_t kTestBatch = 250;
-
-/// Every rank's bytes, by rank. Evaluation's messages are not counted as traffic.
-template <class Value>
-std::vector<Value> gather(Communicator& group, View<const Value> mine) {
-  std::vector<Value> all(mine.size() * static_cast<std::size_t>(group.size()));
-  group.all_gather(as_bytes(mine), as_writable_bytes(View<Value>(all))).wait();
-  return all;
-}
 
 void put(View<const float> from, View<float> to) { std::copy(from.data(), from.data() + from.size(), to.data()); }
 
@@ -146,7 +139,7 @@ Evaluation NetworkLearner::evaluate(View<float> point, Communicator* group) {
   Count count =
       test(static_cast<std::uint32_t>(size * part / ranks), static_cast<std::uint32_t>(size * (part + 1) / ranks));
   if (group != nullptr) {
-    const auto all = gather(*group, View<const Count>(&count, 1));
+    const auto all = gather_number(*group, count);
     count = {};
     for (const Count& each : all) {
       count.loss += each.loss;

@@ -8,7 +8,7 @@ namespace {
 
 /// The configuration with the task's own model where none is named.
 RunConfig with_model(RunConfig config) {
-  if (config.task.model.empty()) config.task.model = task_row(config.task.name).model;
+  config.task.model = model_for(config.task.name, config.task.model);
   return config;
 }
 

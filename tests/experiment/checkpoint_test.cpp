@@ -12,6 +12,7 @@
 #include "laconic/error.h"
 #include "laconic/threads.h"
 #include "methods/table.h"
+#include "support/method_names.h"
 #include "support/support.h"
 
 namespace laconic {
@@ -55,17 +56,8 @@ std::vector<RunResult> run(const RunConfig& config, const CheckpointPlan& plan) 
 
 class EveryMethod : public testing::TestWithParam<std::string> {};
 
-std::vector<std::string> names() {
-  std::vector<std::string> all;
-  for (const MethodRow& row : method_table()) all.emplace_back(row.name);
-  return all;
-}
-
-INSTANTIATE_TEST_SUITE_P(Table, EveryMethod, testing::ValuesIn(names()), [](const auto& test) {
-  std::string name = test.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Table, EveryMethod, testing::ValuesIn(test::method_names()),
+                         [](const auto& info) { return test::test_name(info.param); });
 
 TEST_P(EveryMethod, GoesOnBitForBit) {
   RunConfig config = small_run(GetParam());

@@ -7,23 +7,16 @@
 #include "experiment/run.h"
 #include "laconic/mpi.h"
 #include "methods/table.h"
+#include "support/method_names.h"
+#include "support/support.h"
 
 namespace laconic {
 namespace {
 
-std::vector<std::string> names() {
-  std::vector<std::string> all;
-  for (const MethodRow& row : method_table()) all.emplace_back(row.name);
-  return all;
-}
-
 class MpiRun : public testing::TestWithParam<std::string> {};
 
-INSTANTIATE_TEST_SUITE_P(Table, MpiRun, testing::ValuesIn(names()), [](const auto& test) {
-  std::string name = test.param;
-  for (char& letter : name) letter = letter == '-' ? '_' : letter;
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Table, MpiRun, testing::ValuesIn(test::method_names()),
+                         [](const auto& info) { return test::test_name(info.param); });
 
 TEST_P(MpiRun, GivesTheBitsOfThreads) {
   const auto communicator = mpi_communicator(MPI_COMM_WORLD);

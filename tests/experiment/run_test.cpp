@@ -10,6 +10,7 @@
 #include "experiment/derive.h"
 #include "laconic/error.h"
 #include "methods/table.h"
+#include "support/method_names.h"
 #include "support/support.h"
 
 namespace laconic {
@@ -70,17 +71,8 @@ class EveryMethod : public testing::TestWithParam<std::string> {
   RunConfig config() const { return small_run(method_row(GetParam())); }
 };
 
-std::vector<std::string> names() {
-  std::vector<std::string> all;
-  for (const MethodRow& row : method_table()) all.emplace_back(row.name);
-  return all;
-}
-
-INSTANTIATE_TEST_SUITE_P(Table, EveryMethod, testing::ValuesIn(names()), [](const auto& test) {
-  std::string name = test.param;
-  for (char& letter : name) letter = letter == '-' ? '_' : letter;
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Table, EveryMethod, testing::ValuesIn(test::method_names()),
+                         [](const auto& info) { return test::test_name(info.param); });
 
 TEST_P(EveryMethod, CountsWhatItSends) {
   Curve curve;

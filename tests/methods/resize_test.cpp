@@ -27,9 +27,7 @@ std::vector<Case> all_cases() {
   std::vector<Case> cases;
   const auto add = [&](const std::string& suffix, const MethodRow& row, const MethodOptions& options,
                        const OptimizerOptions& optimizer) {
-    std::string name = row.name + suffix;
-    std::replace(name.begin(), name.end(), '-', '_');
-    cases.push_back({name, &row, options, optimizer});
+    cases.push_back({test_name(row.name + suffix), &row, options, optimizer});
   };
   for (const MethodRow& row : method_table()) {
     const bool adam = std::string_view(row.name) == "adam";

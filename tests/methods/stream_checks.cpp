@@ -54,8 +54,7 @@ std::vector<StreamedRow> streamed_rows() {
   for (const MethodRow& row : method_table()) {
     const bool streams = std::count(streaming.begin(), streaming.end(), row.name) > 0;
     MethodOptions options = small_options(row);
-    std::string name = row.name;
-    std::replace(name.begin(), name.end(), '-', '_');
+    const std::string name = test_name(row.name);
     if (!has_parameter(row, "scope")) {
       rows.push_back({&row, options, streams, name});
       continue;

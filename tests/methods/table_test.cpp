@@ -9,21 +9,14 @@
 #include "laconic/error.h"
 #include "laconic/threads.h"
 #include "methods/resume_check.h"
+#include "support/method_names.h"
 #include "support/support.h"
 
 namespace laconic::test {
 namespace {
 
 std::string row_name(const testing::TestParamInfo<std::tuple<std::string, int>>& test) {
-  std::string name = std::get<0>(test.param) + "_" + std::to_string(std::get<1>(test.param));
-  for (char& letter : name) letter = letter == '-' ? '_' : letter;
-  return name;
-}
-
-std::vector<std::string> all_names() {
-  std::vector<std::string> names;
-  for (const MethodRow& row : method_table()) names.emplace_back(row.name);
-  return names;
+  return test_name(std::get<0>(test.param) + "_" + std::to_string(std::get<1>(test.param)));
 }
 
 class EveryMethod : public testing::TestWithParam<std::tuple<std::string, int>> {
@@ -34,7 +27,7 @@ class EveryMethod : public testing::TestWithParam<std::tuple<std::string, int>> 
 };
 
 INSTANTIATE_TEST_SUITE_P(Table, EveryMethod,
-                         testing::Combine(testing::ValuesIn(all_names()), testing::Values(1, 2, 3, 4, 7)), row_name);
+                         testing::Combine(testing::ValuesIn(method_names()), testing::Values(1, 2, 3, 4, 7)), row_name);
 
 TEST_P(EveryMethod, SharesTheSameBits) {
   run_ranks(ranks(), [&](Communicator& communicator) {

@@ -57,11 +57,8 @@ std::vector<std::string> names() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, EveryProblem, testing::ValuesIn(names()), [](const auto& test) {
-  std::string name = test.param;
-  for (char& letter : name) letter = letter == '-' ? '_' : letter;
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Table, EveryProblem, testing::ValuesIn(names()),
+                         [](const auto& info) { return test::test_name(info.param); });
 
 TEST_P(EveryProblem, HasTheGradientOfItsLoss) {
   const auto problem = make();

@@ -33,6 +33,12 @@ std::string message_of(Body&& body) {
   return "(no error)";
 }
 
+/// A name that GoogleTest takes: letters, digits and '_'.
+inline std::string test_name(std::string name) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
 inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// `n` entries between two guard zones; `intact()` tells whether anything wrote into those. `shift` entries (0..15)

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "data/task.h"
+#include "support/support.h"
 #include "torch/deep/runs.h"
 #include "torch/task_workload.h"
 
@@ -32,11 +33,7 @@ struct Band {
 
 void PrintTo(const Band& band, std::ostream* out) { *out << band.run; }
 
-std::string name_of(const testing::TestParamInfo<Band>& info) {
-  std::string name = info.param.run;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
+std::string name_of(const testing::TestParamInfo<Band>& info) { return test::test_name(info.param.run); }
 
 void expect_within(const Band& band, const char* task) {
   const double accuracy = accuracy_of(band.run, task);

@@ -56,9 +56,7 @@ std::string link_column(const Link& link) {
                                     : fmt::format("@{:.0f}G", link.bits_per_second / 1e9);
 }
 
-std::string accuracy_text(const std::optional<double>& accuracy) {
-  return accuracy ? fmt::format("{:.2f} %", 100.0 * *accuracy) : "-";
-}
+std::string accuracy_text(const std::optional<double>& accuracy) { return accuracy ? percent_text(*accuracy) : "-"; }
 
 /// Accuracy where a network was trained, else the distance from the optimum where it is known.
 std::string table_of(const std::vector<Row>& rows) {

@@ -29,8 +29,6 @@ struct Arguments {
 
 std::string optional_text(const std::optional<double>& value) { return value ? fmt::format("{:.4e}", *value) : "-"; }
 
-std::string percent_text(const std::optional<double>& share) { return fmt::format("{:.2f} %", 100.0 * share.value()); }
-
 /// On a terminal one line that is written over, else a plain line now and then; and the metrics file where there is
 /// one.
 class Watcher final : public Observer {
@@ -48,7 +46,7 @@ class Watcher final : public Observer {
     sent_ += record.report.traffic.sent_bytes;
     if (!record.loss) return;
     const std::string worth =
-        record.accuracy ? "accuracy " + percent_text(record.accuracy) : "distance " + optional_text(record.distance);
+        record.accuracy ? "accuracy " + percent_text(*record.accuracy) : "distance " + optional_text(record.distance);
     const std::string line = fmt::format("step {:>6}  loss {:.6e}  {}  sent {}", record.step, *record.loss, worth,
                                          bytes_text(static_cast<double>(sent_)));
     if (terminal_) {
@@ -83,7 +81,7 @@ std::string summary(const RunConfig& config, const RunResult& result) {
                           config.steps, config.seed)},
       {"loss", fmt::format("{:.6e}", result.loss)},
       {result.accuracy ? "accuracy" : "distance",
-       result.accuracy ? percent_text(result.accuracy) : optional_text(result.distance)},
+       result.accuracy ? percent_text(*result.accuracy) : optional_text(result.distance)},
       {"payload", bytes_text(static_cast<double>(traffic.payload_bytes) / steps) + " a step"},
       {"sent", bytes_text(static_cast<double>(traffic.sent_bytes) / steps) + " a step by rank 0, " +
                    bytes_text(static_cast<double>(result.total_sent_bytes)) + " by all"},

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "data/md5.h"
+#include "experiment/whole_file.h"
 #include "laconic/error.h"
 
 extern char** environ;
@@ -95,7 +96,7 @@ bool is_here(const TaskRow& row, const std::string& data_folder, const Download&
 
 void download_one(const TaskRow& row, const fs::path& folder, const Download& download) {
   const std::string name = name_in(download.url);
-  const Temporary beside(folder / (name + ".tmp" + std::to_string(getpid())));
+  const Temporary beside(temporary_beside((folder / name).string()));
   std::string fault = fetch(download.url, beside.path().string());
   if (fault.empty()) fault = fault_of(beside.path().string(), download);
   if (!fault.empty()) {

@@ -49,4 +49,6 @@ std::string seconds_text(double seconds) {
   return seconds < 1.0 ? three_digits(seconds * 1e3) + " ms" : three_digits(seconds) + " s";
 }
 
+std::string percent_text(double share) { return fmt::format("{:.2f} %", 100.0 * share); }
+
 }  // namespace laconic::tools

@@ -13,5 +13,7 @@ std::string text_table(const std::vector<std::vector<std::string>>& rows, const 
 std::string bytes_text(double bytes);
 /// "12.3 us", "4.56 ms", "7.89 s".
 std::string seconds_text(double seconds);
+/// "98.40 %" for a share of 0.984.
+std::string percent_text(double share);
 
 }  // namespace laconic::tools

@@ -23,7 +23,7 @@ std::unique_ptr<Workload> make_workload(const RunConfig& config, const std::stri
 }
 
 RunConfig completed(RunConfig config, const Workload& workload) {
-  if (!config.task.name.empty() && config.task.model.empty()) config.task.model = task_row(config.task.name).model;
+  if (!config.task.name.empty()) config.task.model = model_for(config.task.name, config.task.model);
   config.options = derived_options(config, workload);
   return config;
 }

@@ -115,14 +115,7 @@ const std::vector<DeepClaim>& rows() {
 
 std::span<const DeepClaim> claim_table() { return rows(); }
 
-const DeepClaim& claim_named(std::string_view name) {
-  std::vector<std::string> names;
-  for (const DeepClaim& claim : claim_table()) {
-    if (claim.name == name) return claim;
-    names.emplace_back(claim.name);
-  }
-  throw InvalidConfig("there is no deep claim " + std::string(name) + did_you_mean(name, names));
-}
+const DeepClaim& claim_named(std::string_view name) { return row_named(claim_table(), name, "deep claim"); }
 
 std::vector<std::string> runs_of(std::span<const DeepClaim* const> claims) {
   std::vector<std::string> names;

@@ -82,14 +82,7 @@ const std::vector<DeepRun>& rows() {
 
 std::span<const DeepRun> run_table() { return rows(); }
 
-const DeepRun& run_named(std::string_view name) {
-  std::vector<std::string> names;
-  for (const DeepRun& run : run_table()) {
-    if (run.name == name) return run;
-    names.emplace_back(run.name);
-  }
-  throw InvalidConfig("there is no deep run " + std::string(name) + did_you_mean(name, names));
-}
+const DeepRun& run_named(std::string_view name) { return row_named(run_table(), name, "deep run"); }
 
 RunConfig config_of(const DeepRun& run, const Scale& scale) {
   RunConfig config = default_task_config(scale.task, run.method);
