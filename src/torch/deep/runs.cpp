@@ -51,6 +51,9 @@ const std::vector<DeepRun>& rows() {
       {"signum-8-plus", "signum", {.ties = "plus"}, ends_at(89.9)},
       {"signum-4", "signum", {.ties = "random"}, ends_at(91.9), 4},
       {"signum-4-plus", "signum", {.ties = "plus"}, ends_at(88.2), 4},
+      // As many samples a step as 8 workers have.
+      {"signum-4-batch-32", "signum", {.ties = "random"}, ends_at(91.9), 4, 0.0, 0, false, 32},
+      {"signum-4-plus-batch-32", "signum", {.ties = "plus"}, ends_at(88.2), 4, 0.0, 0, false, 32},
       {"signum-7-2-inverting", "signum", {}, ends_at(89.2), 7, 5e-4, 2},
       {"signum-7-3-inverting", "signum", {}, ends_at(85.0), 7, 2e-4, 3},
 
@@ -87,7 +90,7 @@ const DeepRun& run_named(std::string_view name) { return row_named(run_table(), 
 RunConfig config_of(const DeepRun& run, const Scale& scale) {
   RunConfig config = default_task_config(scale.task, run.method);
   config.task.model = scale.model;
-  config.task.batch = 16;
+  config.task.batch = run.batch;
   config.task.sampling = "replacement";
   config.options = run.options;
   config.task.train_samples = scale.train_samples;

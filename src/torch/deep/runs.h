@@ -32,9 +32,10 @@ struct DeepRun {
   double learning_rate = 0.0;  ///< 0: what default_task_config has for the method
   int adversaries = 0;
   bool keeps_model = false;  ///< the tested model stays with the record, for what is measured there later
+  std::uint32_t batch = 16;  ///< of a worker
 };
 
-/// What all runs have in common. Batches of 16, drawn with replacement; the learning rate drops at 1/2 and 3/4.
+/// What all runs have in common. Batches are drawn with replacement; the learning rate drops at 1/2 and 3/4.
 struct Scale {
   std::string task = "fashion-mnist";
   std::string model = "cnn";
