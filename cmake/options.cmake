@@ -74,6 +74,12 @@ if(LACONIC_TORCH)
 endif()
 laconic_settle(TORCH LACONIC_TORCH_FOUND)
 
+laconic_part(PYTHON "the Python package, a plug-in of PyTorch" "PyTorch, or Python.h for its interpreter")
+if(LACONIC_PYTHON AND LACONIC_TORCH)
+  include(cmake/python.cmake)
+endif()
+laconic_settle(PYTHON LACONIC_PYTHON_FOUND)
+
 laconic_part(CUDA "CUDA kernels" "nvcc")
 if(LACONIC_CUDA)
   include(CheckLanguage)

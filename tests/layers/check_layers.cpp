@@ -28,6 +28,8 @@ const std::vector<Layer>& layers() {
     const List core{"include/laconic", "src/base", "src/kernels", "src/codecs", "src/transport", "src/exchange"};
     List methods = core;
     methods.insert(methods.end(), {"src/methods", "src/problems", "src/network"});
+    List plugin = methods;
+    plugin.insert(plugin.end(), {"src/experiment", "src/torch/plugin"});
     List hosts = methods;
     hosts.insert(hosts.end(), {"src/experiment", "src/data", "src/torch"});
     List tools = hosts;
@@ -44,6 +46,8 @@ const std::vector<Layer>& layers() {
         {"src/problems", core},
         {"src/network", core},
         {"src/experiment", methods},
+        {"src/torch/plugin", methods},
+        {"src/torch/python", plugin},
         {"src/torch", hosts},
         {"bench", hosts},
         {"tools/laconic", tools},
@@ -60,7 +64,7 @@ struct Foreign {
 
 const std::vector<Foreign>& foreign_headers() {
   const static List mpi{"include/laconic/mpi.h", "src/transport/mpi", "tests"};
-  const static List torch{"src/torch", "tests/torch"};
+  const static List torch{"src/torch", "tests/torch", "tests/python"};
   const static List cuda{"src/base", "src/kernels", "src/torch", "tests"};
   static const std::vector<Foreign> table{
       {"mpi.h", mpi},
@@ -68,6 +72,8 @@ const std::vector<Foreign>& foreign_headers() {
       {"torch/", torch},
       {"ATen/", torch},
       {"c10/", torch},
+      {"pybind11/", {"src/torch/python", "tests/python"}},
+      {"Python.h", {"src/torch/python", "tests/python"}},
       {"cuda", cuda},
       {"cub/", cuda},
       {"thrust/", cuda},

@@ -1,0 +1,14 @@
+"""Distributed training that says less on the wire: methods for PyTorch's own training loops."""
+
+from __future__ import annotations
+
+import torch as _torch  # before _core, which needs the libraries that this loads
+
+from . import _core
+from ._core import CorruptPayload, InvalidConfig, TransportError, methods
+
+__version__: str = _core.version
+
+__all__ = ["CorruptPayload", "InvalidConfig", "TransportError", "methods"]
+
+del _torch

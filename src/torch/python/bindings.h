@@ -1,0 +1,15 @@
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+// The parts of the module. What is thrown in any of them reaches Python as laconic.InvalidConfig (a ValueError) or
+// laconic.TransportError (a RuntimeError). Calls that may wait give the interpreter's lock up.
+
+namespace laconic::python {
+
+namespace py = pybind11;
+
+void bind_errors(py::module_& module);
+void bind_info(py::module_& module);
+
+}  // namespace laconic::python

@@ -1,0 +1,46 @@
+#include <pybind11/stl.h>
+
+#include "laconic/version.h"
+#include "methods/table.h"
+#include "torch/python/bindings.h"
+
+namespace laconic::python {
+namespace {
+
+py::dict described(const Parameter& parameter) {
+  py::dict entry;
+  entry["name"] = parameter.name;
+  entry["help"] = parameter.help;
+  entry["default"] = parameter.fallback;
+  entry["range"] = parameter.range();
+  return entry;
+}
+
+py::dict described(const MethodRow& row) {
+  py::list parameters;
+  for (const Parameter& parameter : row.parameters) parameters.append(described(parameter));
+  py::dict entry;
+  entry["name"] = row.name;
+  entry["face"] = row.face == Face::gradient ? "gradient" : "model";
+  entry["summary"] = row.summary;
+  entry["paper"] = row.paper;
+  entry["memory_bytes"] = row.memory_bytes;
+  entry["parameters"] = parameters;
+  return entry;
+}
+
+}  // namespace
+
+void bind_info(py::module_& module) {
+  module.attr("version") = kVersion;
+  module.def(
+      "methods",
+      [] {
+        py::list rows;
+        for (const MethodRow& row : method_table()) rows.append(described(row));
+        return rows;
+      },
+      "The table of methods: name, face, summary, paper, memory_bytes a parameter, parameters.");
+}
+
+}  // namespace laconic::python

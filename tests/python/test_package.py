@@ -1,0 +1,52 @@
+"""The package can be imported, tells what it has, and ranks of the tests reach each other."""
+
+import unittest
+
+import torch
+import torch.distributed as dist
+from ranks import Rank, run_ranks, start_ranks
+
+import laconic
+
+
+def sum_of_ranks(factor: float) -> float:
+    value = torch.tensor([dist.get_rank() * factor])
+    dist.all_reduce(value)
+    return value.item()
+
+
+def fail_on_one() -> None:
+    print("speaking from", dist.get_rank())
+    if dist.get_rank() == 1:
+        raise ValueError("rank 1 cannot")
+
+
+class PackageTest(unittest.TestCase):
+    def test_has_a_version_and_the_table_of_methods(self) -> None:
+        self.assertRegex(laconic.__version__, r"^\d+\.\d+\.\d+$")
+        rows = {row["name"]: row for row in laconic.methods()}
+        self.assertEqual(len(rows), 21)
+        self.assertEqual(rows["topk"]["face"], "gradient")
+        self.assertEqual(rows["def-a"]["face"], "model")
+        self.assertIn("keep", [parameter["name"] for parameter in rows["regtopk"]["parameters"]])
+
+    def test_errors_are_pythons_kinds(self) -> None:
+        self.assertTrue(issubclass(laconic.InvalidConfig, ValueError))
+        self.assertTrue(issubclass(laconic.TransportError, RuntimeError))
+
+
+class RanksTest(unittest.TestCase):
+    def test_ranks_reach_each_other(self) -> None:
+        self.assertEqual(run_ranks(3, sum_of_ranks, 2.0), [6.0, 6.0, 6.0])
+
+    def test_a_failing_rank_is_told(self) -> None:
+        ranks: list[Rank] = start_ranks(2, fail_on_one)
+        self.assertEqual([rank.status for rank in ranks], [0, 1])
+        self.assertIn("rank 1 cannot", ranks[1].output)
+        self.assertIn("speaking from 0", ranks[0].output)
+        with self.assertRaisesRegex(AssertionError, "rank 1 cannot"):
+            run_ranks(2, fail_on_one)
+
+
+if __name__ == "__main__":
+    unittest.main()
