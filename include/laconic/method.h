@@ -155,8 +155,9 @@ class Method {
   void locate_nonfinite(View<const float> gradient, const Status& status);
   /// The same for a chunk, where the lowest tensor of the step counts. Its stream calls it with the gradient.
   void note_nonfinite(const Chunk& chunk, View<const float> gradient, const Status& status);
-  /// All ranks know of a non-finite value: each throws which rank, tensor and step it was. Collective.
-  [[noreturn]] void refuse_nonfinite(const Status& status, std::uint32_t step);
+  /// All ranks know of a non-finite value: each throws which rank, tensor and step it was; `what` of the tensor was
+  /// looked at. Collective.
+  [[noreturn]] void refuse_nonfinite(const Status& status, std::uint32_t step, const std::string& what = "gradient");
   /// Only this rank knows, as in a local step: throws the same, and the others' next wait ends with it.
   [[noreturn]] void refuse_own_nonfinite(std::uint32_t step);
 
@@ -177,7 +178,8 @@ class Method {
   static constexpr std::uint64_t kNoTensor = ~std::uint64_t{0};
 
   std::vector<AgreedField> agreed_fields() const;
-  std::string nonfinite_message(int culprit, std::uint64_t tensor, std::uint32_t step) const;
+  std::string nonfinite_message(std::size_t culprit, std::uint64_t tensor, std::uint64_t step,
+                                const std::string& what) const;
 
   std::string name_;
   Communicator* communicator_;

@@ -121,6 +121,7 @@ class Grawa : public RoundMethod {
       throw;
     }
     take_norms(scratch, status);
+    locate_nonfinite(scratch, status[0]);
   }
 
   /// The others wait for this rank in the round: they are told.

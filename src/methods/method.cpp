@@ -169,33 +169,39 @@ void Method::note_nonfinite(const Chunk& chunk, View<const float> gradient, cons
   }
 }
 
-/// Each rank says which tensor it found. Payloads told whose flag was up; after an engine's own sum, where no payload
-/// has a flag, it is the lowest rank that found a tensor.
-void Method::refuse_nonfinite(const Status& status, std::uint32_t step) {
-  std::vector<std::uint64_t> found(static_cast<std::size_t>(ranks()));
-  communicator_
-      ->all_gather(as_bytes(View<const std::uint64_t>(&bad_tensor_, 1)), as_writable_bytes(View<std::uint64_t>(found)))
-      .wait();
+/// Each rank says which tensor it found, and in which of its steps: asynchronous ranks have made different numbers.
+/// Payloads told whose flag was up; after an engine's own sum, where no payload has a flag, it is the lowest rank that
+/// found a tensor.
+void Method::refuse_nonfinite(const Status& status, std::uint32_t step, const std::string& what) {
+  struct Found {
+    std::uint64_t tensor;
+    std::uint64_t step;
+  };
+  const Found mine{bad_tensor_, step};
+  std::vector<Found> found(static_cast<std::size_t>(ranks()));
+  communicator_->all_gather(as_bytes(View<const Found>(&mine, 1)), as_writable_bytes(View<Found>(found))).wait();
   std::size_t culprit = 0;
   if (status.nonfinite_rank != 0) {
     culprit = status.nonfinite_rank - 1;
   } else {
-    const auto first = std::find_if(found.begin(), found.end(), [](std::uint64_t each) { return each != kNoTensor; });
+    const auto first =
+        std::find_if(found.begin(), found.end(), [](const Found& each) { return each.tensor != kNoTensor; });
     if (first != found.end()) culprit = static_cast<std::size_t>(first - found.begin());
   }
-  throw NonfiniteValue(nonfinite_message(static_cast<int>(culprit), found[culprit], step));
+  throw NonfiniteValue(nonfinite_message(culprit, found[culprit].tensor, found[culprit].step, what));
 }
 
 void Method::refuse_own_nonfinite(std::uint32_t step) {
-  const std::string message = nonfinite_message(rank(), bad_tensor_, step);
+  const std::string message = nonfinite_message(static_cast<std::size_t>(rank()), bad_tensor_, step, "gradient");
   communicator_->fail(message);
   throw NonfiniteValue(message);
 }
 
-std::string Method::nonfinite_message(int culprit, std::uint64_t tensor, std::uint32_t step) const {
+std::string Method::nonfinite_message(std::size_t culprit, std::uint64_t tensor, std::uint64_t step,
+                                      const std::string& what) const {
   return name_ + ": rank " + std::to_string(culprit) + " has a NaN or an Inf " +
          (tensor == kNoTensor ? std::string("in what it remembers or in a sum")
-                              : "in the gradient of tensor " + tensors_[tensor].name) +
+                              : "in the " + what + " of tensor " + tensors_[tensor].name) +
          " at step " + std::to_string(step) +
          " (counted from 0): lower the learning rate, clip gradients, or set the non-finite policy to skip";
 }

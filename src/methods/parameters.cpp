@@ -72,8 +72,8 @@ Parameter pace() {
   return word("pace", &MethodOptions::pace, {"lockstep", "async"},
               "lockstep: every worker the same steps, the same bits; async: at the workers' own pace");
 }
-Parameter pull(const char* fallback) {
-  return number("pull", &MethodOptions::pull, 0.0, 1.0, fallback, "how far a round moves a worker to the centre");
+Parameter pull(const char* fallback, const char* help) {
+  return number("pull", &MethodOptions::pull, 0.0, 1.0, fallback, help);
 }
 Parameter proximity() {
   return number("proximity", &MethodOptions::proximity, 0.0, 1.0, "0.01",

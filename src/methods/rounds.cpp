@@ -101,6 +101,7 @@ StepReport RoundMethod::do_step(const StepInput& input, View<float> model, View<
 /// A step that is dropped counts in the schedule, so that workers in lockstep stay so; it moves nothing.
 void RoundMethod::local_step(const StepInput& input, View<float> model, View<float> gradient, StepReport& report) {
   at_round_ = false;
+  last_step_ = input.key.step;
   Status status;
   {
     const Stopwatch watch(report.select_seconds);
@@ -131,13 +132,14 @@ void RoundMethod::take_turns(View<float> model, StepReport& report) {
 
 void RoundMethod::hold_round(View<float> model, StepReport& report) {
   Status status;
+  locate_nonfinite(model, status);  // forgets what a dropped step found
   const View<float> next_centre = next_centre_.view(parameters());
   meet(model, next_centre, view_of(status), report);
   if (status.nonfinite == 0) {
     pull(model, next_centre);
     std::swap(centre_, next_centre_);
   } else if (policy() == NonfinitePolicy::error) {
-    refuse_round(status);
+    refuse_round(model, status);
   } else {
     count_skipped();
     report.skipped = true;
@@ -151,12 +153,12 @@ void RoundMethod::hold_round(View<float> model, StepReport& report) {
 
 void RoundMethod::pull(View<float> model, View<float> next_centre) { blend(place(), pull_, next_centre, model); }
 
-/// Every rank learned which rank it was, so every rank says the same.
-void RoundMethod::refuse_round(const Status& status) {
-  const std::uint32_t culprit = status.nonfinite_rank == 0 ? 0 : status.nonfinite_rank - 1;
-  throw NonfiniteValue(name() + ": rank " + std::to_string(culprit) +
-                       " has a NaN or an Inf in its model or its score in round " + std::to_string(schedule_.rounds()) +
-                       ": lower the learning rate, clip gradients, or set the non-finite policy to skip");
+/// A model comes before a score, which was taken there.
+void RoundMethod::refuse_round(View<const float> model, const Status& status) {
+  Status found;
+  find_nonfinite(place(), model, view_of(found));
+  if (found.nonfinite != 0) locate_nonfinite(model, found);
+  refuse_nonfinite(status, last_step_, "model or the score in round " + std::to_string(schedule_.rounds()));
 }
 
 void RoundMethod::do_read_out(View<const float> model, View<float> out) {

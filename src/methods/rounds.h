@@ -29,7 +29,7 @@ class RoundMethod : public ModelMethod {
   /// A finite local step was made: remember what the round will ask for.
   virtual void observe(const StepInput& /*input*/) {}
   /// The new centre, from the models of all workers: all that needs the other ranks. Keeps no memory: a non-finite
-  /// value, noted in the status on all ranks alike, drops the round.
+  /// value, noted in the status on all ranks alike, drops the round. Where it is not in the model, locate it.
   virtual void meet(View<const float> model, View<float> next_centre, StatusView status, StepReport& report) = 0;
   /// The round counts: x_m = (1 - λ) x_m + λ x_C.
   virtual void pull(View<float> model, View<float> next_centre);
@@ -59,7 +59,7 @@ class RoundMethod : public ModelMethod {
   void local_step(const StepInput& input, View<float> model, View<float> gradient, StepReport& report);
   void take_turns(View<float> model, StepReport& report);
   void hold_round(View<float> model, StepReport& report);
-  [[noreturn]] void refuse_round(const Status& status);
+  [[noreturn]] void refuse_round(View<const float> model, const Status& status);
 
   /// Where a run stands between start, load and resize.
   enum class Stage : std::uint8_t { unstarted, loaded, running };
@@ -72,7 +72,8 @@ class RoundMethod : public ModelMethod {
   Buffer<float> next_centre_;
   std::vector<float> numbers_;  ///< what a newcomer must know besides the centre, as bits
   Stage stage_ = Stage::unstarted;
-  bool at_round_ = true;  ///< no local step since the last round, or since the start
+  std::uint32_t last_step_ = 0;  ///< the host's number of this rank's last step
+  bool at_round_ = true;         ///< no local step since the last round, or since the start
   bool newcomer_ = false;
 };
 

@@ -32,6 +32,14 @@ bool allowed(const Parameter& parameter, double value) {
                       std::string(value) + ": " + parameter.help);
 }
 
+/// The end of a range as people write it: 1000000000, 0.5, 1e30.
+std::string end_of_range(double value) {
+  if (value == std::floor(value) && std::abs(value) < 1e13) return std::to_string(static_cast<std::int64_t>(value));
+  std::string text = text_of(value);
+  if (const auto plus = text.find('+'); plus != std::string::npos) text.erase(plus, 1);
+  return text;
+}
+
 bool is_set(const MethodOptions& options, const Parameter& parameter) {
   return parameter.number != nullptr ? (options.*parameter.number).has_value() : (options.*parameter.word).has_value();
 }
@@ -50,8 +58,8 @@ std::string Parameter::range() const {
     for (const auto& choice : choices) text.append(text.empty() ? "" : " | ").append(choice);
     return text;
   }
-  if (whole) return text_of(low) + ".." + text_of(high);
-  text.append(low_open ? "(" : "[").append(text_of(low)).append(", ").append(text_of(high)).append("]");
+  if (whole) return end_of_range(low) + ".." + end_of_range(high);
+  text.append(low_open ? "(" : "[").append(end_of_range(low)).append(", ").append(end_of_range(high)).append("]");
   return text;
 }
 

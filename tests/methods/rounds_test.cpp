@@ -226,8 +226,29 @@ TEST(Grawa, DropsARoundWhoseScoreIsNotFiniteEverywhere) {
       EXPECT_EQ(report.skipped, skip);
       EXPECT_EQ(meeting.method->skipped_steps(), skip ? 1U : 0U);
       EXPECT_EQ(contains(text, "rank 1") && contains(text, "round 0"), !skip) << text;
+      EXPECT_EQ(contains(text, "tensor second") && contains(text, "step 0"), !skip) << text;
     }
   });
+}
+
+/// The local steps are finite, the model is not: every rank names the rank, its tensor and its step.
+TEST(Rounds, NameRankTensorAndStepOfAModelThatIsNotFinite) {
+  for (const char* name : {"mgrawa", "lgrawa", "easgd", "lsgd", "localsgd"}) {
+    run_ranks(3, [&](Communicator& communicator) {
+      Worker worker(method_row(name), small_options(method_row(name)), communicator);
+      for (std::uint32_t step = 0; step < 7; ++step) worker.step(step);
+      if (communicator.rank() == 1) worker.model[705] = std::numeric_limits<float>::infinity();
+      std::vector<float> gradient(worker.model.size(), 0.0F);
+      // The leader of lsgd is the one whose model travels.
+      const float loss = communicator.rank() == 1 ? -100.0F : 1.0F;
+      const auto text = message_of<InvalidConfig>([&] {
+        worker.method->step({key_of(communicator, 107), 0.05F, loss}, worker.model, gradient);
+      });
+      EXPECT_TRUE(contains(text, std::string(name) + ": rank 1 has")) << text;
+      EXPECT_TRUE(contains(text, "tensor conv.bias") && contains(text, "step 107") && contains(text, "round 1"))
+          << text;
+    });
+  }
 }
 
 TEST(Leader, IsTheLowestRankAmongEqualLosses) {
@@ -293,6 +314,51 @@ TEST_P(RoundMethods, SkipALocalStepOnOneWorkerOnly) {
     EXPECT_EQ(worker.step(3).rounds, 1U);  // the dropped step counts: lockstep stays lockstep
     for (const float value : worker.model) ASSERT_TRUE(std::isfinite(value));
   });
+}
+
+/// What a method remembers but for the count of steps, which a dropped one is part of: lockstep stays lockstep.
+void expect_same_memory(const State& state, const State& before) {
+  EXPECT_EQ(state.part("optimizer").to_bytes(), before.part("optimizer").to_bytes());
+  for (const char* name : {"centre", "scores", "local norms"}) {
+    ASSERT_EQ(state.size(name), before.size(name)) << name;
+    std::vector<float> values(state.size(name));
+    std::vector<float> values_before(values.size());
+    if (values.empty()) continue;
+    state.get(name, values);
+    before.get(name, values_before);
+    EXPECT_EQ(values, values_before) << name;
+  }
+  for (const char* name : {"rounds", "rounds scored", "local steps", "loss sum", "loss count", "last loss"}) {
+    ASSERT_EQ(state.has(name), before.has(name)) << name;
+    if (!state.has(name)) continue;
+    EXPECT_EQ(state.number(name), before.number(name)) << name;
+  }
+  EXPECT_EQ(state.number("steps"), before.number("steps") + 1.0);
+}
+
+TEST_P(RoundMethods, ADroppedLocalStepIsNotRemembered) {
+  for (const char* optimizer : {"sgd", "adam"}) {
+    for (const char* score : {"shared", "local"}) {
+      MethodOptions options = small_options(row());
+      if (GetParam().ends_with("grawa")) options.score = score;
+      const bool adam = std::string(optimizer) == "adam";
+      run_ranks(3, [&](Communicator& communicator) {
+        Worker worker(row(), options, communicator,
+                      {.name = optimizer, .momentum = adam ? 0.0 : 0.9, .nesterov = !adam, .weight_decay = 0.01});
+        worker.method->set_nonfinite_policy(NonfinitePolicy::skip);
+        for (std::uint32_t step = 0; step < 5; ++step) worker.step(step);  // a round, and a step of the next period
+        const State before = worker.method->save();
+        const auto model = worker.model;
+        auto gradient = pull_gradient(worker.model, communicator.rank(), 5);
+        if (communicator.rank() == 1) gradient[705] = std::numeric_limits<float>::infinity();
+        const StepReport report = worker.method->step({key_of(communicator, 5), 0.05F, 3.0F}, worker.model, gradient);
+        EXPECT_EQ(report.skipped, communicator.rank() == 1);
+        if (communicator.rank() != 1) return;
+        EXPECT_EQ(worker.model, model);
+        expect_same_memory(worker.method->save(), before);
+      });
+    }
+  }
 }
 
 TEST_P(RoundMethods, ErrorOfOneWorkerEndsTheOthersRound) {

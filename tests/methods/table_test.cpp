@@ -167,35 +167,6 @@ TEST_P(EveryMethod, ConservesWhatIsOwed) {
   });
 }
 
-TEST_P(EveryMethod, AllocatesNothingAfterTheFirstSteps) {
-  run_ranks(ranks(), [&](Communicator& communicator) {
-    Worker worker(row(), small_options(row()), communicator);
-    worker.method->set_scoring([](View<const float> point, View<float> gradient) {
-      for (std::size_t i = 0; i < point.size(); ++i) gradient[i] = point[i];
-    });
-    // Drawn beforehand: other values on every rank and in every step, so that payloads differ in length.
-    std::vector<std::vector<float>> gradients;
-    for (std::uint32_t number = 0; number < 14; ++number) {
-      gradients.push_back(integer_gradient(worker.model.size(), communicator.rank(), number));
-    }
-    const auto step = [&](std::uint32_t number) {
-      std::vector<float>& gradient = gradients[number];
-      worker.method->step({{42, number, static_cast<std::uint32_t>(communicator.rank())}, 0.01F}, worker.model,
-                          gradient);
-    };
-    // One step warms a method that exchanges in every one; a round method's period is 4 here.
-    const std::uint32_t warm = small_options(row()).period.has_value() ? 4 : 1;
-    for (std::uint32_t number = 0; number < warm; ++number) step(number);
-    communicator.barrier().wait();
-    const auto before = allocation_count();
-    communicator.barrier().wait();
-    for (std::uint32_t number = warm; number < 14; ++number) step(number);
-    communicator.barrier().wait();
-    EXPECT_EQ(allocation_count(), before);
-    communicator.barrier().wait();
-  });
-}
-
 TEST_P(EveryMethod, RanksWithOtherSettingsAreToldWhere) {
   if (ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
   run_ranks(ranks(), [&](Communicator& communicator) {
@@ -225,7 +196,10 @@ TEST_P(EveryMethod, RefusesAStartThatDiffersBetweenRanks) {
 TEST(Table, ResumesBitForBitWithEveryChoiceOfEveryWord) {
   for (const WordChoice& choice : every_word_choice()) {
     SCOPED_TRACE(choice.description);
-    run_ranks(3, [&](Communicator& communicator) { check_resume(communicator, *choice.row, choice.options, 4); });
+    // At a round, and in the middle of a period.
+    for (const std::uint32_t cut : {4U, 6U}) {
+      run_ranks(3, [&](Communicator& communicator) { check_resume(communicator, *choice.row, choice.options, cut); });
+    }
   }
 }
 
@@ -270,6 +244,29 @@ TEST(Table, NamesAndParametersAreUnique) {
     EXPECT_TRUE((row.face == Face::model) == (row.make_model != nullptr)) << row.name;
     // Every default is in its own range.
     Settings(row.name, row.parameters, {});
+  }
+}
+
+TEST(Table, RangesAreWrittenAsPeopleWriteThem) {
+  for (const MethodRow& row : method_table()) {
+    for (const Parameter& parameter : row.parameters) {
+      EXPECT_FALSE(contains(parameter.range(), "+")) << row.name << " " << parameter.name << " " << parameter.range();
+      if (parameter.number == &MethodOptions::period) {
+        EXPECT_EQ(parameter.range(), "1..1000000000");
+      }
+      if (parameter.number == &MethodOptions::keep) {
+        EXPECT_EQ(parameter.range(), "(0, 1]");
+      }
+      if (parameter.number == &MethodOptions::ratio) {
+        EXPECT_EQ(parameter.range(), "[1, 1000000000]");
+      }
+      if (parameter.number == &MethodOptions::kappa) {
+        EXPECT_EQ(parameter.range(), "(0, 1e30]");
+      }
+      if (parameter.number == &MethodOptions::beta) {
+        EXPECT_EQ(parameter.range(), "[0, 0.999999]");
+      }
+    }
   }
 }
 
