@@ -234,11 +234,22 @@ class GradientMethod : public Method {
   std::vector<TensorPart> whole_;
 };
 
+/// How SGD moves one tensor in a step.
+struct Coefficients {
+  float learning_rate = 0.0F;
+  float momentum = 0.0F;
+  float weight_decay = 0.0F;
+  bool operator==(const Coefficients&) const = default;
+};
+
 /// One step's settings that a host may change from step to step.
 struct StepInput {
   StepKey key;
   float learning_rate = 0.0F;
   float loss = 0.0F;  ///< this worker's training loss where the gradient was taken; lsgd elects its leader by it
+  /// One a tensor, instead of learning_rate and of the method's own momentum and weight_decay, for methods that are SGD
+  /// themselves (ef-rbgs, def, def-a); empty: the same for all. Lives until the step is begun.
+  std::span<const Coefficients> tensors{};
 };
 
 /// model -> gradients of it on the batch that all workers share in this round, flat.
@@ -287,6 +298,9 @@ class ModelMethod : public Method {
   virtual StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) = 0;
   virtual void do_read_out(View<const float> model, View<float> out) = 0;
 
+  /// Whether StepInput::tensors is for it.
+  virtual bool takes_coefficients() const { return false; }
+
   /// InvalidConfig on all ranks, naming one whose start point has another checksum than rank 0's. Collective.
   void require_same_start(View<const float> model);
 
@@ -298,6 +312,8 @@ class ModelMethod : public Method {
   void count_skipped() { ++skipped_steps_; }
 
  private:
+  void require_coefficients(std::span<const Coefficients> given) const;
+
   ScoringFunction scoring_;
   std::function<void(const StepReport&)> after_round_;
   StepInput input_;

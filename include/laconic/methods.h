@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,15 +64,21 @@ struct MethodOptions {
   Word pace{};   ///< lockstep | async
 };
 
+/// A host's own optimizer: moves `model`, a worker's parameters, along `gradient`.
+using HostStep = std::function<void(View<const float> gradient, View<float> model)>;
+
 /// The optimizer of a lifted gradient method, or of a round method's local steps.
 struct OptimizerOptions {
-  std::string name = "sgd";  ///< sgd | adam
+  std::string name = "sgd";  ///< sgd | adam | host
   double momentum = 0.0;
   bool nesterov = false;
   double weight_decay = 0.0;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
+  /// name = host: called wherever an optimizer would step, and for none of a step that is dropped. What it remembers is
+  /// the host's to save.
+  HostStep host{};
 };
 
 /// A gradient method by its name in the table. Collective: ranks that differ in wire version, method or parameters are

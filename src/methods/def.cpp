@@ -62,14 +62,26 @@ class Def : public ModelMethod {
   StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) override;
   void do_read_out(View<const float> model, View<float> out) override;
 
+  bool takes_coefficients() const override { return true; }
   bool by_tensor() const override { return blocks_.by_tensor(); }
   Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
   void finish_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
 
-  void accumulate(std::uint64_t offset, View<float> gradient, StatusView status);
+  /// Consecutive tensors that are moved alike.
+  struct Stretch {
+    Coefficients coefficients;
+    std::uint64_t offset = 0;  ///< in the model
+    std::uint64_t size = 0;
+  };
+  template <class Work>
+  void each_stretch(std::uint32_t first_tensor, std::uint64_t offset, std::uint64_t size, Work&& work) const;
+
+  void take_coefficients(const StepInput& input);
+  void keep_momentum();
+  void accumulate(const Stretch& stretch, View<float> gradient, StatusView status);
   Status accumulate_local(View<float> gradient);
   void take_back();
-  void commit_local(float learning_rate, View<float> model, View<const float> gradient);
+  void commit_local(View<float> model, View<const float> gradient);
   void commit_meeting(View<float> model);
   void write_detached(View<float> model);
   double best_lambda(View<float> scratch, Traffic& traffic);
@@ -89,11 +101,12 @@ class Def : public ModelMethod {
   View<float> point() const { return point_.view(parameters()); }
   View<float> error() const { return error_.view(parameters()); }
   View<float> next_error() const { return next_error_.view(parameters()); }
-  View<float> momentum() const { return momentum_.view(options_.momentum != 0.0F ? parameters() : 0); }
+  View<float> momentum() const { return momentum_.view(keeps_momentum_ ? parameters() : 0); }
 
   /// What the worker moves along once accumulate has run: m, or without momentum the gradient itself.
-  View<const float> direction(std::uint64_t offset, View<const float> gradient) const {
-    return options_.momentum != 0.0F ? View<const float>(momentum().sub(offset, gradient.size())) : gradient;
+  View<const float> direction(const Stretch& stretch, View<const float> gradient) const {
+    if (stretch.coefficients.momentum == 0.0F) return gradient;
+    return momentum().sub(stretch.offset, stretch.size);
   }
 
   /// What start(model) finds: nothing, a state that goes with the caller's model, or one that a resize dealt anew.
@@ -103,8 +116,9 @@ class Def : public ModelMethod {
   RandomBlocks blocks_;
   std::span<const Block> drawn_;
   Memory memory_ = Memory::fresh;
-  bool meets_ = false;  ///< this step
-  float learning_rate_ = 0.0F;
+  bool meets_ = false;                      ///< this step
+  bool keeps_momentum_ = false;             ///< from the first step on that has one
+  std::vector<Coefficients> coefficients_;  ///< of each tensor in this step
   View<const float> model_;
   StepReport report_;
   /// Gradients that hold a stretch of the momentum as it was, and where that lies, until the step counts.
@@ -124,11 +138,11 @@ class Def : public ModelMethod {
 void Def::prepare() {
   blocks_.prepare(tensors());
   for (Buffer<float>* buffer : {&point_, &error_, &next_error_}) buffer->reserve(parameters());
-  momentum_.reserve(momentum().size());
   for (Buffer<float>* buffer : {&mean_, &left_, &moved_}) buffer->reserve(blocks_.size());
   fill(place(), 0.0F, point());
   fill(place(), 0.0F, error());
-  fill(place(), 0.0F, momentum());
+  if (options_.momentum != 0.0F) keep_momentum();
+  coefficients_.resize(tensors().size());
   fill(place(), 0.0F, left_.view(blocks_.size()));
   regrouped();
   memory_ = Memory::fresh;
@@ -168,7 +182,7 @@ StepReport Def::do_start(View<float> model) {
 void Def::do_begin(const StepInput& input, View<const float> model) {
   memory_ = Memory::fresh;  // from here on start() begins another run
   meets_ = (std::uint64_t{input.key.step} + 1) % options_.local_steps == 0;
-  learning_rate_ = input.learning_rate;
+  take_coefficients(input);
   model_ = model;
   report_ = {};
   if (!meets_) return;
@@ -205,7 +219,7 @@ StepReport Def::do_step(const StepInput& input, View<float> model, View<float> g
   kept_.clear();
   const Stopwatch watch(report_.select_seconds);
   if (!meets_) {
-    commit_local(input.learning_rate, model, gradient);
+    commit_local(model, gradient);
     return report_;
   }
   commit_meeting(model);
@@ -214,18 +228,50 @@ StepReport Def::do_step(const StepInput& input, View<float> model, View<float> g
   return report_;
 }
 
+void Def::take_coefficients(const StepInput& input) {
+  if (input.tensors.empty()) {
+    const Coefficients all{input.learning_rate, options_.momentum, options_.weight_decay};
+    std::fill(coefficients_.begin(), coefficients_.end(), all);
+  } else {
+    std::copy(input.tensors.begin(), input.tensors.end(), coefficients_.begin());
+  }
+  const auto has_momentum = [](const Coefficients& each) { return each.momentum != 0.0F; };
+  if (std::any_of(coefficients_.begin(), coefficients_.end(), has_momentum)) keep_momentum();
+}
+
+void Def::keep_momentum() {
+  if (std::exchange(keeps_momentum_, true)) return;
+  momentum_.reserve(parameters());
+  fill(place(), 0.0F, momentum());
+}
+
+/// work(stretch) for the tensors from `first_tensor` on, which lie in a part of the model.
+template <class Work>
+void Def::each_stretch(std::uint32_t first_tensor, std::uint64_t offset, std::uint64_t size, Work&& work) const {
+  const std::uint64_t end = offset + size;
+  for (std::uint32_t tensor = first_tensor; offset < end;) {
+    Stretch stretch{coefficients_[tensor], offset, 0};
+    while (stretch.offset + stretch.size < end && coefficients_[tensor] == stretch.coefficients) {
+      stretch.size += tensors()[tensor++].size;
+    }
+    offset += stretch.size;
+    work(stretch);
+  }
+}
+
 /// Of a stretch of the model: m into the momentum, while the gradient keeps the momentum as it was; p into the next
 /// error. The step may yet be dropped, and then the momentum comes back from there.
-void Def::accumulate(std::uint64_t offset, View<float> gradient, StatusView status) {
+void Def::accumulate(const Stretch& stretch, View<float> gradient, StatusView status) {
   const Stopwatch watch(report_.select_seconds);
+  const std::uint64_t offset = stretch.offset;
   const View<const float> model = model_.sub(offset, gradient.size());
   const View<const float> owed = error().sub(offset, gradient.size());
   const View<float> p = next_error().sub(offset, gradient.size());
-  const float beta = options_.momentum;
-  const float decay = options_.weight_decay;
-  const float learning_rate = learning_rate_;
+  const float learning_rate = stretch.coefficients.learning_rate;
+  const float beta = stretch.coefficients.momentum;
+  const float decay = stretch.coefficients.weight_decay;
   const View<float> m = beta != 0.0F ? momentum().sub(offset, gradient.size()) : View<float>();
-  const View<const float> moves = direction(offset, gradient);
+  const View<const float> moves = direction(stretch, gradient);
   if (beta != 0.0F) kept_.emplace_back(offset, gradient);
   parallel_flagged(place(), gradient.size(), status, [&](Range range) {
     FiniteWatch finite;
@@ -258,8 +304,10 @@ void Def::take_back() {
 
 Status Def::accumulate_local(View<float> gradient) {
   Status status;
-  accumulate(0, gradient, view_of(status));
-  locate_nonfinite(direction(0, gradient), status);
+  each_stretch(0, 0, parameters(), [&](const Stretch& stretch) {
+    accumulate(stretch, gradient.sub(stretch.offset, stretch.size), view_of(status));
+  });
+  locate_nonfinite(next_error(), status);
   return status;
 }
 
@@ -268,7 +316,10 @@ Exchange& Def::start_chunk(const Chunk& chunk, View<float> gradient, StatusView 
   const View<float> p = next_error();
   const View<float> mean = mean_.view().sub(share.first, share.count);
   const auto blocks = drawn(share);
-  accumulate(chunk.offset, gradient, status);  // 1, 2, 3
+  each_stretch(chunk.first_tensor, chunk.offset, chunk.size, [&](const Stretch& stretch) {  // 1, 2, 3
+    accumulate(stretch, gradient.sub(stretch.offset - chunk.offset, stretch.size), status);
+  });
+  note_nonfinite(chunk, p.sub(chunk.offset, chunk.size), status[0]);
   if (options_.sum.format != ValueFormat::f32) {
     gather_blocks(place(), p, blocks, 0, mean);
     round_through_16bit(place(), options_.sum.format, mean, left_.view().sub(share.first, share.count), status);
@@ -278,7 +329,6 @@ Exchange& Def::start_chunk(const Chunk& chunk, View<float> gradient, StatusView 
   if (status[0].nonfinite != 0 && !blocks.empty())
     p[blocks[0].offset + blocks[0].start] = std::numeric_limits<float>::quiet_NaN();
   share.sum->start(p, blocks, mean, status);  // 4, 5
-  note_nonfinite(chunk, direction(chunk.offset, gradient), status[0]);
   return *share.sum;
 }
 
@@ -287,9 +337,12 @@ void Def::finish_chunk(const Chunk& chunk, View<float>, StatusView, StepReport&)
   scatter_blocks(place(), left_.view().sub(share.first, share.count), drawn(share), 0, next_error());
 }
 
-void Def::commit_local(float learning_rate, View<float> model, View<const float> gradient) {
+void Def::commit_local(View<float> model, View<const float> gradient) {
   std::swap(error_, next_error_);
-  axpy(place(), -learning_rate, direction(0, gradient), model);
+  each_stretch(0, 0, parameters(), [&](const Stretch& stretch) {
+    const View<const float> moves = direction(stretch, gradient.sub(stretch.offset, stretch.size));
+    axpy(place(), -stretch.coefficients.learning_rate, moves, model.sub(stretch.offset, stretch.size));
+  });
 }
 
 void Def::commit_meeting(View<float> model) {
@@ -358,7 +411,12 @@ void Def::save_memory(State& state) const {
 void Def::load_memory(const State& state) {
   state.get("point", point());
   state.get("residual", error());
-  state.get("momentum", momentum());
+  if (state.size("momentum") > 0) keep_momentum();
+  if (state.size("momentum") > 0 || !state.has("momentum")) {
+    state.get("momentum", momentum());
+  } else {
+    fill(place(), 0.0F, momentum());  // saved before the first step that had one
+  }
   memory_ = Memory::loaded;
 }
 

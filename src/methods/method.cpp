@@ -293,12 +293,33 @@ void ModelMethod::begin_step(const StepInput& input, View<float> model) {
   if (!(input.learning_rate >= 0.0F && std::isfinite(input.learning_rate))) {
     throw InvalidConfig("learning_rate must be 0 or more and finite, got " + std::to_string(input.learning_rate));
   }
+  require_coefficients(input.tensors);
   mark_ran();
   input_ = input;
   model_ = model;
   joined_->begin();
   do_begin(input_, model_);
   open_ = true;
+}
+
+void ModelMethod::require_coefficients(std::span<const Coefficients> given) const {
+  if (given.empty()) return;
+  if (!takes_coefficients()) {
+    throw InvalidConfig(name() + " takes no coefficients by tensor: its steps are the optimizer's (leave them out)");
+  }
+  require_size("coefficients", given.size(), tensors().size());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const auto expect = [&](bool right, const char* setting, float value, const char* range) {
+      if (right) return;
+      throw InvalidConfig(name() + ": " + setting + " of tensor " + tensors()[i].name + " must be in " + range +
+                          ", got " + std::to_string(value));
+    };
+    const Coefficients& each = given[i];
+    expect(each.learning_rate >= 0.0F && std::isfinite(each.learning_rate), "learning_rate", each.learning_rate,
+           "[0, inf)");
+    expect(each.momentum >= 0.0F && each.momentum < 1.0F, "momentum", each.momentum, "[0, 1)");
+    expect(each.weight_decay >= 0.0F && each.weight_decay < 1.0F, "weight_decay", each.weight_decay, "[0, 1)");
+  }
 }
 
 void ModelMethod::add(std::span<const TensorPart> parts) {

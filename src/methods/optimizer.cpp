@@ -94,13 +94,17 @@ void require_valid_adam(const OptimizerOptions& options) {
 }  // namespace
 
 OptimizerOptions optimizer_of(std::string_view method, OptimizerOptions given) {
-  if (method == "adam") given.name = "adam";
+  if (method == "adam" && given.name != "host") given.name = "adam";
   return given;
 }
 
 Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)) {
-  if (options_.name != "sgd" && options_.name != "adam") {
-    throw InvalidConfig("optimizer must be one of sgd | adam, got " + options_.name);
+  if (options_.name != "sgd" && options_.name != "adam" && options_.name != "host") {
+    throw InvalidConfig("optimizer must be one of sgd | adam | host, got " + options_.name);
+  }
+  if ((options_.name == "host") != static_cast<bool>(options_.host)) {
+    throw InvalidConfig("optimizer host and the host's step go together, got optimizer " + options_.name +
+                        (options_.host ? " with one" : " without one") + ": set both, or neither");
   }
   require_range("momentum", options_.momentum, 0.0, 1.0);
   require_range("weight_decay", options_.weight_decay, 0.0, 1.0);
@@ -114,12 +118,14 @@ Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)) {
 
 void Optimizer::prepare(std::uint64_t parameters) {
   const bool adam = options_.name == "adam";
+  if (options_.host) return;
   if (adam || options_.momentum > 0.0) first_.assign(parameters, 0.0F);
   if (adam) second_.assign(parameters, 0.0F);
 }
 
 void Optimizer::step(Place& place, float learning_rate, View<const float> gradient, View<float> model) {
   ++steps_;
+  if (options_.host) return options_.host(gradient, model);
   const bool decays = options_.weight_decay != 0.0;
   if (options_.name == "adam") {
     const AdamStep step(options_, learning_rate, steps_);

@@ -10,8 +10,9 @@ namespace laconic {
 /// The optimizer that a method of the table is lifted with: the one given, or Adam where that is what the method is.
 OptimizerOptions optimizer_of(std::string_view method, OptimizerOptions given);
 
-/// Moves a model along a direction: SGD with momentum, Nesterov's or not, and weight decay; or Adam, bias-corrected.
-/// The same updates, operation for operation, as the reference loops in optimizer.cpp; no fused operation.
+/// Moves a model along a direction: SGD with momentum, Nesterov's or not, and weight decay; or Adam, bias-corrected; or
+/// the host's own, which is called. The same updates, operation for operation, as the reference loops in optimizer.cpp;
+/// no fused operation.
 class Optimizer {
  public:
   /// InvalidConfig for an unknown name or a setting out of range.

@@ -4,7 +4,8 @@
 //   3. what is tested and saved: the mean of the workers' models
 // No error is kept: what has not been averaged lives on in the workers' models, which differ. Nothing is owed, so a
 // newcomer starts at the mean of the models: take read_out before a resize and go on from it on every rank. Momenta
-// become their mean. In a dropped step neither model nor optimizer moves: both are tried on copies.
+// become their mean. In a dropped step neither model nor optimizer moves: both are tried on copies. A host's optimizer
+// has no copy to try: workers first tell each other whether their gradients are finite, one number each.
 
 #include <array>
 #include <limits>
@@ -12,6 +13,7 @@
 
 #include "base/buffer.h"
 #include "exchange/dense_sum.h"
+#include "exchange/gathered_numbers.h"
 #include "kernels/elementwise/elementwise.h"
 #include "methods/makers.h"
 #include "methods/optimizer.h"
@@ -43,7 +45,12 @@ class Psync : public ModelMethod {
     make_exchange();
     goes_on_ = true;
   }
-  void make_exchange() { sum_ = std::make_unique<BlockSum>(communicator(), place(), blocks_.size(), options_); }
+  void make_exchange() {
+    sum_ = std::make_unique<BlockSum>(communicator(), place(), blocks_.size(), options_);
+    if (optimizer_.options().host) all_finite_ = std::make_unique<GatheredNumbers>(communicator(), place(), 1);
+  }
+  Status look_ahead(View<const float> gradient, StepReport& report);
+  StepReport dropped(const StepInput& input, const Status& status, StepReport report);
   void save_memory(State& state) const override { optimizer_.save(state); }
   void load_memory(const State& state) override {
     optimizer_.load(state);
@@ -82,7 +89,33 @@ class Psync : public ModelMethod {
   Buffer<float> tried_;
   Buffer<float> mean_;
   std::unique_ptr<BlockSum> sum_;
+  std::unique_ptr<GatheredNumbers> all_finite_;  ///< for a host's optimizer
 };
+
+/// Whether all workers' gradients are finite, before a host's optimizer sees them.
+Status Psync::look_ahead(View<const float> gradient, StepReport& report) {
+  Status own;
+  Status all;
+  find_nonfinite(place(), gradient, view_of(own));
+  const float mine = own.nonfinite == 0 ? 0.0F : 1.0F;
+  all_finite_->start(View<const float>(&mine, 1), view_of(all));
+  all_finite_->finish();
+  report.traffic += all_finite_->traffic();
+  for (int rank = ranks() - 1; rank >= 0; --rank) {
+    if (all_finite_->of(rank)[0] == 0.0F) continue;
+    all.nonfinite = 1;
+    all.nonfinite_rank = static_cast<std::uint32_t>(rank) + 1;
+  }
+  locate_nonfinite(gradient, own);
+  return all;
+}
+
+StepReport Psync::dropped(const StepInput& input, const Status& status, StepReport report) {
+  if (policy() == NonfinitePolicy::error) refuse_nonfinite(status, input.key.step);
+  count_skipped();
+  report.skipped = true;
+  return report;
+}
 
 StepReport Psync::do_step(const StepInput& input, View<float> model, View<float> gradient) {
   StepReport report;
@@ -90,6 +123,10 @@ StepReport Psync::do_step(const StepInput& input, View<float> model, View<float>
   const View<float> tried = tried_.view(parameters());
   const View<float> mean = mean_.view(blocks_.size());
   const auto blocks = blocks_.draw(input.key);
+  if (all_finite_) {
+    const Status ahead = look_ahead(gradient, report);
+    if (ahead.nonfinite != 0) return dropped(input, ahead, report);
+  }
   {
     const Stopwatch watch(report.select_seconds);
     tried_optimizer_ = optimizer_;
@@ -104,13 +141,8 @@ StepReport Psync::do_step(const StepInput& input, View<float> model, View<float>
   sum_->start(tried, blocks, mean, view_of(status));  // 2
   locate_nonfinite(gradient, status);
   sum_->finish();
-  report.traffic = sum_->traffic();
-  if (status.nonfinite != 0) {
-    if (policy() == NonfinitePolicy::error) refuse_nonfinite(status, input.key.step);
-    count_skipped();
-    report.skipped = true;
-    return report;
-  }
+  report.traffic += sum_->traffic();
+  if (status.nonfinite != 0) return dropped(input, status, report);
   std::swap(optimizer_, tried_optimizer_);
   copy(place(), tried, model);
   scatter_blocks(place(), mean, blocks, 0, model);

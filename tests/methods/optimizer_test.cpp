@@ -180,7 +180,7 @@ TEST(OptimizerTest, RefusalsNameValueAndRange) {
   const auto text = [](const OptimizerOptions& options) {
     return message_of<InvalidConfig>([&] { Optimizer refused(options); });
   };
-  EXPECT_TRUE(contains(text({.name = "lamb"}), "one of sgd | adam, got lamb"));
+  EXPECT_TRUE(contains(text({.name = "lamb"}), "one of sgd | adam | host, got lamb"));
   EXPECT_TRUE(contains(text({.momentum = 1.0}), "momentum must be in [0")) << text({.momentum = 1.0});
   EXPECT_TRUE(contains(text({.weight_decay = -0.1}), "weight_decay must be in [0"));
   EXPECT_TRUE(contains(text({.name = "adam", .beta2 = 1.5}), "got 1.5"));
