@@ -1,0 +1,205 @@
+// QSGD, TernGrad and DQ-SGD on real values against float64 models of their page: every norm and scope, every source of
+// DQ-SGD's norm and every way to say its factor. 50 steps, three workers, agreement to float rounding.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "laconic/threads.h"
+#include "methods/quantizer_model.h"
+#include "support/support.h"
+
+namespace laconic::test {
+namespace {
+
+constexpr int kWorkers = 3;
+constexpr std::uint32_t kSteps = 50;
+constexpr std::uint64_t kSeed = 4;
+
+/// Falls by a factor of twenty and grows again a little; ranks differ.
+std::vector<std::vector<float>> gradients_of(std::uint32_t step) {
+  std::vector<std::vector<float>> all;
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    all.push_back(normal_values(size_of(small_model()), 1000ULL * step + static_cast<std::uint64_t>(rank)));
+    const float fall = std::exp(-0.06F * static_cast<float>(step)) + 0.02F * std::sin(static_cast<float>(step));
+    for (float& value : all.back()) value *= fall * (1.0F + 0.25F * static_cast<float>(rank));
+  }
+  return all;
+}
+
+/// Returns entries that were too near to call.
+int expect_equal(const std::vector<float>& aggregate, const QuantizerModel::Mean& mean, std::uint32_t step) {
+  int open = 0;
+  for (std::size_t i = 0; i < aggregate.size(); ++i) {
+    if (mean.open[i]) {
+      ++open;
+      continue;
+    }
+    // The norm, a level's value and W sums are each rounded once.
+    const double allowed = mean.magnitude[i] * std::ldexp(8.0, -24);
+    EXPECT_LE(std::abs(static_cast<double>(aggregate[i]) - mean.values[i]), allowed) << "step " << step << ", " << i;
+  }
+  return open;
+}
+
+QuantizerModel model_of(const std::string& name, const MethodOptions& options) {
+  return {.max_norm = name == "terngrad" || options.norm.value_or("l2") == "max",
+          .by_tensor = options.scope.value_or("tensor") == "tensor",
+          .seed = kSeed};
+}
+
+void check_fixed(const char* name, const MethodOptions& options, int bits) {
+  SCOPED_TRACE(std::string(name) + " " + std::to_string(bits) + " bit, norm " + options.norm.value_or("default") +
+               ", scope " + options.scope.value_or("default"));
+  run_ranks(kWorkers, [&](Communicator& communicator) {
+    Place place({.threads = 1});
+    const auto method = make_method(name, options, communicator, place);
+    method->register_tensors(small_model());
+    int open = 0;
+    for (std::uint32_t step = 0; step < kSteps; ++step) {
+      const auto gradients = gradients_of(step);
+      auto aggregate = gradients[static_cast<std::size_t>(communicator.rank())];
+      const StepKey key{kSeed, step, static_cast<std::uint32_t>(communicator.rank())};
+      EXPECT_EQ(method->reduce(key, aggregate).bits, bits);
+      open += expect_equal(aggregate, model_of(name, options).mean(gradients, bits, step), step);
+    }
+    EXPECT_LE(open, 10);  // of 337,650
+  });
+}
+
+TEST(QuantizedTrajectory, QsgdWithEitherNormAndScope) {
+  for (const char* norm : {"l2", "max"}) {
+    for (const char* scope : {"tensor", "model"}) check_fixed("qsgd", {.scope = scope, .bits = 4, .norm = norm}, 4);
+  }
+  check_fixed("qsgd", {.bits = 8}, 8);
+  check_fixed("qsgd", {.scope = "model", .route = "scatter", .bits = 5}, 5);
+}
+
+TEST(QuantizedTrajectory, TerngradWithEitherScope) {
+  for (const char* scope : {"tensor", "model"}) check_fixed("terngrad", {.scope = scope}, 2);
+}
+
+/// The norm that the rule goes by, step by step, as the page says.
+class NormModel {
+ public:
+  NormModel(std::string source, std::size_t window) : source_(std::move(source)), window_(window) {}
+
+  double next(const std::vector<std::vector<float>>& gradients) {
+    workers_ = 0.0;
+    for (const auto& gradient : gradients) workers_ += l2_norm(gradient) / static_cast<double>(gradients.size());
+    if (source_ == "exact" || known_.empty()) return workers_;
+    const std::size_t count = std::min(window_, known_.size());
+    return std::accumulate(known_.end() - static_cast<std::ptrdiff_t>(count), known_.end(), 0.0) /
+           static_cast<double>(count);
+  }
+  void learn(const std::vector<double>& aggregate) {
+    known_.push_back(source_ == "aggregate" ? l2_norm(aggregate) : workers_);
+  }
+
+ private:
+  std::string source_;
+  std::size_t window_;
+  double workers_ = 0.0;
+  std::vector<double> known_;
+};
+
+void check_dynamic(const MethodOptions& options, const BitRuleModel& rule_model) {
+  const std::string source = options.norm_source.value_or("workers");
+  const auto window = static_cast<std::size_t>(options.window.value_or(50.0));
+  run_ranks(kWorkers, [&](Communicator& communicator) {
+    Place place({.threads = 1});
+    const auto method = make_method("dqsgd", options, communicator, place);
+    method->register_tensors(small_model());
+    BitRuleModel rule = rule_model;
+    NormModel norms(source, window);
+    std::set<int> widths;
+    int open = 0;
+    for (std::uint32_t step = 0; step < kSteps; ++step) {
+      const auto gradients = gradients_of(step);
+      const double norm = norms.next(gradients);
+      const int bits = rule.bits(norm);
+      auto aggregate = gradients[static_cast<std::size_t>(communicator.rank())];
+      const StepKey key{kSeed, step, static_cast<std::uint32_t>(communicator.rank())};
+      const StepReport report = method->reduce(key, aggregate);
+      ASSERT_EQ(report.bits, bits) << "step " << step << ", before rounding " << rule.exact_bits(norm);
+      ASSERT_NEAR(report.extra, norm, 1e-5 * norm) << "step " << step;
+      const auto mean = model_of("dqsgd", options).mean(gradients, bits, step);
+      open += expect_equal(aggregate, mean, step);
+      norms.learn(mean.values);
+      rule.count(bits, norm);
+      widths.insert(bits);
+    }
+    EXPECT_LE(open, 10);
+    EXPECT_GE(widths.size(), 2U) << "the width must change on the way";
+  });
+}
+
+TEST(QuantizedTrajectory, DqsgdByEverySourceOfItsNorm) {
+  for (const char* source : {"workers", "aggregate", "exact"}) {
+    for (const double window : {5.0, 50.0}) {
+      SCOPED_TRACE(source);
+      check_dynamic({.tau = 0.7, .norm_source = source, .window = window}, {.factor = 0.7});
+    }
+  }
+}
+
+TEST(QuantizedTrajectory, DqsgdWithEitherNormAndScope) {
+  for (const char* norm : {"l2", "max"}) {
+    for (const char* scope : {"tensor", "model"}) {
+      SCOPED_TRACE(std::string(norm) + " " + scope);
+      check_dynamic({.scope = scope, .norm = norm, .tau = 0.7, .norm_source = "exact"}, {.factor = 0.7});
+    }
+  }
+}
+
+// The page's formulas: τ = sqrt(L d η / (6 (2 − Lη) ε)), κ = sqrt(N L d η² / (12 ε)), α = 1 − 2μη + Lμη².
+constexpr double kSmoothness = 2.0;
+constexpr double kConvexity = 0.5;
+constexpr double kStepSize = 0.1;
+const double kAlpha = 1.0 - 2.0 * kConvexity * kStepSize + kSmoothness * kConvexity * kStepSize * kStepSize;
+
+MethodOptions convex_options() {
+  return {.rule = "convex",
+          .smoothness = kSmoothness,
+          .convexity = kConvexity,
+          .step_size = kStepSize,
+          .total_steps = kSteps};
+}
+
+TEST(QuantizedTrajectory, DqsgdFromAnErrorBudget) {
+  const auto d = static_cast<double>(size_of(small_model()));
+  const double budget = 85.0;
+  const double tau = std::sqrt(kSmoothness * d * kStepSize / (6.0 * (2.0 - kSmoothness * kStepSize) * budget));
+  check_dynamic({.error_budget = budget, .smoothness = kSmoothness, .step_size = kStepSize}, {.factor = tau});
+}
+
+TEST(QuantizedTrajectory, DqsgdByTheConvexRule) {
+  MethodOptions options = convex_options();
+  options.kappa = 6.0;
+  check_dynamic(options, {.factor = 6.0, .alpha = kAlpha, .total_steps = kSteps});
+  options.norm_source = "aggregate";
+  options.window = 3;
+  check_dynamic(options, {.factor = 6.0, .alpha = kAlpha, .total_steps = kSteps});
+}
+
+TEST(QuantizedTrajectory, DqsgdByTheConvexRuleFromAnErrorBudget) {
+  const auto d = static_cast<double>(size_of(small_model()));
+  MethodOptions options = convex_options();
+  options.error_budget = 5.0;
+  const double kappa = std::sqrt(kSteps * kSmoothness * d * kStepSize * kStepSize / (12.0 * 5.0));
+  options.norm_source = "exact";
+  check_dynamic(options, {.factor = kappa, .alpha = kAlpha, .total_steps = kSteps});
+}
+
+TEST(QuantizedTrajectory, DqsgdFromABitBudget) {
+  check_dynamic({.bit_budget = 5.5, .norm_source = "exact", .total_steps = kSteps},
+                {.total_steps = kSteps, .bit_budget = 5.5});
+  MethodOptions options = convex_options();
+  options.bit_budget = 6.0;
+  check_dynamic(options, {.alpha = kAlpha, .total_steps = kSteps, .bit_budget = 6.0});
+}
+
+}  // namespace
+}  // namespace laconic::test
