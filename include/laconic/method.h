@@ -206,6 +206,12 @@ class GradientMethod : public Method {
   void add(std::span<const TensorPart> parts);
   StepReport finish();
 
+  /// The first half of finish, for hosts of several methods whose steps count together or not at all: waits for all, and
+  /// tells whether every value of every rank was finite, the same on all ranks. Then comes finish, or abandon on all
+  /// ranks: the step does not count, memory is as it was, and the parts are zero.
+  bool settle();
+  StepReport abandon();
+
   /// The three in one, on a flat view of all tensors in order; without registered tensors it is one tensor, "gradient".
   StepReport reduce(StepKey key, View<float> gradient);
 
@@ -225,11 +231,13 @@ class GradientMethod : public Method {
 
  private:
   StepReport conclude();
+  StepReport drop();
 
   NonfinitePolicy policy_ = NonfinitePolicy::error;
   std::uint64_t skipped_steps_ = 0;
   StepKey key_;
   bool open_ = false;
+  bool settled_ = false;
   StepReport report_;
   std::vector<TensorPart> whole_;
 };

@@ -211,6 +211,7 @@ void GradientMethod::begin(StepKey key) {
   if (!registered()) throw InvalidConfig(name() + ": begin() before register_tensors(): tell the tensors first");
   key_ = key;
   report_ = {};
+  settled_ = false;
   stream().begin(waits_for_all(), report_);
   open_ = true;
 }
@@ -227,10 +228,27 @@ void GradientMethod::add(std::span<const TensorPart> parts) {
 
 StepReport GradientMethod::finish() {
   if (!open_) throw InvalidConfig(name() + ": finish() before begin(): begin the step first");
-  stream().require_all();
+  if (!settled_) settle();
   open_ = false;
-  stream().finish();
   return conclude();
+}
+
+bool GradientMethod::settle() {
+  if (!open_) throw InvalidConfig(name() + ": settle() before begin(): begin the step first");
+  stream().require_all();
+  if (!settled_) {
+    open_ = false;  // a failure leaves no step behind
+    stream().finish();
+    open_ = settled_ = true;
+  }
+  return stream().status().nonfinite == 0;
+}
+
+StepReport GradientMethod::abandon() {
+  if (!open_ || !settled_) throw InvalidConfig(name() + ": abandon() before settle(): settle the step first");
+  open_ = false;
+  mark_ran();
+  return drop();
 }
 
 StepReport GradientMethod::reduce(StepKey key, View<float> gradient) {
@@ -255,6 +273,10 @@ StepReport GradientMethod::conclude() {
     return report_;
   }
   if (policy_ == NonfinitePolicy::error) refuse_nonfinite(status, key_.step);
+  return drop();
+}
+
+StepReport GradientMethod::drop() {
   stream().clear_parts();
   ++skipped_steps_;
   report_.skipped = true;

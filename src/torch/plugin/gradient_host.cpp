@@ -1,0 +1,214 @@
+#include "torch/plugin/gradient_host.h"
+
+#include <chrono>
+#include <string>
+
+#include "laconic/error.h"
+#include "laconic/nonfinite.h"
+
+namespace laconic::plugin {
+namespace {
+
+/// How long exchanges in flight may lie while no piece comes.
+constexpr std::chrono::microseconds kPollInterval{200};
+
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "an unknown error";
+  }
+}
+
+/// Adds the time that it lived to a sum.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& sum) : sum_(sum) {}
+  ~Stopwatch() { sum_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& sum_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+GradientHost::GradientHost(std::unique_ptr<Communicator> communicator, int threads, std::vector<Tensor> parameters,
+                           std::vector<MethodGroup> groups, const MethodSetOptions& options, bool scaled)
+    : communicator_(std::move(communicator)),
+      place_(std::make_unique<Place>(CpuOptions{.threads = threads})),
+      methods_(std::make_unique<MethodSet>(std::move(parameters), std::move(groups), options, *communicator_, *place_)),
+      scaled_(scaled),
+      rank_(communicator_->rank()),
+      ranks_(communicator_->size()),
+      thread_([this] { run(); }) {}
+
+GradientHost::~GradientHost() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void GradientHost::submit(std::unique_ptr<Piece> piece) {
+  std::exception_ptr failure;
+  {
+    const std::lock_guard lock(mutex_);
+    failure = failure_;
+    if (!failure) pieces_.push_back(std::move(piece));
+  }
+  if (failure) {
+    piece->fail(failure);
+  } else {
+    changed_.notify_all();
+  }
+}
+
+/// True: there is something to do but polling.
+bool GradientHost::wait_for_work(std::unique_lock<std::mutex>& lock) {
+  const auto ready = [&] { return stopping_ || !pieces_.empty() || !tasks_.empty(); };
+  if (methods_->streams()) return changed_.wait_for(lock, kPollInterval, ready);
+  changed_.wait(lock, ready);
+  return true;
+}
+
+void GradientHost::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    const bool work = wait_for_work(lock);
+    if (stopping_) break;
+    if (!tasks_.empty()) {
+      Task* task = tasks_.front();
+      tasks_.pop_front();
+      (*task)();  // with the lock, which its owner waits on; submitters wait for this short while
+      changed_.notify_all();
+      continue;
+    }
+    std::unique_ptr<Piece> piece;
+    if (work) {
+      piece = std::move(pieces_.front());
+      pieces_.pop_front();
+    }
+    lock.unlock();
+    try {
+      const Stopwatch busy(metrics_.busy_seconds);
+      if (piece) {
+        take(std::move(piece));
+      } else {
+        const Stopwatch inside(metrics_.method_seconds);
+        methods_->poll();
+      }
+    } catch (const NonfiniteValue&) {
+      // All ranks met it and dropped the step; the next one may go on.
+      for (auto& each : open_pieces_) each->fail(std::current_exception());
+      open_pieces_.clear();
+    } catch (...) {
+      fail(std::current_exception());
+    }
+    lock.lock();
+  }
+  const auto ended = std::make_exception_ptr(Error("the hook ended before the step did"));
+  for (auto& each : open_pieces_) each->fail(ended);
+  for (auto& each : pieces_) each->fail(ended);
+  open_pieces_.clear();
+  pieces_.clear();
+}
+
+void GradientHost::take(std::unique_ptr<Piece> piece) {
+  if (!methods_->is_open()) methods_->begin();
+  open_pieces_.push_back(std::move(piece));
+  Piece& newest = *open_pieces_.back();
+  std::span<const TensorPart> parts;
+  {
+    const Stopwatch converting(metrics_.convert_seconds);
+    parts = newest.open();
+  }
+  {
+    const Stopwatch inside(metrics_.method_seconds);
+    methods_->add(parts);
+  }
+  for (const std::uint32_t each : newest.unused()) methods_->mark_unused(each);
+  if (methods_->complete()) {
+    finish();
+  } else if (newest.last()) {
+    throw InvalidConfig(
+        "a step ended before every parameter had its gradient: the model's parameters changed after the "
+        "hook was made; make it anew, last of all");
+  }
+}
+
+void GradientHost::finish() {
+  bool counted = false;
+  {
+    const Stopwatch inside(metrics_.method_seconds);
+    counted = methods_->finish(!scaled_);
+  }
+  std::vector<std::unique_ptr<Piece>> done;
+  done.swap(open_pieces_);
+  const Stopwatch converting(metrics_.convert_seconds);
+  for (auto& each : done) each->close(counted ? Outcome::counted : Outcome::skipped);
+}
+
+void GradientHost::fail(std::exception_ptr error) {
+  communicator_->fail(text_of(error));
+  std::deque<std::unique_ptr<Piece>> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = error;
+    waiting.swap(pieces_);
+  }
+  for (auto& each : open_pieces_) each->fail(error);
+  for (auto& each : waiting) each->fail(error);
+  open_pieces_.clear();
+}
+
+/// Runs the task on the thread, and throws here what it throws.
+void GradientHost::on_thread(const Task& task) {
+  std::exception_ptr error;
+  bool done = false;
+  Task wrapped = [&] {
+    try {
+      if (failure_) std::rethrow_exception(failure_);
+      task();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    done = true;
+  };
+  std::unique_lock lock(mutex_);
+  tasks_.push_back(&wrapped);
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return done; });
+  if (error) std::rethrow_exception(error);
+}
+
+HostMetrics GradientHost::metrics() {
+  HostMetrics found;
+  on_thread([&] {
+    if (!methods_->is_open()) metrics_.residual_norm = methods_->residual_norm();
+    metrics_.last = methods_->last();
+    metrics_.total = methods_->total();
+    metrics_.steps = methods_->step();
+    metrics_.skipped = methods_->skipped();
+    found = metrics_;
+  });
+  return found;
+}
+
+State GradientHost::save() {
+  State state;
+  on_thread([&] { state = methods_->save(); });
+  return state;
+}
+
+void GradientHost::load(const State& state) {
+  on_thread([&] { methods_->load(state); });
+}
+
+}  // namespace laconic::plugin

@@ -1,0 +1,298 @@
+#include "torch/plugin/method_set.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/check.h"
+#include "kernels/elementwise/elementwise.h"
+#include "laconic/error.h"
+#include "laconic/nonfinite.h"
+#include "methods/table.h"
+#include "transport/agreement.h"
+
+namespace laconic::plugin {
+namespace {
+
+bool keeps_residual(const std::string& method) { return method == "topk" || method == "regtopk" || method == "randk"; }
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::string list_of(const std::vector<std::uint32_t>& numbers) {
+  std::string text;
+  for (const std::uint32_t number : numbers) text += (text.empty() ? "" : ",") + std::to_string(number);
+  return text;
+}
+
+}  // namespace
+
+SetMetrics& SetMetrics::operator+=(const SetMetrics& other) {
+  traffic += other.traffic;
+  dense_bytes += other.dense_bytes;
+  select_seconds += other.select_seconds;
+  wait_seconds += other.wait_seconds;
+  bits = other.bits;
+  return *this;
+}
+
+MethodSet::MethodSet(std::vector<Tensor> parameters, std::vector<MethodGroup> groups, const MethodSetOptions& options,
+                     Communicator& communicator, Place& place)
+    : parameters_(std::move(parameters)),
+      offsets_{0},
+      options_(options),
+      communicator_(communicator),
+      place_(place),
+      group_of_(parameters_.size()),
+      index_in_group_(parameters_.size()),
+      parts_(parameters_.size()),
+      used_(parameters_.size()),
+      is_carried_(parameters_.size()) {
+  require_cover(groups);
+  std::vector<AgreedField> fields{{"seed", std::to_string(options_.seed)},
+                                  {"warmup", std::to_string(options_.warmup)},
+                                  {"nonfinite", options_.policy == NonfinitePolicy::error ? "error" : "skip"},
+                                  {"unused parameters", options_.drops_unused ? "dropped" : "kept"}};
+  for (const MethodGroup& group : groups) fields.push_back({"group " + group.method, list_of(group.parameters)});
+  require_agreement(communicator_, fields);
+  for (const Tensor& each : parameters_) offsets_.push_back(offsets_.back() + each.size);
+  for (const MethodGroup& group : groups) {
+    for (std::uint32_t i = 0; i < group.parameters.size(); ++i) {
+      group_of_[group.parameters[i]] = group_count();
+      index_in_group_[group.parameters[i]] = i;
+    }
+    groups_.push_back(make_group(group));
+  }
+  if (options_.warmup > 0) {
+    MethodGroup all{.method = "sgd", .options = {}, .parameters = {}};
+    for (std::uint32_t i = 0; i < parameters_.size(); ++i) all.parameters.push_back(i);
+    dense_ = make_group(all);
+  }
+  if (options_.drops_unused) {
+    carried_.reserve(offsets_.back());
+    fill(place_, 0.0F, carried_.view(offsets_.back()));
+  }
+}
+
+void MethodSet::require_cover(const std::vector<MethodGroup>& groups) const {
+  std::vector<bool> covered(parameters_.size());
+  for (const MethodGroup& group : groups) {
+    if (group.parameters.empty())
+      throw InvalidConfig("a group of " + group.method + " has no parameters: leave it out");
+    for (const std::uint32_t each : group.parameters) {
+      LACONIC_CHECK(each < parameters_.size());
+      if (covered[each])
+        throw InvalidConfig("parameter " + parameters_[each].name + " is in two groups: name it in one");
+      covered[each] = true;
+    }
+  }
+  const auto missing = std::find(covered.begin(), covered.end(), false);
+  if (missing != covered.end()) {
+    throw InvalidConfig("parameter " + parameters_[static_cast<std::size_t>(missing - covered.begin())].name +
+                        " is in no group: add it to one of sgd");
+  }
+}
+
+MethodSet::Group MethodSet::make_group(const MethodGroup& group) {
+  if (group.method == "adam") {
+    throw InvalidConfig("adam is an optimizer, and its gradients travel as sgd's: use sgd with torch.optim.Adam");
+  }
+  Group made{.method = make_method(group.method, group.options, communicator_, place_),
+             .owes = keeps_residual(group.method),
+             .parameters = group.parameters,
+             .batch = {}};
+  std::vector<Tensor> tensors;
+  for (const std::uint32_t each : group.parameters) tensors.push_back(parameters_[each]);
+  made.method->register_tensors(tensors);
+  made.method->set_nonfinite_policy(NonfinitePolicy::error);
+  return made;
+}
+
+std::span<MethodSet::Group> MethodSet::active() {
+  if (step_ < options_.warmup) return {&*dense_, 1};
+  return groups_;
+}
+
+void MethodSet::begin() {
+  if (open_) throw InvalidConfig("a step was begun before the one before was finished");
+  std::fill(used_.begin(), used_.end(), std::byte{1});
+  arrived_ = 0;
+  last_ = {};
+  open_ = true;
+  const StepKey key{options_.seed, step_, static_cast<std::uint32_t>(communicator_.rank())};
+  for (Group& group : active()) group.method->begin(key);
+}
+
+void MethodSet::add(std::span<const TensorPart> parts) {
+  for (const TensorPart& part : parts) {
+    if (part.tensor >= parameters_.size()) throw InvalidConfig("a part of no known parameter was added");
+    parts_[part.tensor] = part.values;
+    if (is_carried_[part.tensor] != 0) add_carried(part);
+    if (step_ < options_.warmup) {
+      dense_->batch.push_back(part);
+    } else {
+      groups_[group_of_[part.tensor]].batch.push_back({index_in_group_[part.tensor], part.values});
+    }
+  }
+  for (Group& group : active()) {
+    if (!group.batch.empty()) group.method->add(group.batch);
+    group.batch.clear();
+  }
+  arrived_ += parts.size();
+}
+
+void MethodSet::add_carried(const TensorPart& part) {
+  axpy(place_, 1.0F, carried_.view().sub(offsets_[part.tensor], part.values.size()), part.values);
+}
+
+bool MethodSet::streams() const {
+  if (!open_) return false;
+  if (step_ < options_.warmup) return dense_->method->streams();
+  return std::any_of(groups_.begin(), groups_.end(), [](const Group& group) { return group.method->streams(); });
+}
+
+void MethodSet::poll() {
+  for (Group& group : active()) group.method->poll();
+}
+
+bool MethodSet::finish(bool report) {
+  const auto start = std::chrono::steady_clock::now();
+  open_ = false;  // a failure leaves no step behind
+  bool finite = true;
+  for (Group& group : active()) finite &= group.method->settle();
+  std::vector<std::byte> used;
+  if (options_.drops_unused) used = used_anywhere();
+  last_.wait_seconds = seconds_since(start);
+  const std::span<Group> groups = active();
+  std::vector<StepReport> reports;
+  std::exception_ptr refusal;
+  for (Group& group : groups) {
+    // Which rank and which tensor is known to the method that met it; the others only forget the step.
+    if (finite || (report && options_.policy == NonfinitePolicy::error && !group.method->settle())) {
+      try {
+        reports.push_back(group.method->finish());
+      } catch (const NonfiniteValue&) {
+        if (!refusal) refusal = std::current_exception();
+      }
+    } else {
+      reports.push_back(group.method->abandon());
+    }
+  }
+  count(reports);
+  if (finite && options_.drops_unused) carry(used);
+  ++step_;
+  if (!finite) ++skipped_;
+  if (refusal) std::rethrow_exception(refusal);
+  return finite;
+}
+
+/// One byte a parameter from every rank, at the end of a step, when all have said what they used.
+std::vector<std::byte> MethodSet::used_anywhere() {
+  std::vector<std::byte> all(used_.size() * static_cast<std::size_t>(communicator_.size()));
+  communicator_.all_gather(View<const std::byte>(used_), View<std::byte>(all)).wait();
+  std::vector<std::byte> used(used_.size());
+  for (std::size_t i = 0; i < all.size(); ++i) used[i % used.size()] |= all[i];
+  return used;
+}
+
+/// Every rank keeps the same aggregate and adds it to its own gradient next time: its mean is what was not applied.
+void MethodSet::carry(const std::vector<std::byte>& used) {
+  const bool dense = step_ < options_.warmup;
+  for (std::uint32_t i = 0; i < parameters_.size(); ++i) {
+    is_carried_[i] = used[i] == std::byte{0} && !dense && groups_[group_of_[i]].owes ? 1 : 0;
+    if (is_carried_[i] != 0) copy(place_, parts_[i], carried_.view().sub(offsets_[i], parts_[i].size()));
+  }
+}
+
+void MethodSet::count(std::span<const StepReport> reports) {
+  last_.dense_bytes = offsets_.back() * sizeof(float);
+  for (const StepReport& report : reports) {
+    last_.traffic += report.traffic;
+    last_.select_seconds += report.select_seconds;
+    if (last_.bits == 0.0) last_.bits = report.bits;
+  }
+  total_ += last_;
+}
+
+double MethodSet::residual_norm() {
+  double squares = 0.0;
+  for (Group& group : groups_) {
+    const double norm = group.method->residual_norm();
+    squares += norm * norm;
+  }
+  return std::sqrt(squares);
+}
+
+State MethodSet::save() const {
+  if (open_) throw InvalidConfig("state was asked for in the middle of a step: ask after backward");
+  State state;
+  state.put("rank", static_cast<double>(communicator_.rank()));
+  state.put("ranks", static_cast<double>(communicator_.size()));
+  state.put("seed", static_cast<double>(options_.seed));
+  state.put("step", static_cast<double>(step_));
+  state.put("skipped", static_cast<double>(skipped_));
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    State part = groups_[i].method->save();
+    part.put("host's parameters", View<const std::uint32_t>(groups_[i].parameters));
+    state.put("group " + std::to_string(i), part);
+  }
+  if (options_.drops_unused) {
+    state.put("is carried", View<const std::uint32_t>(is_carried_));
+    state.put("carried", View<const float>(carried_.view(offsets_.back())));
+  }
+  return state;
+}
+
+/// Checks all before anything is changed. Empty, or why it is refused.
+std::string MethodSet::load_own(const State& state) {
+  try {
+    const auto expect = [&](const char* name, double mine, const char* remedy) {
+      if (state.number(name) == mine) return;
+      throw InvalidConfig("saved state has " + std::string(name) + " = " +
+                          std::to_string(static_cast<std::int64_t>(state.number(name))) + ", this is " +
+                          std::to_string(static_cast<std::int64_t>(mine)) + ": " + remedy);
+    };
+    expect("ranks", communicator_.size(),
+           "residuals of another number of ranks cannot be dealt out here; start without them");
+    expect("rank", communicator_.rank(), "each rank loads its own");
+    expect("seed", static_cast<double>(options_.seed), "attach with the seed of the run that was saved");
+    if (state.has("group " + std::to_string(groups_.size()))) {
+      throw InvalidConfig("saved state has more groups than the " + std::to_string(groups_.size()) + " of this run");
+    }
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      const State part = state.part("group " + std::to_string(i));
+      std::vector<std::uint32_t> members(part.size("host's parameters"));
+      part.get("host's parameters", View<std::uint32_t>(members));
+      if (members != groups_[i].parameters) {
+        throw InvalidConfig("saved state has other parameters in group " + std::to_string(i) +
+                            ": attach with the groups of the run that was saved");
+      }
+    }
+    for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i].method->load(state.part("group " + std::to_string(i)));
+    if (options_.drops_unused) {
+      state.get("is carried", View<std::uint32_t>(is_carried_));
+      state.get("carried", carried_.view(offsets_.back()));
+    }
+    step_ = static_cast<std::uint32_t>(state.number("step"));
+    skipped_ = static_cast<std::uint64_t>(state.number("skipped"));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+void MethodSet::load(const State& state) {
+  if (open_) throw InvalidConfig("state was given in the middle of a step: load it between steps");
+  const std::string refusal = load_own(state);
+  const std::vector<AgreedField> fields{{"step of the saved state", refusal.empty() ? std::to_string(step_) : refusal}};
+  try {
+    require_agreement(communicator_, fields);
+  } catch (const InvalidConfig&) {
+    if (!refusal.empty()) throw InvalidConfig(refusal);
+    throw;
+  }
+  if (!refusal.empty()) throw InvalidConfig(refusal);
+}
+
+}  // namespace laconic::plugin
