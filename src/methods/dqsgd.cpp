@@ -139,14 +139,18 @@ class Dqsgd : public GradientMethod {
   void save_memory(State& state) const override {
     rule_->save(state);
     state.put("norms known", static_cast<double>(norms_.size()));
-    for (std::size_t i = 0; i < norms_.size(); ++i) state.put("norm " + std::to_string(i), norms_[i]);
+    // As long at the start as with a full window, so that a checkpoint can be read into the memory of a fresh run.
+    std::vector<std::uint32_t> words(2 * window_);
+    std::memcpy(words.data(), norms_.data(), norms_.size() * sizeof(double));
+    state.put("norms", View<const std::uint32_t>(words));
   }
 
   void load_memory(const State& state) override {
     rule_->load(state);
-    norms_.clear();
-    const auto known = static_cast<std::size_t>(state.number("norms known"));
-    for (std::size_t i = 0; i < known; ++i) norms_.push_back(state.number("norm " + std::to_string(i)));
+    std::vector<std::uint32_t> words(2 * window_);
+    state.get("norms", View<std::uint32_t>(words));
+    norms_.resize(std::min(window_, static_cast<std::size_t>(state.number("norms known"))));
+    std::memcpy(norms_.data(), words.data(), norms_.size() * sizeof(double));
   }
 
   Settings settings_;

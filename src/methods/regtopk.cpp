@@ -73,16 +73,23 @@ class Regtopk : public SparseMethod {
 
   void save_memory(State& state) const override {
     SparseMethod::save_memory(state);
-    const std::uint64_t count = last_.known ? selected_count() : 0;
-    state.put("support", View<const std::uint32_t>(last_.indices.view(count)));
-    state.put("support's a", View<const float>(last_.corrected.view(count)));
-    state.put("support's g", View<const float>(last_.aggregate.view(count)));
+    // As long before the first step as after it, so that a checkpoint can be read into the memory of a fresh run.
+    state.put("support known", last_.known ? 1.0 : 0.0);
+    const std::vector<std::uint32_t> no_indices(last_.known ? 0 : selected_count());
+    const std::vector<float> no_values(last_.known ? 0 : selected_count());
+    const auto values = [&](const Buffer<float>& known) {
+      return last_.known ? View<const float>(known.view(selected_count())) : View<const float>(no_values);
+    };
+    state.put("support", last_.known ? View<const std::uint32_t>(last_.indices.view(selected_count()))
+                                     : View<const std::uint32_t>(no_indices));
+    state.put("support's a", values(last_.corrected));
+    state.put("support's g", values(last_.aggregate));
   }
 
   void load_memory(const State& state) override {
     SparseMethod::load_memory(state);
-    last_.known = state.size("support") > 0;
-    const std::uint64_t count = last_.known ? selected_count() : 0;
+    last_.known = state.number("support known") != 0.0;
+    const std::uint64_t count = selected_count();
     state.get("support", last_.indices.view(count));
     state.get("support's a", last_.corrected.view(count));
     state.get("support's g", last_.aggregate.view(count));

@@ -22,7 +22,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 std::string list_of(const std::vector<std::uint32_t>& numbers) {
   std::string text;
-  for (const std::uint32_t number : numbers) text += (text.empty() ? "" : ",") + std::to_string(number);
+  for (const std::uint32_t number : numbers) text.append(text.empty() ? "" : ",").append(std::to_string(number));
   return text;
 }
 
@@ -53,6 +53,7 @@ MethodSet::MethodSet(std::vector<Tensor> parameters, std::vector<MethodGroup> gr
   std::vector<AgreedField> fields{{"seed", std::to_string(options_.seed)},
                                   {"warmup", std::to_string(options_.warmup)},
                                   {"nonfinite", options_.policy == NonfinitePolicy::error ? "error" : "skip"},
+                                  {"chunk_entries", std::to_string(options_.chunk_entries)},
                                   {"unused parameters", options_.drops_unused ? "dropped" : "kept"}};
   for (const MethodGroup& group : groups) fields.push_back({"group " + group.method, list_of(group.parameters)});
   require_agreement(communicator_, fields);
@@ -104,6 +105,7 @@ MethodSet::Group MethodSet::make_group(const MethodGroup& group) {
              .batch = {}};
   std::vector<Tensor> tensors;
   for (const std::uint32_t each : group.parameters) tensors.push_back(parameters_[each]);
+  if (options_.chunk_entries > 0) made.method->set_chunk_entries(options_.chunk_entries);
   made.method->register_tensors(tensors);
   made.method->set_nonfinite_policy(NonfinitePolicy::error);
   return made;

@@ -26,6 +26,7 @@ struct MethodSetOptions {
   /// The host's optimizer may leave out a parameter that no rank used. What the others sent of it then waits for a
   /// step that uses it.
   bool drops_unused = false;
+  std::uint64_t chunk_entries = 0;  ///< of methods that stream; 0: their own choice
 };
 
 /// What a step, or all of them, did on this rank.
