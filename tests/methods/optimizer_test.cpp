@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "laconic/error.h"
+#include "methods/optimizer_model.h"
 #include "support/support.h"
 
 namespace laconic::test {
@@ -26,44 +27,6 @@ float learning_rate(int step) {
 
 std::vector<float> gradient_of(int step) { return normal_values(kParameters, 100 + static_cast<std::uint64_t>(step)); }
 std::vector<float> start_point() { return normal_values(kParameters, 7); }
-
-/// One parameter in float64. `travelled` adds up the lengths of its steps as if no two terms had cancelled, which is
-/// what rounding is measured against.
-struct Model {
-  double x = 0.0;
-  double first = 0.0;
-  double second = 0.0;
-  double first_magnitude = 0.0;
-  double largest = 0.0;
-  double travelled = 0.0;
-
-  void move(double rate, double direction, double magnitude) {
-    x -= rate * direction;
-    largest = std::max(largest, std::fabs(x));
-    travelled += rate * magnitude;
-  }
-
-  /// Sutskever et al. 2013 as PyTorch writes it: v = m·v + g, and x -= η·v, or x -= η·(g + m·v).
-  void sgd_step(const OptimizerOptions& options, double rate, double gradient) {
-    const double direction = gradient + options.weight_decay * x;
-    if (options.momentum == 0.0) return move(rate, direction, std::fabs(direction));
-    first = options.momentum * first + direction;
-    first_magnitude = options.momentum * first_magnitude + std::fabs(direction);
-    if (!options.nesterov) return move(rate, first, first_magnitude);
-    move(rate, direction + options.momentum * first, std::fabs(direction) + options.momentum * first_magnitude);
-  }
-
-  /// Kingma, Ba 2015, algorithm 1, with weight decay as part of the gradient; t counts from 1.
-  void adam_step(const OptimizerOptions& options, int t, double rate, double gradient) {
-    const double direction = gradient + options.weight_decay * x;
-    first = options.beta1 * first + (1.0 - options.beta1) * direction;
-    first_magnitude = options.beta1 * first_magnitude + (1.0 - options.beta1) * std::fabs(direction);
-    second = options.beta2 * second + (1.0 - options.beta2) * direction * direction;
-    const double correction = 1.0 - std::pow(options.beta1, t);
-    const double root = std::sqrt(second / (1.0 - std::pow(options.beta2, t))) + options.epsilon;
-    move(rate, first / correction / root, first_magnitude / correction / root);
-  }
-};
 
 struct Named {
   const char* name;
@@ -98,7 +61,7 @@ TEST_P(EveryOptimizer, FollowsItsTextbookFormula) {
   Place place({.threads = 1});
   Optimizer optimizer = made();
   std::vector<float> model = start_point();
-  std::vector<Model> expected(kParameters);
+  std::vector<OptimizerModel> expected(kParameters);
   for (std::size_t i = 0; i < kParameters; ++i) {
     expected[i].x = static_cast<double>(model[i]);
     expected[i].largest = std::fabs(expected[i].x);
@@ -108,13 +71,9 @@ TEST_P(EveryOptimizer, FollowsItsTextbookFormula) {
     const auto gradient = gradient_of(number);
     const auto rate = static_cast<double>(learning_rate(number));
     for (std::size_t i = 0; i < kParameters; ++i) {
-      Model& one = expected[i];
+      OptimizerModel& one = expected[i];
       const auto slope = static_cast<double>(gradient[i]);
-      if (options.name == "adam") {
-        one.adam_step(options, number + 1, rate, slope);
-      } else {
-        one.sgd_step(options, rate, slope);
-      }
+      one.step(options, number + 1, rate, slope);
       // Half a unit in the last place for each subtraction, and some units of what was subtracted: the moments' own
       // roundings and their float32 coefficients.
       const auto unit = static_cast<double>(std::numeric_limits<float>::epsilon());

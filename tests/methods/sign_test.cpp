@@ -70,12 +70,17 @@ void compare(const char* name, const MethodOptions& options, const SignModel& mo
 TEST(Sign, SignsgdEqualsItsPage) { compare("signsgd", {}, {}, 3); }
 TEST(Sign, SignumEqualsItsPage) { compare("signum", {}, {.beta = 0.9F}, 3); }
 TEST(Sign, EvenVotesFallAsDrawn) { compare("signum", {}, {.beta = 0.9F}, 4); }
-TEST(Sign, EvenVotesFallToPlusWhereAsked) { compare("signsgd", {.ties = "plus"}, {.plus = true}, 4); }
+TEST(Sign, EvenVotesFallAsDrawnWithoutMomentum) { compare("signsgd", {}, {}, 4); }
+TEST(Sign, EvenVotesFallToPlusWhereAsked) {
+  compare("signsgd", {.ties = "plus"}, {.plus = true}, 4);
+  compare("signum", {.ties = "plus"}, {.beta = 0.9F, .plus = true}, 4);
+}
 TEST(Sign, EarlyStepsVoteWithTheGradient) { compare("signum", {.early_sign = 20}, {.beta = 0.9F, .early = 20}, 3); }
 TEST(Sign, SmallEntriesAbstain) {
   compare("signum", {.abstain = 0.5}, {.beta = 0.9F, .abstain = 0.5}, 3);
   compare("signsgd", {.abstain = 2.0}, {.abstain = 2.0}, 4);
   compare("signsgd", {.abstain = 0.7}, {.abstain = 0.7}, 1);
+  compare("signum", {.ties = "plus", .abstain = 0.5}, {.beta = 0.9F, .abstain = 0.5, .plus = true}, 4);
 }
 
 TEST(Sign, SendsOneBitBothWaysAndTwoWithAbstentions) {

@@ -4,76 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "laconic/error.h"
 #include "laconic/threads.h"
-#include "methods/harness.h"
+#include "methods/sparse_model.h"
 #include "support/support.h"
 
 namespace laconic::test {
 namespace {
-
-using Numbers = std::vector<double>;
-
-Numbers as_double(const std::vector<float>& values) { return {values.begin(), values.end()}; }
-
-/// Indices of the k largest scores, equals by lowest index, ascending.
-std::vector<std::size_t> largest(const Numbers& scores, std::size_t begin, std::size_t end, std::size_t k) {
-  std::vector<std::size_t> order(end - begin);
-  std::iota(order.begin(), order.end(), begin);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
-  order.resize(k);
-  std::sort(order.begin(), order.end());
-  return order;
-}
-
-/// The page's steps 1 to 5 for one worker, in float64. mu = 0 is plain top-k.
-struct SparseModel {
-  double keep;
-  double mu = 0.0;
-  bool current = false;
-  bool by_tensor = false;
-  Numbers residual{};
-  Numbers last_a{};
-  Numbers last_aggregate{};
-  std::vector<bool> last_mask{};
-
-  /// Returns what the worker sends, dense.
-  Numbers send(const Numbers& gradient, double weight) {
-    const std::size_t n = gradient.size();
-    if (residual.empty()) residual.assign(n, 0.0), last_mask.assign(n, false), last_a.assign(n, 0.0);
-    Numbers a(n);
-    Numbers score(n);
-    for (std::size_t i = 0; i < n; ++i) {
-      a[i] = gradient[i] + residual[i];
-      double regularizer = 1.0;
-      if (mu > 0.0 && last_mask[i]) {
-        const double divisor = weight * (current ? a[i] : last_a[i]);
-        if (divisor != 0.0) {
-          const double distortion = (last_aggregate[i] - weight * last_a[i]) / divisor;
-          regularizer = std::tanh(std::abs(1.0 + distortion) / mu);
-        }
-      }
-      score[i] = std::abs(a[i]) * regularizer;
-    }
-    Numbers sent(n, 0.0);
-    last_mask.assign(n, false);
-    const auto select = [&](std::size_t begin, std::size_t end) {
-      const auto k = std::max<std::size_t>(1, static_cast<std::size_t>(keep * static_cast<double>(end - begin)));
-      for (const std::size_t i : largest(score, begin, end, k)) sent[i] = a[i], last_mask[i] = true;
-    };
-    if (by_tensor) {
-      std::size_t offset = 0;
-      for (const Tensor& tensor : small_model()) select(offset, offset + tensor.size), offset += tensor.size;
-    } else {
-      select(0, n);
-    }
-    for (std::size_t i = 0; i < n; ++i) residual[i] = a[i] - sent[i];
-    last_a = a;
-    return sent;
-  }
-};
 
 /// Runs 50 steps of real-valued (or integer) gradients and compares aggregate and residual with the model.
 void compare(const char* name, const MethodOptions& options, const SparseModel& prototype, bool integers) {
@@ -85,19 +23,13 @@ void compare(const char* name, const MethodOptions& options, const SparseModel& 
     const auto n = size_of(small_model());
     std::vector<SparseModel> models(workers, prototype);
     for (std::uint32_t step = 0; step < 50; ++step) {
-      const auto gradient_of = [&](int rank) {
-        return integers ? integer_gradient(n, rank, step)
-                        : normal_values(n, 1000ULL * step + static_cast<std::uint64_t>(rank));
-      };
-      Numbers mean(n, 0.0);
+      std::vector<std::vector<float>> gradients;
       for (int rank = 0; rank < workers; ++rank) {
-        const auto sent = models[static_cast<std::size_t>(rank)].send(as_double(gradient_of(rank)), 1.0 / workers);
-        for (std::size_t i = 0; i < n; ++i) mean[i] += sent[i];
+        gradients.push_back(integers ? integer_gradient(n, rank, step)
+                                     : normal_values(n, 1000ULL * step + static_cast<std::uint64_t>(rank)));
       }
-      for (double& value : mean) value /= workers;
-      for (auto& model : models) model.last_aggregate = mean;
-
-      auto gradient = gradient_of(communicator.rank());
+      const auto mean = sparse_mean(models, gradients);
+      auto gradient = gradients[static_cast<std::size_t>(communicator.rank())];
       method->reduce({1, step, static_cast<std::uint32_t>(communicator.rank())}, gradient);
       std::vector<float> residual(n);
       method->save().get("residual", residual);
@@ -175,29 +107,6 @@ TEST(Topk, UnionKeepConservesAndSendsLittle) {
         ASSERT_EQ(std::round(static_cast<double>(gradient[i]) * 4) + still_owed[i], came[i] + owed[i]) << i;
       }
     }
-  });
-}
-
-TEST(Half, IsTheMeanToSixteenBits) {
-  for (const auto& [name, error] : {std::pair{"fp16", 1.0 / 1024}, std::pair{"bf16", 1.0 / 128}}) {
-    run_ranks(3, [&](Communicator& communicator) {
-      Place place({.threads = 1});
-      const auto method = make_method(name, {}, communicator, place);
-      const std::size_t n = 1000;
-      auto gradient = normal_values(n, static_cast<std::uint64_t>(communicator.rank()));
-      const auto sum = sum_everywhere(communicator, gradient);
-      method->reduce({1, 0, static_cast<std::uint32_t>(communicator.rank())}, gradient);
-      for (std::size_t i = 0; i < n; ++i) EXPECT_NEAR(gradient[i], sum[i] / 3, 4.0 * error) << name;
-    });
-  }
-}
-
-TEST(Half, OverflowCountsAsNonfinite) {
-  run_ranks(2, [](Communicator& communicator) {
-    Place place({.threads = 1});
-    const auto method = make_method("fp16", {}, communicator, place);
-    std::vector<float> gradient(10, communicator.rank() == 1 ? 1e6F : 1.0F);
-    EXPECT_THROW(method->reduce({1, 0, static_cast<std::uint32_t>(communicator.rank())}, gradient), InvalidConfig);
   });
 }
 

@@ -1,0 +1,67 @@
+#include "methods/sparse_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace laconic::test {
+namespace {
+
+/// Indices of the k largest scores, equals by lowest index.
+std::vector<std::size_t> largest(const std::vector<double>& scores, std::size_t begin, std::size_t end, std::size_t k) {
+  std::vector<std::size_t> order(end - begin);
+  std::iota(order.begin(), order.end(), begin);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+  order.resize(k);
+  return order;
+}
+
+}  // namespace
+
+SparseModel::Numbers SparseModel::send(const Numbers& gradient, double weight) {
+  const std::size_t n = gradient.size();
+  if (residual.empty()) residual.assign(n, 0.0), last_mask.assign(n, false), last_a.assign(n, 0.0);
+  Numbers a(n);
+  Numbers score(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    a[i] = gradient[i] + residual[i];
+    double regularizer = 1.0;
+    if (mu > 0.0 && last_mask[i]) {
+      const double divisor = weight * (current ? a[i] : last_a[i]);
+      if (divisor != 0.0) {
+        const double distortion = (last_aggregate[i] - weight * last_a[i]) / divisor;
+        regularizer = std::tanh(std::abs(1.0 + distortion) / mu);
+      }
+    }
+    score[i] = std::abs(a[i]) * regularizer;
+  }
+  Numbers sent(n, 0.0);
+  last_mask.assign(n, false);
+  const auto select = [&](std::size_t begin, std::size_t end) {
+    const auto k = std::max<std::size_t>(1, static_cast<std::size_t>(keep * static_cast<double>(end - begin)));
+    for (const std::size_t i : largest(score, begin, end, k)) sent[i] = a[i], last_mask[i] = true;
+  };
+  if (by_tensor) {
+    std::size_t offset = 0;
+    for (const Tensor& tensor : small_model()) select(offset, offset + tensor.size), offset += tensor.size;
+  } else {
+    select(0, n);
+  }
+  for (std::size_t i = 0; i < n; ++i) residual[i] = a[i] - sent[i];
+  last_a = a;
+  return sent;
+}
+
+std::vector<double> sparse_mean(std::vector<SparseModel>& workers, const std::vector<std::vector<float>>& gradients) {
+  const auto count = static_cast<double>(workers.size());
+  std::vector<double> mean(gradients.front().size(), 0.0);
+  for (std::size_t rank = 0; rank < workers.size(); ++rank) {
+    const auto sent = workers[rank].send({gradients[rank].begin(), gradients[rank].end()}, 1.0 / count);
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += sent[i];
+  }
+  for (double& value : mean) value /= count;
+  for (SparseModel& worker : workers) worker.last_aggregate = mean;
+  return mean;
+}
+
+}  // namespace laconic::test
