@@ -11,5 +11,6 @@ namespace py = pybind11;
 
 void bind_errors(py::module_& module);
 void bind_info(py::module_& module);
+void bind_communicator(py::module_& module);
 
 }  // namespace laconic::python

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <functional>
+
+#include "torch/plugin/c10d_operation.h"
+
+namespace laconic::plugin {
+
+/// Makes a further group of the same ranks with the same engine. Collective.
+using GroupMaker = std::function<c10::intrusive_ptr<c10d::ProcessGroup>()>;
+
+/// The ranks of a group of torch.distributed, whatever engine moves its bytes (Gloo, NCCL, MPI, UCC).
+///
+/// The group must be ours alone: engines match collectives by their order, and a second thread that calls some on the
+/// user's group changes the order. All calls of a communicator come from one thread at a time. Nothing here runs in, or
+/// waits for, a callback of the engine: handles are polled.
+///
+/// Views lie on the host. An engine without tensors on the CPU (NCCL) gets device tensors, to which bytes are copied;
+/// the device is the one that is current when the communicator is made. NCCL does not promise that several groups make
+/// progress beside each other; make the group of Gloo where that matters.
+///
+/// Sums of all_reduce are in the engine's order, those of reduce_scatter in rank order. fail() goes through the store,
+/// as counters do; a rank that ends without a word is an error of the engine or a timeout. A handle that is dropped
+/// before its end gives the views back at once (c10d_operation.h).
+class C10dCommunicator final : public Communicator {
+ public:
+  /// `store` belongs to this group alone, as a prefix of some other. Collective only in that every rank makes one.
+  /// InvalidConfig for a group without an engine.
+  C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const c10::intrusive_ptr<c10d::Store>& store,
+                   GroupMaker make_group);
+  ~C10dCommunicator() override;
+
+  int rank() const override { return group_.rank; }
+  int size() const override { return group_.size; }
+
+  Handle all_reduce(View<float> values, Reduction reduction) override;
+  Handle reduce_scatter(View<const float> values, View<float> chunk) override;
+  Handle all_gather(View<const std::byte> mine, View<std::byte> all) override;
+  Handle all_gather_varying(View<const std::byte> mine, View<std::byte> all, std::span<const Part> parts) override;
+  Handle all_to_all(View<const std::byte> send, View<std::byte> receive) override;
+  Handle all_to_all_varying(View<const std::byte> send, std::span<const Part> send_parts, View<std::byte> receive,
+                            std::span<const Part> receive_parts) override;
+  Handle broadcast(View<std::byte> bytes, int root) override;
+  Handle barrier() override;
+  /// Calls the maker of groups, in the caller's thread.
+  std::unique_ptr<Communicator> duplicate() override;
+  std::unique_ptr<SharedCounter> make_counter() override;
+  void fail(std::string_view reason) noexcept override;
+  std::string description() const override;
+
+ private:
+  /// What a communicator and its duplicates share.
+  struct Family;
+
+  C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>& group, std::shared_ptr<Family> family);
+  Handle start(const Call& call);
+
+  std::shared_ptr<Family> family_;
+  C10dGroup group_;
+  C10dOperations operations_;
+  int exceptions_;  ///< in flight when it was made: more at its end mean that one ends it
+};
+
+}  // namespace laconic::plugin

@@ -1,0 +1,169 @@
+#include "torch/plugin/c10d_operation.h"
+
+#include <mutex>
+#include <thread>
+
+#include "laconic/error.h"
+#include "transport/failure.h"
+
+namespace laconic::plugin {
+namespace {
+
+/// Healthy collectives end sooner, and nobody asks the store.
+constexpr Milliseconds kQuietTime{50};
+/// How long an engine's error waits for a rank's own word about the cause.
+constexpr Milliseconds kWordTime{500};
+
+/// From eager to patient. Ranks of one machine share its cores, so nobody spins.
+void pause(Clock::duration waited) {
+  if (waited < std::chrono::microseconds(200)) return std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::microseconds(waited < std::chrono::milliseconds(20) ? 20 : 100));
+}
+
+/// An engine's error without its trace of the stack.
+std::string text_of(const std::exception_ptr& error) {
+  std::string text = "unknown error";
+  try {
+    std::rethrow_exception(error);
+  } catch (const c10::Error& known) {
+    text = known.what_without_backtrace();
+  } catch (const std::exception& known) {
+    text = known.what();
+  } catch (...) {
+    return text;
+  }
+  return text.substr(0, text.find('\n'));
+}
+
+/// What the engine may still use. Kept, with the engine, until it has done with it, for the rest of the process if need
+/// be: an engine's end waits for its collectives.
+struct Abandoned {
+  c10::intrusive_ptr<c10d::Backend> backend;
+  c10::intrusive_ptr<c10d::Work> work;
+  std::vector<at::Tensor> tensors;
+};
+
+void keep_until_done(Abandoned kept) {
+  static std::mutex mutex;
+  static auto& all = *new std::vector<Abandoned>;
+  std::lock_guard lock(mutex);
+  std::erase_if(all, [](const Abandoned& one) { return one.work->isCompleted(); });
+  all.push_back(std::move(kept));
+}
+
+}  // namespace
+
+C10dOperation& C10dOperations::take(const Call& call, Milliseconds timeout) {
+  if (free_.empty()) {
+    operations_.push_back(std::make_unique<C10dOperation>(group_, *this));
+    free_.reserve(operations_.size());
+    free_.push_back(operations_.back().get());
+  }
+  C10dOperation& operation = *free_.back();
+  free_.pop_back();
+  try {
+    operation.start(call, next_sequence_++, timeout);
+  } catch (...) {
+    free_.push_back(&operation);
+    throw;
+  }
+  return operation;
+}
+
+std::string C10dOperation::name() const { return describe(call_) + " (operation " + std::to_string(sequence_) + ")"; }
+
+void C10dOperation::start(const Call& call, std::uint64_t sequence, Milliseconds timeout) {
+  call_ = call;
+  send_parts_.assign(call.send_parts.begin(), call.send_parts.end());
+  receive_parts_.assign(call.receive_parts.begin(), call.receive_parts.end());
+  call_.send_parts = {};
+  call_.receive_parts = {};
+  sequence_ = sequence;
+  patience_ = timeout;
+  timeout_.clear();
+  broken_ = false;
+  started_ = Clock::now();
+  pack();
+  if (group_.size == 1) return deliver();
+  try {
+    post(timeout);
+  } catch (const std::exception&) {
+    throw_engine_error(std::current_exception());
+  }
+}
+
+bool C10dOperation::finish() {
+  if (work_ == nullptr) return true;
+  if (broken_) return false;
+  if (!work_->isCompleted()) return false;
+  if (const std::exception_ptr error = work_->exception()) {
+    broken_ = true;
+    throw_engine_error(error);
+  }
+  if (!group_.device.is_cpu()) work_->synchronize();
+  deliver();
+  work_.reset();
+  return true;
+}
+
+/// A rank's own word says more than an engine's: a rank that fails tells why and ends, and the engine sees only the
+/// end.
+void C10dOperation::throw_engine_error(const std::exception_ptr& error) {
+  const std::string text = name() + " broke on rank " + std::to_string(group_.rank) + ": " + text_of(error);
+  group_.watch->look(kWordTime);
+  group_.watch->throw_if_failed(name());
+  group_.watch->fail(text);
+  throw TransportError(text + "; a rank has ended or is out of reach: see the other ranks' output");
+}
+
+void C10dOperation::look_for_failure() {
+  if (group_.watch->failed()) group_.watch->throw_if_failed(name());
+  if (Clock::now() - started_ > kQuietTime) group_.watch->ask();
+}
+
+bool C10dOperation::test() {
+  if (finish()) return true;
+  look_for_failure();
+  return false;
+}
+
+void C10dOperation::wait(Milliseconds timeout) {
+  const auto begin = Clock::now();
+  const auto deadline = deadline_after(timeout);
+  for (;;) {
+    if (finish()) return;
+    look_for_failure();
+    const auto now = Clock::now();
+    if (now > deadline) break;
+    pause(now - begin);
+  }
+  timeout_ = name() + " did not end within " + std::to_string(timeout.count()) + " ms on rank " +
+             std::to_string(group_.rank) +
+             ": a rank has vanished, hangs, or computes for longer; see what the others do, or raise the timeout";
+  throw WaitTimeout(timeout_, {});
+}
+
+void C10dOperation::abandon() {
+  keep_until_done({group_.backend, std::move(work_), {sent_, received_, device_sent_, device_received_}});
+  work_.reset();
+  sent_ = received_ = device_sent_ = device_received_ = at::Tensor();
+}
+
+void C10dOperation::release() noexcept {
+  try {
+    if (work_ != nullptr && timeout_.empty() && !broken_ && !group_.watch->failed()) wait(patience_);
+  } catch (...) {
+    // A rank has failed or does not come: withdrawn below.
+  }
+  try {
+    if (work_ != nullptr) {
+      group_.watch->fail(timeout_.empty() ? "it withdrew from " + name() : timeout_);
+      abandon();
+    }
+  } catch (...) {
+    static_cast<void>(work_.release());  // no memory to keep it orderly
+  }
+  pool_.give_back(*this);
+}
+
+}  // namespace laconic::plugin

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "torch/plugin/failure_watch.h"
+#include "transport/call.h"
+#include "transport/deadline.h"
+
+namespace laconic::plugin {
+
+/// One group of c10d's: the engine, where its tensors must lie, and the way to hear of failures.
+struct C10dGroup {
+  c10::intrusive_ptr<c10d::Backend> backend;
+  at::Device device = at::kCPU;
+  int rank = 0;
+  int size = 1;
+  std::shared_ptr<FailureWatch> watch;
+};
+
+class C10dOperations;
+
+/// One collective of this rank. The engine works on tensors of the operation's own, never on the caller's views: c10d
+/// cannot take a collective back, so one that is withdrawn leaves its tensors to the engine until that has done with
+/// them, and the caller's memory is free at once. Copies cost a pass over the message each way; calls of varying sizes
+/// need one anyway, as c10d wants the parts side by side, and so do engines that want device memory.
+class C10dOperation final : public Operation {
+ public:
+  C10dOperation(const C10dGroup& group, C10dOperations& pool) : group_(group), pool_(pool) {}
+
+  bool test() override;
+  void wait(Milliseconds timeout) override;
+  void release() noexcept override;
+
+  /// Gives the call to the engine. TransportError, and a failure for all, if that refuses.
+  void start(const Call& call, std::uint64_t sequence, Milliseconds timeout);
+
+ private:
+  void pack();
+  void post(Milliseconds timeout);
+  bool finish();
+  void deliver();
+  void unpack(std::span<const Part> parts);
+  void add_in_rank_order();
+  [[noreturn]] void throw_engine_error(const std::exception_ptr& error);
+  void look_for_failure();
+  void abandon();
+  std::string name() const;
+
+  std::byte* sent(std::uint64_t bytes);
+  std::byte* received(std::uint64_t bytes);
+  at::Tensor engine_sent();
+  at::Tensor engine_received();
+
+  const C10dGroup& group_;
+  C10dOperations& pool_;
+  Call call_;
+  std::vector<Part> send_parts_;
+  std::vector<Part> receive_parts_;
+  std::uint64_t sequence_ = 0;
+  Milliseconds patience_{0};  ///< how long a dropped handle waits for its end
+  Clock::time_point started_;
+  c10::intrusive_ptr<c10d::Work> work_;
+  std::string timeout_;  ///< what was said when a wait was in vain
+  bool broken_ = false;  ///< the engine has given up on it
+
+  at::Tensor sent_, received_;  ///< bytes on the host; they only grow
+  std::uint64_t sent_bytes_ = 0;
+  std::uint64_t received_bytes_ = 0;
+  at::Tensor device_sent_, device_received_;  ///< their twins where the engine wants device memory
+};
+
+/// Operations of one communicator, reused.
+class C10dOperations {
+ public:
+  explicit C10dOperations(const C10dGroup& group) : group_(group) {}
+
+  C10dOperation& take(const Call& call, Milliseconds timeout);
+  void give_back(C10dOperation& operation) { free_.push_back(&operation); }
+
+ private:
+  const C10dGroup& group_;
+  std::vector<std::unique_ptr<C10dOperation>> operations_;
+  std::vector<C10dOperation*> free_;
+  std::uint64_t next_sequence_ = 0;
+};
+
+}  // namespace laconic::plugin

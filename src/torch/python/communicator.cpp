@@ -1,0 +1,39 @@
+#include <pybind11/stl.h>
+
+#include "torch/python/handover.h"
+
+namespace laconic::python {
+namespace {
+
+std::shared_ptr<Communicator> c10d_communicator(const py::object& group, const py::object& store,
+                                                const py::object& make_group, double timeout_seconds) {
+  const auto engine = shared_with<c10d::ProcessGroup>(group);
+  const auto keys = shared_with<c10d::Store>(store);
+  const plugin::GroupMaker maker = group_maker(make_group);
+  py::gil_scoped_release unlocked;
+  auto made = std::make_shared<plugin::C10dCommunicator>(engine, keys, maker);
+  made->set_timeout(Milliseconds(static_cast<std::int64_t>(timeout_seconds * 1000)));
+  return made;
+}
+
+}  // namespace
+
+void bind_communicator(py::module_& module) {
+  py::class_<Communicator, std::shared_ptr<Communicator>>(
+      module, "Communicator", "The ranks of a run and the engine between them. laconic._groups makes these.")
+      .def_property_readonly("rank", &Communicator::rank)
+      .def_property_readonly("size", &Communicator::size)
+      .def_property_readonly("description", &Communicator::description)
+      .def_property_readonly(
+          "timeout", [](const Communicator& self) { return static_cast<double>(self.timeout().count()) / 1000; },
+          "Seconds that a wait lasts.")
+      .def(
+          "fail", [](Communicator& self, const std::string& reason) { self.fail(reason); }, py::arg("reason"),
+          py::call_guard<py::gil_scoped_release>(), "Tells the others that this rank cannot go on, and why.");
+  module.def("c10d_communicator", &c10d_communicator, py::arg("group"), py::arg("store"), py::arg("make_group"),
+             py::arg("timeout"),
+             "A communicator over a process group that nobody else uses, its store, and a callable that makes further "
+             "groups of the same ranks.");
+}
+
+}  // namespace laconic::python

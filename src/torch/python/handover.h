@@ -1,0 +1,33 @@
+#pragma once
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "torch/plugin/c10d_communicator.h"
+#include "torch/python/bindings.h"
+
+// What torch's own Python classes hold, shared with them.
+
+namespace laconic::python {
+
+/// The C++ object of one of torch's Python objects. By its plain pointer: how the Python class holds it differs between
+/// versions of torch.
+template <class T>
+c10::intrusive_ptr<T> shared_with(const py::object& object) {
+  return c10::intrusive_ptr<T>::reclaim_copy(object.cast<T*>());
+}
+
+/// A Python callable that gives a process group. Takes the interpreter's lock for each call and for its own end.
+inline plugin::GroupMaker group_maker(const py::object& callable) {
+  if (callable.is_none()) return {};
+  const std::shared_ptr<py::object> kept(new py::object(callable), [](py::object* held) {
+    py::gil_scoped_acquire lock;
+    delete held;
+  });
+  return [kept] {
+    py::gil_scoped_acquire lock;
+    return shared_with<c10d::ProcessGroup>((*kept)());
+  };
+}
+
+}  // namespace laconic::python

@@ -1,0 +1,181 @@
+"""The communicator over torch.distributed: every call, beside the user's own collectives, in subgroups, when ranks fail."""
+
+import os
+import signal
+import threading
+import unittest
+
+import c10d_suite
+import torch
+import torch.distributed as dist
+from ranks import run_ranks, start_ranks, told
+
+import laconic
+from laconic import _groups
+
+
+def every_check() -> dict[str, list[str]]:
+    communicator = _groups.communicator()
+    return {name: found for name in c10d_suite.checks() if (found := c10d_suite.run_check(communicator, name))}
+
+
+def describe() -> tuple[int, int, str, float]:
+    communicator = _groups.communicator()
+    return communicator.rank, communicator.size, communicator.description, communicator.timeout
+
+
+def subgroups() -> list[str]:
+    """Ranks 1 and 2 of four make a communicator; the others make theirs, or none, meanwhile."""
+    pair = dist.new_group([1, 2])
+    rest = dist.new_group([0, 3])
+    mine = pair if dist.get_rank() in (1, 2) else rest
+    communicator = _groups.communicator(mine)
+    found = [f"{name}: {wrong}" for name in ("all_reduce", "all_gather_varying", "duplicates", "counter")
+             for wrong in c10d_suite.run_check(communicator, name)]
+    found += [] if communicator.size == 2 else [f"size {communicator.size}"]
+    return found
+
+
+def beside_the_users_collectives() -> tuple[float, set[float]]:
+    """Our sums in a thread while the user's thread sums on its own group."""
+    communicator = _groups.communicator()
+    ours: list[float] = []
+    expected = float(sum(range(1, dist.get_world_size() + 1)))
+    thread = threading.Thread(
+        target=lambda: ours.append(c10d_suite.sum_often(communicator, 200, dist.get_rank() + 1.0, expected))
+    )
+    thread.start()
+    theirs = set()
+    for _ in range(200):
+        value = torch.full((1000,), 10.0 * (dist.get_rank() + 1))
+        dist.all_reduce(value)
+        theirs.update(value.unique().tolist())
+    thread.join()
+    return ours[0], theirs
+
+
+def vanish(last: str) -> str:
+    """Rank 1 ends without a word; the others say what they saw, and how long it took."""
+    communicator = _groups.communicator(timeout=20.0)
+    c10d_suite.barrier_within(communicator, 10_000)
+    if dist.get_rank() == 1:
+        os._exit(0) if last == "exit" else os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        c10d_suite.barrier_within(communicator, 20_000)
+    except laconic.TransportError as error:
+        return str(error)
+    return "nothing"
+
+
+def hang() -> list[str]:
+    """Rank 1 does not come before the others have given up; then all are told."""
+    communicator = _groups.communicator(timeout=20.0)
+    store = dist.distributed_c10d._get_default_store()
+    said = []
+    if dist.get_rank() == 1:
+        store.wait(["gave up 0", "gave up 2"])
+    else:
+        try:
+            c10d_suite.barrier_within(communicator, 300)
+        except laconic.TransportError as error:
+            said.append(str(error))
+        store.set(f"gave up {dist.get_rank()}", "")
+    try:
+        while True:  # the engine may still complete what the others left behind
+            c10d_suite.barrier_within(communicator, 20_000)
+    except laconic.TransportError as error:
+        said.append(str(error))
+    return said
+
+
+def fail_with_a_reason() -> str:
+    communicator = _groups.communicator(timeout=20.0)
+    c10d_suite.barrier_within(communicator, 10_000)
+    if dist.get_rank() == 0:
+        communicator.fail("its gradient is not finite")
+    try:
+        while True:
+            c10d_suite.barrier_within(communicator, 20_000)
+    except laconic.TransportError as error:
+        return str(error)
+
+
+def refusals() -> list[str]:
+    said = []
+    pair = dist.new_group([0, 1])
+    for call in (
+        lambda: _groups.communicator(timeout=-1.0),
+        lambda: _groups.communicator(pair) if dist.get_rank() == 2 else _groups.communicator(timeout=0.0),
+    ):
+        try:
+            call()
+        except laconic.InvalidConfig as error:
+            said.append(str(error))
+    return said
+
+
+def unequal_groups() -> str:
+    """Rank 0 is in one group more than rank 1, so torch cannot name a further group of the two."""
+    dist.new_group([0])
+    pair = dist.new_group([0, 1])
+    if dist.get_rank() == 2:
+        return "not asked"
+    try:
+        _groups.communicator(pair)
+    except laconic.InvalidConfig as error:
+        return str(error)
+    return "nothing"
+
+
+class C10dTest(unittest.TestCase):
+    def test_every_call_for_one_to_four_ranks(self) -> None:
+        for count in (1, 2, 3, 4):
+            with self.subTest(ranks=count):
+                self.assertEqual(run_ranks(count, every_check), [{}] * count)
+
+    def test_tells_what_it_is(self) -> None:
+        expected = [(rank, 3, "c10d gloo, 3 ranks", 30.0) for rank in range(3)]
+        self.assertEqual(run_ranks(3, describe), expected)
+
+    def test_subgroups_have_their_own(self) -> None:
+        self.assertEqual(run_ranks(4, subgroups), [[]] * 4)
+
+    def test_users_collectives_do_not_meet_ours(self) -> None:
+        self.assertEqual(run_ranks(3, beside_the_users_collectives), [(6.0, {60.0})] * 3)
+
+    def test_a_rank_that_ends_is_a_transport_error(self) -> None:
+        for last in ("exit", "kill"):
+            with self.subTest(last=last):
+                ranks = start_ranks(3, vanish, last, timeout=50.0)
+                for rank in (ranks[0], ranks[2]):
+                    self.assertEqual(rank.status, 0, told(ranks))
+                    self.assertRegex(rank.value, r"all_reduce \(sum\) of 400000 bytes \(operation \d+\)")
+                    self.assertRegex(rank.value, "a rank has ended|rank [02] failed")
+
+    def test_a_rank_that_does_not_come_is_a_timeout(self) -> None:
+        said = run_ranks(3, hang)
+        for rank in (0, 2):
+            self.assertIn("did not end within 300 ms on rank", said[rank][0])
+        for texts in said:
+            self.assertRegex(texts[-1], r"rank \d.* failed: .*did not end within 300 ms")
+
+    def test_a_reason_reaches_everybody(self) -> None:
+        said = run_ranks(3, fail_with_a_reason)
+        self.assertIn("rank 0, this one, failed: its gradient is not finite", said[0])
+        for text in said[1:]:
+            self.assertIn("rank 0 failed: its gradient is not finite (seen in all_reduce", text)
+
+    def test_refuses_what_cannot_be(self) -> None:
+        said = run_ranks(3, refusals)
+        for rank, texts in enumerate(said):
+            self.assertEqual(texts[0], "timeout must be positive, got -1.0 seconds")
+            self.assertIn("not in the process group" if rank == 2 else "timeout must be positive", texts[1])
+
+    def test_refuses_groups_that_torch_cannot_name(self) -> None:
+        said = run_ranks(3, unequal_groups)
+        for text in said[:2]:
+            self.assertIn("different numbers of process groups ([3, 2])", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
