@@ -10,6 +10,7 @@
 #include "laconic/threads.h"
 #include "methods/def_model.h"
 #include "methods/random_blocks.h"
+#include "support/statistics.h"
 #include "support/support.h"
 
 namespace laconic::test {
@@ -219,28 +220,31 @@ TEST(LearningRate, ChangeDoesNotRescaleWhatIsOwed) {
   });
 }
 
-// Each entry is kept with probability block/n. 20,000 draws, five and a half standard deviations: a false alarm about
-// once in 2.6e7 an entry, so once in 12,000 runs of other seeds for all 2,251 entries.
+// Each entry is kept with probability block/n, draws of different steps being independent: Bernstein's bound for each
+// of the 2,251 entries in both scopes, a false alarm in one of a million choices of the seed for all of them together.
 TEST(RandomBlocks, GiveEachEntryItsChance) {
-  constexpr std::uint32_t kDraws = 20'000;
+  constexpr std::uint32_t kDraws = 100'000;
+  const auto n = size_of(small_model());
+  const double alarm = chance_of_one(2.0 * static_cast<double>(n));
   for (const bool by_tensor : {true, false}) {
     RandomBlocks blocks(8, by_tensor);
     blocks.prepare(small_model());
-    const auto n = size_of(small_model());
     std::vector<std::uint32_t> kept(n, 0);
-    std::vector<double> chance(n);
     for (std::uint32_t step = 0; step < kDraws; ++step) {
       for (const Block& block : blocks.draw({9, step, 3})) {
         ASSERT_LT(block.start, block.size);
         for (std::uint64_t i = 0; i < block.count; ++i) ++kept[block.offset + (block.start + i) % block.size];
-        for (std::uint64_t i = 0; i < block.size; ++i) {
-          chance[block.offset + i] = static_cast<double>(block.count) / static_cast<double>(block.size);
-        }
       }
     }
-    for (std::size_t i = 0; i < n; ++i) {
-      const double expected = kDraws * chance[i];
-      ASSERT_LE(std::abs(kept[i] - expected), 5.5 * std::sqrt(expected * (1 - chance[i]))) << "entry " << i;
+    std::size_t i = 0;
+    for (const Tensor& scope : by_tensor ? small_model() : std::vector<Tensor>{{"all", n}}) {
+      const auto size = static_cast<double>(scope.size);
+      const double chance = std::max(1.0, std::floor(size / 8.0)) / size;
+      const double allowed = bernstein(kDraws * chance * (1.0 - chance), 1.0, alarm);
+      EXPECT_TRUE(allowed < 0.12 * kDraws * chance || chance == 1.0) << "the bound must say something";
+      for (const std::size_t end = i + scope.size; i < end; ++i) {
+        ASSERT_LE(std::abs(kept[i] - kDraws * chance), chance == 1.0 ? 0.0 : allowed) << "entry " << i;
+      }
     }
   }
 }

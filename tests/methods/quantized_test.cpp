@@ -99,67 +99,6 @@ TEST(Quantized, DqsgdEqualsItsPage) {
   compare("dqsgd", {.norm = "max", .tau = tau, .norm_source = "exact"}, bits_of);
 }
 
-TEST(Quantized, IsUnbiasedInEveryEntry) {
-  // An entry's deviation is at most unit/2 a step, so its mean over 400 steps has at most unit/40. 4,500 entries in all
-  // and six of those: a false alarm in 10^5 runs (2e-9 each), and the streams are fixed anyway.
-  struct Case {
-    const char* method;
-    MethodOptions options;
-    double levels;
-    bool max_norm;
-  };
-  const std::vector<Case> cases{
-      {"qsgd", {.bits = 3}, 3, false}, {"terngrad", {}, 1, true}, {"dqsgd", {.tau = 1e-9}, 1, false}};
-  for (const Case& one : cases) {
-    run_ranks(1, [&](Communicator& communicator) {
-      Place place({.threads = 1});
-      const auto method = make_method(one.method, one.options, communicator, place);
-      const std::size_t n = 1500;
-      const int steps = 400;
-      const auto values = normal_values(n, 5);
-      double norm = 0.0;
-      for (const float value : values) {
-        const auto wide = static_cast<double>(value);
-        norm = one.max_norm ? std::max(norm, std::fabs(wide)) : std::hypot(norm, wide);
-      }
-      std::vector<double> mean(n, 0.0);
-      for (int step = 0; step < steps; ++step) {
-        auto gradient = values;
-        method->reduce({6, static_cast<std::uint32_t>(step), 0}, gradient);
-        for (std::size_t i = 0; i < n; ++i) mean[i] += static_cast<double>(gradient[i]) / steps;
-      }
-      const double unit = norm / one.levels;
-      for (std::size_t i = 0; i < n; ++i) {
-        ASSERT_NEAR(mean[i], static_cast<double>(values[i]), 6.0 * unit / 40.0) << one.method << " " << i;
-      }
-    });
-  }
-}
-
-TEST(Quantized, IsUnbiased) {
-  // One entry's deviation is at most unit/2; the mean of 2,000 steps and 1,500 entries has 0.5·unit/sqrt(3e6) =
-  // 0.0003·unit. Six of those: a false alarm once in 10^9 runs, and the streams are fixed anyway.
-  run_ranks(1, [](Communicator& communicator) {
-    Place place({.threads = 1});
-    const auto method = make_method("qsgd", {.bits = 3}, communicator, place);
-    const std::size_t n = 1500;
-    const auto values = normal_values(n, 5);
-    double norm = 0.0;
-    for (const float value : values) norm += static_cast<double>(value) * static_cast<double>(value);
-    const double unit = std::sqrt(norm) / 3.0;
-    double error = 0.0;
-    for (std::uint32_t step = 0; step < 2000; ++step) {
-      auto gradient = values;
-      method->reduce({6, step, 0}, gradient);
-      for (std::size_t i = 0; i < n; ++i) {
-        const double sign = values[i] < 0.0F ? -1.0 : 1.0;
-        error += sign * static_cast<double>(gradient[i] - values[i]) / (2000.0 * n);
-      }
-    }
-    EXPECT_NEAR(error / unit, 0.0, 0.002);
-  });
-}
-
 TEST(Quantized, RequantizedNeedsScatter) {
   run_ranks(1, [](Communicator& communicator) {
     Place place({.threads = 1});

@@ -9,6 +9,7 @@
 #include "kernels/convert/convert.h"
 #include "laconic/threads.h"
 #include "methods/harness.h"
+#include "support/statistics.h"
 #include "support/support.h"
 
 namespace laconic::test {
@@ -77,8 +78,8 @@ TEST(Randk, FollowsThePageExactlyForIntegers) {
   }
 }
 
-// Entries have the chance k/n, pairs k(k-1)/(n(n-1)). 20,000 draws, five and a half standard deviations: for 29 entries
-// and 406 pairs a false alarm once in 60,000 runs of other seeds.
+// Entries have the chance k/n, pairs k(k-1)/(n(n-1)): Bernstein's bound for 29 entries and 406 pairs, a false alarm in
+// one of a million choices of the seed for all of them together.
 TEST(Randk, EverySetIsAsLikelyAsAnyOther) {
   constexpr std::size_t kSize = 29;
   constexpr std::uint32_t kDraws = 20'000;
@@ -101,7 +102,8 @@ TEST(Randk, EverySetIsAsLikelyAsAnyOther) {
       }
     }
     const auto expect_count = [&](std::uint32_t count, double chance, std::size_t i, std::size_t j) {
-      EXPECT_LE(std::abs(count - kDraws * chance), 5.5 * std::sqrt(kDraws * chance * (1 - chance))) << i << " " << j;
+      const double allowed = bernstein(kDraws * chance * (1 - chance), 1.0, chance_of_one(29 + 406));
+      EXPECT_LE(std::abs(count - kDraws * chance), allowed) << i << " " << j;
     };
     for (std::size_t i = 0; i < kSize; ++i) {
       expect_count(together[i][i], kCount / kSize, i, i);
