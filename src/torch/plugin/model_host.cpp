@@ -1,0 +1,153 @@
+#include "torch/plugin/model_host.h"
+
+#include "base/check.h"
+#include "exchange/exchange.h"
+#include "kernels/elementwise/elementwise.h"
+#include "laconic/error.h"
+
+namespace laconic::plugin {
+
+ModelHost::ModelHost(std::shared_ptr<Communicator> communicator, int threads, std::uint64_t seed,
+                     ParameterSet the_parameters, std::string_view method, const MethodOptions& options,
+                     HostCalls calls)
+    : OptimizerHost(std::move(communicator), threads, seed, std::move(the_parameters)),
+      name_(method),
+      calls_(std::move(calls)),
+      async_(options.pace.value_or("") == "async"),
+      size_(parameters().size()),
+      group_of_(parameters().tensors().size(), 0),
+      coefficients_(group_of_.size()),
+      model_(size_),
+      gradient_(size_) {
+  OptimizerOptions optimizer;
+  if (!is_sgd()) {
+    optimizer.name = "host";
+    optimizer.host = [this](View<const float> /*gradient*/, View<float> model) { move(model); };
+  }
+  method_ = make_model_method(method, options, optimizer, this->communicator(), place());
+  if (calls_.scoring) {
+    method_->set_scoring([this](View<const float> /*model*/, View<float> gradient) { score(gradient); });
+  }
+  method_->set_after_round([this](const StepReport&) { after_round(); });
+  method_->register_tensors(parameters().tensors());
+  parameters().read(place(), model());
+  method_->start(model());
+  write_model();
+}
+
+ModelHost::~ModelHost() = default;
+
+/// What the loop's optimizer made of the parameters.
+void ModelHost::move(View<float> model) {
+  {
+    const Stopwatch watch(counted().host_seconds);
+    calls_.optimizer();
+  }
+  const Stopwatch watch(counted().copy_seconds);
+  parameters().read(place(), model);
+  parameters().note_written();
+}
+
+void ModelHost::score(View<float> gradient) {
+  write_model();  // the round's own point, proximity included
+  const auto own = parameters().take_gradients();
+  try {
+    calls_.scoring(rounds_);
+    parameters().read_gradients(place(), 1.0F, gradient);
+  } catch (...) {
+    parameters().give_gradients(own);
+    throw;
+  }
+  parameters().give_gradients(own);
+}
+
+void ModelHost::after_round() {
+  ++rounds_;
+  if (!calls_.after_round) return;
+  write_model();
+  calls_.after_round();
+  side().barrier().wait();
+}
+
+/// SGD's methods keep the point themselves: a change of the parameters would be lost.
+void ModelHost::refresh_model() {
+  const std::string* changed = parameters().changed();
+  if (changed == nullptr) return;
+  if (is_sgd()) {
+    throw InvalidConfig("parameter " + *changed + " was changed since the last step, but " + name_ +
+                        " keeps the point itself: load the optimizer's state with the model's, or make a new one");
+  }
+  parameters().read(place(), model());
+  parameters().note_written();
+}
+
+void ModelHost::write_model() {
+  const Stopwatch watch(counted().copy_seconds);
+  parameters().write(place(), model());
+}
+
+void ModelHost::set_groups(std::vector<std::uint32_t> group_of_parameter) {
+  LACONIC_CHECK(group_of_parameter.size() == parameters().tensors().size());
+  group_of_ = std::move(group_of_parameter);
+}
+
+/// A parameter that was frozen meanwhile only gets what it is still owed.
+void ModelHost::take_coefficients(std::span<const Coefficients> groups) {
+  for (std::size_t i = 0; i < coefficients_.size(); ++i) {
+    LACONIC_CHECK(group_of_[i] < groups.size());
+    coefficients_[i] = groups[group_of_[i]];
+    if (parameters().parameters()[i].requires_grad()) continue;
+    coefficients_[i].learning_rate = 0.0F;
+    coefficients_[i].weight_decay = 0.0F;
+  }
+}
+
+StepReport ModelHost::do_step(const HostStepInput& input) {
+  refresh_model();
+  {
+    const Stopwatch watch(counted().copy_seconds);
+    parameters().read_gradients(place(), input.factor, gradient());
+  }
+  method_->set_nonfinite_policy(input.skips ? NonfinitePolicy::skip : policy_);
+  StepInput step{.key = key(), .loss = input.loss};
+  if (is_sgd()) {
+    take_coefficients(input.groups);
+    step.tensors = coefficients_;
+  }
+  const StepReport report = method_->step(step, model(), gradient());
+  if (report.rounds > 0 || moves_every_step()) write_model();
+  return report;
+}
+
+void ModelHost::do_enter_read_out() {
+  refresh_model();
+  kept_.reserve(size_);
+  parameters().read(place(), kept_.view(size_));
+  method_->read_out(model(), gradient());
+  parameters().write(place(), gradient());
+}
+
+void ModelHost::do_leave_read_out() { parameters().write(place(), kept_.view(size_)); }
+
+void ModelHost::do_save(State& state) {
+  state.put("method", method_->save());
+  state.put("scored", static_cast<double>(rounds_));
+  if (!reads_out()) refresh_model();
+  state.put("model", View<const float>(model()));
+}
+
+void ModelHost::do_load(const State& state) {
+  method_->load(state.part("method"));
+  state.get("model", model());
+  rounds_ = static_cast<std::uint32_t>(state.number("scored"));
+  write_model();
+}
+
+/// An asynchronous run takes its next ticket, and may join a round with it.
+void ModelHost::do_go_on() {
+  if (!async_) return;
+  method_->start(model());
+  write_model();
+}
+
+}  // namespace laconic::plugin

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <functional>
+
+#include "laconic/methods.h"
+#include "torch/plugin/optimizer_host.h"
+
+namespace laconic::plugin {
+
+/// What the loop does when a method asks for it, in the thread of step.
+struct HostCalls {
+  /// The loop's own optimizer steps along the gradients that the parameters have. Empty for methods that are SGD.
+  std::function<void()> optimizer;
+  /// Adds the gradients on the batch that all workers share in this round to those of the parameters, which are none.
+  std::function<void(std::uint32_t round)> scoring;
+  /// After every round, on all ranks at the same one, with the parameters as the round left them.
+  std::function<void()> after_round;
+};
+
+/// A model method around a training loop's own optimizer. Between steps the parameters are the point where the next
+/// gradient is taken. ef-rbgs, def and def-a are SGD themselves and keep the point; for the others the loop's optimizer
+/// moves the parameters and the method makes models meet.
+class ModelHost final : public OptimizerHost {
+ public:
+  /// Collective: takes the start point, which must be the same on all ranks.
+  ModelHost(std::shared_ptr<Communicator> communicator, int threads, std::uint64_t seed, ParameterSet parameters,
+            std::string_view method, const MethodOptions& options, HostCalls calls);
+  ~ModelHost() override;
+
+  void set_policy(NonfinitePolicy policy) { policy_ = policy; }
+  /// Which of HostStepInput::groups each parameter belongs to; without it all belong to the first.
+  void set_groups(std::vector<std::uint32_t> group_of_parameter);
+
+ private:
+  StepReport do_step(const HostStepInput& input) override;
+  void do_enter_read_out() override;
+  void do_leave_read_out() override;
+  void do_save(State& state) override;
+  void do_load(const State& state) override;
+  double residual_norm() override { return method_->residual_norm(); }
+  std::string method() const override { return name_; }
+  bool in_lockstep() const override { return !async_; }
+
+  void do_go_on() override;
+
+  bool is_sgd() const { return !calls_.optimizer; }
+  /// Whether every step changes the parameters beyond what the loop's optimizer does.
+  bool moves_every_step() const { return name_ != "easgd" && name_ != "localsgd"; }
+  void take_coefficients(std::span<const Coefficients> groups);
+  void refresh_model();
+  void write_model();
+  void move(View<float> model);
+  void score(View<float> gradient);
+  void after_round();
+
+  View<float> model() const { return model_.view(size_); }
+  View<float> gradient() const { return gradient_.view(size_); }
+
+  std::string name_;
+  HostCalls calls_;
+  NonfinitePolicy policy_ = NonfinitePolicy::error;
+  bool async_;
+  std::uint64_t size_;
+  std::uint32_t rounds_ = 0;
+  std::vector<std::uint32_t> group_of_;
+  std::vector<Coefficients> coefficients_;
+  std::unique_ptr<ModelMethod> method_;
+  Buffer<float> model_;
+  Buffer<float> gradient_;
+  Buffer<float> kept_;  ///< the parameters while others stand in their place
+};
+
+}  // namespace laconic::plugin

@@ -1,0 +1,168 @@
+#include "torch/plugin/optimizer_host.h"
+
+#include <c10/core/GradMode.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "exchange/dense_sum.h"
+#include "laconic/error.h"
+#include "laconic/nonfinite.h"
+#include "torch/plugin/tensors.h"
+#include "transport/agreement.h"
+
+namespace laconic::plugin {
+
+OptimizerHost::OptimizerHost(std::shared_ptr<Communicator> communicator, int threads, std::uint64_t seed,
+                             ParameterSet parameters)
+    : communicator_(std::move(communicator)),
+      side_(communicator_->duplicate()),
+      place_({.threads = threads}),
+      parameters_(std::move(parameters)),
+      seed_(seed) {
+  const AgreedField field{"seed", std::to_string(seed)};
+  require_agreement(*side_, {&field, 1});
+}
+
+void OptimizerHost::broadcast(const std::vector<at::Tensor>& tensors) {
+  if (tensors.empty()) return;
+  const c10::NoGradGuard no_graph;
+  std::vector<at::Tensor> bytes;
+  for (const at::Tensor& tensor : tensors) {
+    bytes.push_back(tensor.detach().cpu().contiguous().view({-1}).view(at::kByte));
+  }
+  const at::Tensor all = at::cat(bytes);
+  side_->broadcast(byte_view(all, "what is broadcast"), 0).wait();
+  std::int64_t offset = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::int64_t size = bytes[i].numel();
+    // The copy begins where its type may; a slice of bytes need not.
+    const at::Tensor part = all.narrow(0, offset, size).clone();
+    tensors[i].detach().copy_(part.view(tensors[i].scalar_type()).view(tensors[i].sizes()));
+    offset += size;
+  }
+  parameters_.note_written();
+}
+
+void OptimizerHost::average(const std::vector<at::Tensor>& tensors) {
+  if (tensors.empty()) return;
+  const c10::NoGradGuard no_graph;
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& tensor : tensors) flat.push_back(tensor.detach().to(at::kCPU, at::kFloat).reshape({-1}));
+  const at::Tensor all = at::cat(flat);
+  DenseSum mean(*side_, place_, static_cast<std::uint64_t>(all.numel()));
+  Status status;
+  mean.start(float_view(all, "what is averaged"), view_of(status));
+  mean.finish();
+  std::int64_t offset = 0;
+  for (const at::Tensor& tensor : tensors) {
+    tensor.detach().copy_(all.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
+    offset += tensor.numel();
+  }
+}
+
+bool OptimizerHost::step(const HostStepInput& input) {
+  if (reads_out_) {
+    throw InvalidConfig("step() inside read_out(): the parameters are the point to test; leave the with block first");
+  }
+  const Stopwatch watch(metrics_.step_seconds);
+  StepReport report;
+  ++step_;
+  try {
+    report = do_step(input);
+  } catch (const NonfiniteValue&) {
+    throw;  // all ranks know, or were told
+  } catch (const TransportError&) {
+    throw;
+  } catch (const std::exception& error) {
+    communicator_->fail(error.what());
+    throw;
+  }
+  finished_ = report.finished;
+  ++metrics_.steps;
+  if (report.skipped) ++metrics_.skipped;
+  metrics_.rounds += report.rounds;
+  metrics_.dense_bytes += parameters_.size() * sizeof(float);
+  metrics_.traffic += report.traffic;
+  metrics_.select_seconds += report.select_seconds;
+  metrics_.bits = report.bits;
+  metrics_.extra = report.extra;
+  return !report.skipped;
+}
+
+void OptimizerHost::enter_read_out() {
+  if (reads_out_) throw InvalidConfig("read_out() inside read_out(): leave the with block first");
+  side_->barrier().wait();
+  do_enter_read_out();
+  reads_out_ = true;
+}
+
+void OptimizerHost::leave_read_out() {
+  if (!reads_out_) return;
+  do_leave_read_out();
+  reads_out_ = false;
+}
+
+State OptimizerHost::save() {
+  State state;
+  state.put("host of " + method(), 1.0);
+  state.put("rank", static_cast<double>(rank()));
+  state.put("ranks", static_cast<double>(ranks()));
+  state.put("parameters", static_cast<double>(parameters_.size()));
+  state.put("seed", static_cast<double>(seed_));
+  state.put("step", static_cast<double>(step_));
+  state.put("skipped", static_cast<double>(metrics_.skipped));
+  state.put("rounds", static_cast<double>(metrics_.rounds));
+  state.put("finished", finished_ ? 1.0 : 0.0);
+  do_save(state);
+  return state;
+}
+
+/// Empty, or why it is refused.
+std::string OptimizerHost::refusal_of(const State& state) {
+  try {
+    if (!state.has("host of " + method())) {
+      throw InvalidConfig("saved state is of another method than " + method() + ": load it into the one that saved it");
+    }
+    const auto expect = [&](const char* name, double mine, const char* remedy) {
+      if (state.number(name) == mine) return;
+      throw InvalidConfig("saved state has " + std::string(name) + " = " +
+                          std::to_string(static_cast<std::int64_t>(state.number(name))) + ", this is " +
+                          std::to_string(static_cast<std::int64_t>(mine)) + ": " + remedy);
+    };
+    expect("ranks", ranks(), "load it on as many ranks");
+    expect("rank", rank(), "each rank loads its own");
+    expect("parameters", static_cast<double>(parameters_.size()), "load it for the same model");
+    expect("seed", static_cast<double>(seed_), "give the seed of the run that was saved");
+    do_load(state);
+    step_ = static_cast<std::uint32_t>(state.number("step"));
+    metrics_.skipped = static_cast<std::uint64_t>(state.number("skipped"));
+    metrics_.rounds = static_cast<std::uint64_t>(state.number("rounds"));
+    finished_ = state.number("finished") != 0.0;
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+void OptimizerHost::load(const State& state) {
+  if (reads_out_) throw InvalidConfig("a state was given inside read_out(): leave the with block first");
+  const std::string refusal = refusal_of(state);
+  const std::uint64_t where = in_lockstep() ? step_ : metrics_.rounds;
+  const AgreedField field{"step of the saved state", refusal.empty() ? std::to_string(where) : refusal};
+  try {
+    require_agreement(*side_, {&field, 1});
+  } catch (const InvalidConfig&) {
+    if (refusal.empty()) throw;
+  }
+  if (!refusal.empty()) throw InvalidConfig(refusal);
+  do_go_on();
+}
+
+OptimizerMetrics OptimizerHost::metrics() {
+  OptimizerMetrics metrics = metrics_;
+  metrics.residual_norm = residual_norm();
+  return metrics;
+}
+
+}  // namespace laconic::plugin

@@ -1,0 +1,102 @@
+#pragma once
+
+#include "torch/plugin/parameter_set.h"
+
+namespace laconic::plugin {
+
+/// What a training loop says with each step.
+struct HostStepInput {
+  float loss = 0.0F;                       ///< this worker's
+  float factor = 1.0F;                     ///< that gradients are multiplied with: one over a loss scale
+  bool skips = false;                      ///< a value that is not finite drops the step, whatever the policy
+  std::span<const Coefficients> groups{};  ///< one a group of parameters, for methods that are SGD themselves
+};
+
+/// Sums over the steps so far, on this rank.
+struct OptimizerMetrics {
+  std::uint64_t steps = 0;
+  std::uint64_t skipped = 0;
+  std::uint64_t rounds = 0;
+  std::uint64_t dense_bytes = 0;  ///< what float32 values of all parameters would be
+  Traffic traffic;
+  double select_seconds = 0.0;
+  double copy_seconds = 0.0;  ///< parameters and gradients into float32 and back
+  double host_seconds = 0.0;  ///< the loop's own optimizer, where the method calls it
+  double step_seconds = 0.0;  ///< all of step
+  double bits = 0.0;          ///< of the last step
+  double extra = 0.0;         ///< the method's own diagnostic, of the last step
+  double residual_norm = 0.0;
+};
+
+/// Runs a method for a training loop that steps by itself: an optimizer around the loop's own. Everything happens in
+/// the caller's thread. A failure on one rank is told to the others, which end with a TransportError.
+class OptimizerHost {
+ public:
+  /// Collective. Methods get the communicator; a duplicate of it is for calls that must not meet those of a step, so
+  /// that a rank which reads out while others step waits there.
+  OptimizerHost(std::shared_ptr<Communicator> communicator, int threads, std::uint64_t seed, ParameterSet parameters);
+  virtual ~OptimizerHost() = default;
+  OptimizerHost(const OptimizerHost&) = delete;
+  OptimizerHost& operator=(const OptimizerHost&) = delete;
+
+  /// Every rank ends with rank 0's values, of whatever type. Collective.
+  void broadcast(const std::vector<at::Tensor>& tensors);
+  /// Every rank ends with the mean of all ranks' values, summed in rank order in float32. Collective.
+  void average(const std::vector<at::Tensor>& tensors);
+
+  /// False: the step was dropped, and nothing moved but the count.
+  bool step(const HostStepInput& input);
+  /// A round method that was told its steps has made them all.
+  bool finished() const { return finished_; }
+
+  /// The parameters become the point to test and save, and again what they were, to the bit. Entering is collective: a
+  /// rank that enters alone gets a TransportError when the communicator's timeout has passed.
+  void enter_read_out();
+  void leave_read_out();
+  bool reads_out() const { return reads_out_; }
+
+  /// This rank's memory between steps, with its parameters where they are its own.
+  State save();
+  /// Collective: what one rank refuses, all do.
+  void load(const State& state);
+
+  OptimizerMetrics metrics();
+  int rank() const { return communicator_->rank(); }
+  int ranks() const { return communicator_->size(); }
+
+ protected:
+  virtual StepReport do_step(const HostStepInput& input) = 0;
+  virtual void do_enter_read_out() {}
+  virtual void do_leave_read_out() {}
+  virtual void do_save(State& state) = 0;
+  /// Not collective; what is, follows in do_go_on, when every rank has accepted its state.
+  virtual void do_load(const State& state) = 0;
+  virtual void do_go_on() {}
+  virtual double residual_norm() = 0;
+  virtual std::string method() const = 0;
+  /// Whether all ranks make as many steps.
+  virtual bool in_lockstep() const { return true; }
+
+  Communicator& communicator() { return *communicator_; }
+  Communicator& side() { return *side_; }
+  Place& place() { return place_; }
+  ParameterSet& parameters() { return parameters_; }
+  /// Of the step that is being made.
+  StepKey key() const { return {seed_, step_ - 1, static_cast<std::uint32_t>(rank())}; }
+  OptimizerMetrics& counted() { return metrics_; }
+
+ private:
+  std::string refusal_of(const State& state);
+
+  std::shared_ptr<Communicator> communicator_;
+  std::unique_ptr<Communicator> side_;
+  Place place_;
+  ParameterSet parameters_;
+  std::uint64_t seed_ = 0;
+  std::uint32_t step_ = 0;  ///< that were begun
+  bool finished_ = false;
+  bool reads_out_ = false;
+  OptimizerMetrics metrics_;
+};
+
+}  // namespace laconic::plugin

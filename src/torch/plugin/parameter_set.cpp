@@ -1,0 +1,170 @@
+#include "torch/plugin/parameter_set.h"
+
+#include <c10/core/GradMode.h>
+
+#include <utility>
+
+#include "kernels/elementwise/elementwise.h"
+#include "laconic/error.h"
+#include "torch/plugin/tensors.h"
+
+namespace laconic::plugin {
+namespace {
+
+bool is_plain(const at::Tensor& tensor) {
+  return tensor.device().is_cpu() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous();
+}
+
+View<float> memory_of(const at::Tensor& tensor) {
+  return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
+}
+
+void require_usable(const std::string& name, const at::Tensor& parameter, const at::Tensor& first) {
+  const auto refuse = [&](const std::string& what) { throw InvalidConfig("parameter " + name + " " + what); };
+  const at::ScalarType type = parameter.scalar_type();
+  if (parameter.layout() != at::kStrided) refuse("is sparse; methods take dense parameters");
+  if (type != at::kFloat && type != at::kHalf && type != at::kBFloat16) {
+    refuse(std::string("has type ") + at::toString(type) +
+           "; methods work in float32 and take float32, float16 and bfloat16: convert the model");
+  }
+  if (parameter.device() != first.device()) {
+    refuse("lies on " + parameter.device().str() + ", others on " + first.device().str() +
+           ": methods take parameters of one device; make an optimizer for each device");
+  }
+}
+
+/// `flat` as a tensor of the other's shape.
+at::Tensor shaped(View<float> flat, const at::Tensor& like) { return borrowed_floats(flat).view(like.sizes()); }
+
+void bring(Place& place, const at::Tensor& from, View<float> to) {
+  if (is_plain(from)) {
+    copy(place, memory_of(from), to);
+  } else {
+    shaped(to, from).copy_(from);
+  }
+}
+
+}  // namespace
+
+ParameterSet::ParameterSet(std::vector<std::string> names, std::vector<at::Tensor> parameters)
+    : parameters_(std::move(parameters)), offsets_{0} {
+  if (parameters_.empty()) throw InvalidConfig("there are no parameters to train: all are frozen, or none was given");
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    require_usable(names[i], parameters_[i], parameters_.front());
+    tensors_.push_back({std::move(names[i]), static_cast<std::uint64_t>(parameters_[i].numel())});
+    offsets_.push_back(offsets_.back() + tensors_.back().size);
+  }
+  versions_.resize(parameters_.size());
+  note_written();
+}
+
+void ParameterSet::require_same_size(std::size_t i) const {
+  const auto now = static_cast<std::uint64_t>(parameters_[i].numel());
+  if (now == tensors_[i].size) return;
+  throw InvalidConfig("parameter " + tensors_[i].name + " had " + std::to_string(tensors_[i].size) +
+                      " entries and has " + std::to_string(now) + " now: make a new optimizer for another model");
+}
+
+void ParameterSet::read(Place& place, View<float> flat) const {
+  const c10::NoGradGuard no_graph;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    require_same_size(i);
+    bring(place, parameters_[i], flat.sub(offsets_[i], tensors_[i].size));
+  }
+}
+
+void ParameterSet::write(Place& place, View<const float> flat) {
+  const c10::NoGradGuard no_graph;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    require_same_size(i);
+    const View<const float> values = flat.sub(offsets_[i], tensors_[i].size);
+    if (is_plain(parameters_[i])) {
+      copy(place, values, memory_of(parameters_[i]));
+      parameters_[i].unsafeGetTensorImpl()->bump_version();  // a graph that saved the old values must not use these
+    } else {
+      parameters_[i].copy_(shaped({const_cast<float*>(values.data()), values.size()}, parameters_[i]));
+    }
+  }
+  note_written();
+}
+
+const std::string* ParameterSet::changed() const {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (static_cast<std::uint32_t>(parameters_[i]._version()) != versions_[i]) return &tensors_[i].name;
+  }
+  return nullptr;
+}
+
+void ParameterSet::note_written() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    versions_[i] = static_cast<std::uint32_t>(parameters_[i]._version());
+}
+
+at::Tensor ParameterSet::gradient_of(std::size_t i) const {
+  require_same_size(i);
+  const at::Tensor& gradient = parameters_[i].grad();
+  if (gradient.defined() && gradient.layout() != at::kStrided) {
+    throw InvalidConfig("the gradient of parameter " + tensors_[i].name +
+                        " is sparse; methods take dense ones: make the embedding with sparse=False");
+  }
+  return gradient;
+}
+
+void ParameterSet::read_gradients(Place& place, float factor, View<float> flat) const {
+  const c10::NoGradGuard no_graph;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const View<float> values = flat.sub(offsets_[i], tensors_[i].size);
+    const at::Tensor gradient = gradient_of(i);
+    if (gradient.defined()) {
+      bring(place, gradient, values);
+    } else {
+      fill(place, 0.0F, values);
+    }
+  }
+  if (factor != 1.0F) borrowed_floats(flat).mul_(factor);
+}
+
+std::vector<at::Tensor> ParameterSet::take_gradients() {
+  std::vector<at::Tensor> taken;
+  for (at::Tensor& parameter : parameters_) taken.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
+  return taken;
+}
+
+void ParameterSet::give_gradients(const std::vector<at::Tensor>& gradients) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].mutable_grad() = gradients[i];
+}
+
+std::span<const TensorPart> ParameterSet::open_gradients(Place& place, float factor) {
+  const c10::NoGradGuard no_graph;
+  parts_.clear();
+  copied_.clear();
+  for (std::uint32_t i = 0; i < parameters_.size(); ++i) {
+    at::Tensor gradient = gradient_of(i);
+    if (!gradient.defined()) {
+      gradient = at::zeros_like(parameters_[i]);
+      parameters_[i].mutable_grad() = gradient;
+    }
+    View<float> values;
+    if (is_plain(gradient)) {
+      values = memory_of(gradient);
+    } else {
+      copies_.reserve(size());
+      values = copies_.view().sub(offsets_[i], tensors_[i].size);
+      bring(place, gradient, values);
+      copied_.push_back(i);
+    }
+    if (factor != 1.0F) borrowed_floats(values).mul_(factor);
+    parts_.push_back({i, values});
+  }
+  return parts_;
+}
+
+void ParameterSet::close_gradients() {
+  const c10::NoGradGuard no_graph;
+  for (const std::uint32_t i : copied_) {
+    at::Tensor gradient = gradient_of(i);
+    gradient.copy_(shaped(parts_[i].values, gradient));
+  }
+}
+
+}  // namespace laconic::plugin

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "torch/plugin/method_set.h"
+#include "torch/plugin/optimizer_host.h"
+
+namespace laconic::plugin {
+
+/// Gradient methods before a training loop's own optimizer: a step turns the gradients that the parameters have into
+/// the aggregate, where they lie, and the loop's optimizer follows unless the step was dropped. All ranks hold the same
+/// parameters, so there is no other point to read out.
+class ReducingHost final : public OptimizerHost {
+ public:
+  /// Collective. The seed is that of the options.
+  ReducingHost(std::shared_ptr<Communicator> communicator, int threads, ParameterSet parameters,
+               std::vector<MethodGroup> groups, const MethodSetOptions& options);
+
+ private:
+  StepReport do_step(const HostStepInput& input) override;
+  void do_save(State& state) override { state.put("methods", methods_.save()); }
+  void do_load(const State& state) override { loaded_ = state.part("methods"); }
+  void do_go_on() override { methods_.load(loaded_); }
+  double residual_norm() override { return methods_.residual_norm(); }
+  std::string method() const override { return "gradient methods"; }
+
+  MethodSet methods_;
+  State loaded_;
+};
+
+}  // namespace laconic::plugin
