@@ -11,7 +11,11 @@ namespace {
 std::vector<std::size_t> largest(const std::vector<double>& scores, std::size_t begin, std::size_t end, std::size_t k) {
   std::vector<std::size_t> order(end - begin);
   std::iota(order.begin(), order.end(), begin);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+  const auto before = [&](std::size_t a, std::size_t b) {
+    return scores[a] > scores[b] || (scores[a] == scores[b] && a < b);
+  };
+  if (k < order.size())
+    std::nth_element(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(k), order.end(), before);
   order.resize(k);
   return order;
 }
@@ -52,16 +56,22 @@ SparseModel::Numbers SparseModel::send(const Numbers& gradient, double weight) {
   return sent;
 }
 
-std::vector<double> sparse_mean(std::vector<SparseModel>& workers, const std::vector<std::vector<float>>& gradients) {
+std::vector<double> sparse_mean(std::vector<SparseModel>& workers, const std::vector<std::vector<double>>& gradients) {
   const auto count = static_cast<double>(workers.size());
   std::vector<double> mean(gradients.front().size(), 0.0);
   for (std::size_t rank = 0; rank < workers.size(); ++rank) {
-    const auto sent = workers[rank].send({gradients[rank].begin(), gradients[rank].end()}, 1.0 / count);
+    const auto sent = workers[rank].send(gradients[rank], 1.0 / count);
     for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += sent[i];
   }
   for (double& value : mean) value /= count;
   for (SparseModel& worker : workers) worker.last_aggregate = mean;
   return mean;
+}
+
+std::vector<double> sparse_mean(std::vector<SparseModel>& workers, const std::vector<std::vector<float>>& gradients) {
+  std::vector<std::vector<double>> wide;
+  for (const auto& gradient : gradients) wide.emplace_back(gradient.begin(), gradient.end());
+  return sparse_mean(workers, wide);
 }
 
 }  // namespace laconic::test

@@ -25,6 +25,7 @@ struct SparseModel {
 };
 
 /// A step of all workers: the mean of what they send, which they then know.
+std::vector<double> sparse_mean(std::vector<SparseModel>& workers, const std::vector<std::vector<double>>& gradients);
 std::vector<double> sparse_mean(std::vector<SparseModel>& workers, const std::vector<std::vector<float>>& gradients);
 
 }  // namespace laconic::test
