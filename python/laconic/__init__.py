@@ -6,9 +6,10 @@ import torch as _torch  # before _core, which needs the libraries that this load
 
 from . import _core
 from ._core import CorruptPayload, InvalidConfig, TransportError, methods
+from ._ddp import State, attach, hook
 
 __version__: str = _core.version
 
-__all__ = ["CorruptPayload", "InvalidConfig", "TransportError", "methods"]
+__all__ = ["CorruptPayload", "InvalidConfig", "State", "TransportError", "attach", "hook", "methods"]
 
 del _torch

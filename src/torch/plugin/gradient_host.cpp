@@ -37,7 +37,7 @@ class Stopwatch {
 
 }  // namespace
 
-GradientHost::GradientHost(std::unique_ptr<Communicator> communicator, int threads, std::vector<Tensor> parameters,
+GradientHost::GradientHost(std::shared_ptr<Communicator> communicator, int threads, std::vector<Tensor> parameters,
                            std::vector<MethodGroup> groups, const MethodSetOptions& options, bool scaled)
     : communicator_(std::move(communicator)),
       place_(std::make_unique<Place>(CpuOptions{.threads = threads})),
@@ -207,8 +207,8 @@ State GradientHost::save() {
   return state;
 }
 
-void GradientHost::load(const State& state) {
-  on_thread([&] { methods_->load(state); });
+void GradientHost::load(View<const std::byte> saved, const std::string& refusal) {
+  on_thread([&] { methods_->load(saved, refusal); });
 }
 
 }  // namespace laconic::plugin

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -53,7 +54,7 @@ class GradientHost {
  public:
   /// Collective. The communicator and the place are used by the host's thread alone from then on.
   /// `scaled`: a step that is not finite is skipped, whatever the policy; the caller of the pieces tells it.
-  GradientHost(std::unique_ptr<Communicator> communicator, int threads, std::vector<Tensor> parameters,
+  GradientHost(std::shared_ptr<Communicator> communicator, int threads, std::vector<Tensor> parameters,
                std::vector<MethodGroup> groups, const MethodSetOptions& options, bool scaled = false);
   ~GradientHost();
   GradientHost(const GradientHost&) = delete;
@@ -65,7 +66,7 @@ class GradientHost {
   // Between steps; they wait for the thread. InvalidConfig in the middle of one.
   HostMetrics metrics();
   State save();
-  void load(const State& state);
+  void load(View<const std::byte> saved, const std::string& refusal = {});
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
@@ -80,7 +81,7 @@ class GradientHost {
   void on_thread(const Task& task);
   bool wait_for_work(std::unique_lock<std::mutex>& lock);
 
-  std::unique_ptr<Communicator> communicator_;
+  std::shared_ptr<Communicator> communicator_;
   std::unique_ptr<Place> place_;
   std::unique_ptr<MethodSet> methods_;
   bool scaled_;

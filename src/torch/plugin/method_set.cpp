@@ -247,8 +247,9 @@ State MethodSet::save() const {
 }
 
 /// Checks all before anything is changed. Empty, or why it is refused.
-std::string MethodSet::load_own(const State& state) {
+std::string MethodSet::load_own(View<const std::byte> saved) {
   try {
+    const State state = State::from_bytes(saved);
     const auto expect = [&](const char* name, double mine, const char* remedy) {
       if (state.number(name) == mine) return;
       throw InvalidConfig("saved state has " + std::string(name) + " = " +
@@ -284,9 +285,9 @@ std::string MethodSet::load_own(const State& state) {
   return {};
 }
 
-void MethodSet::load(const State& state) {
+void MethodSet::load(View<const std::byte> saved, std::string refusal) {
   if (open_) throw InvalidConfig("state was given in the middle of a step: load it between steps");
-  const std::string refusal = load_own(state);
+  if (refusal.empty()) refusal = load_own(saved);
   const std::vector<AgreedField> fields{{"step of the saved state", refusal.empty() ? std::to_string(step_) : refusal}};
   try {
     require_agreement(communicator_, fields);

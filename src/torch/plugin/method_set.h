@@ -72,8 +72,9 @@ class MethodSet {
   double residual_norm();
 
   State save() const;
-  /// Collective: ranks that load different steps, or of which one refuses what it is given, are all told.
-  void load(const State& state);
+  /// What `save` gave, as bytes. Collective: ranks that load different steps, or of which one refuses what it is given,
+  /// are all told. A caller that has nothing to load says why in `refusal`.
+  void load(View<const std::byte> saved, std::string refusal = {});
 
  private:
   struct Group {
@@ -91,7 +92,7 @@ class MethodSet {
   std::vector<std::byte> used_anywhere();
   void carry(const std::vector<std::byte>& used);
   void count(std::span<const StepReport> reports);
-  std::string load_own(const State& state);
+  std::string load_own(View<const std::byte> saved);
 
   std::vector<Tensor> parameters_;
   std::vector<std::uint64_t> offsets_;

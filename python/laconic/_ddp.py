@@ -1,0 +1,168 @@
+"""Gradient methods for DistributedDataParallel: attach, or State with hook."""
+
+# No `from __future__ import annotations` here: DistributedDataParallel compares a hook's annotations with the types.
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from . import _core, _groups, _options, _state
+
+Patterns = str | Iterable[str]
+
+
+class State:
+    """A gradient method's memory for one DistributedDataParallel model: what `laconic.hook` needs.
+
+        ddp.register_comm_hook(laconic.State(ddp, "regtopk", keep=0.01), laconic.hook)
+
+    Making one is collective over the ranks of `ddp`, as `attach` is: it opens process groups of its own over the same
+    ranks with the same engine. Names, sizes and order of the parameters are those of `ddp`; memory is kept by parameter,
+    so it does not matter how buckets are filled.
+
+    Args:
+        ddp: the wrapped model. Its parameters must not change afterwards.
+        method: a gradient method of `laconic.methods()`.
+        include, exclude: shell patterns of parameters' names (`"*.weight"`); what is left out travels dense.
+        min_size: tensors with fewer entries travel dense. Default: what the method's paper does, which is 10,000 for
+            qsgd, so that biases and norms are dense, and 0 for the others.
+        groups: methods for some parameters, each a dict with `params` (patterns), `method` and its options; the first
+            that fits counts, and `method` serves the rest.
+        warmup: so many first steps travel dense.
+        scaler: the GradScaler that scales the loss. Gradients are unscaled before anything is remembered; a step with an
+            infinity on any rank comes back as infinity on all, so that the scaler skips it on all.
+        nonfinite: "error" names rank, tensor and step; "skip" drops the step on all ranks, whose gradients become zero.
+        seed: of the method's random draws, the same on all ranks.
+        threads: that kernels may use; default: as many as torch uses.
+        timeout: seconds that ranks wait for each other; default: the process group's.
+        chunk_entries: how many entries travel together in methods that begin before backward ends.
+        options: the method's own: `keep=0.01`, `scope="tensor"`, `bits=4`, … (`laconic.methods()` lists them).
+    """
+
+    def __init__(
+        self,
+        ddp: DistributedDataParallel,
+        method: str,
+        *,
+        include: Patterns | None = None,
+        exclude: Patterns | None = None,
+        min_size: int | None = None,
+        groups: Sequence[Mapping[str, Any]] = (),
+        warmup: int = 0,
+        scaler: "torch.amp.GradScaler | None" = None,
+        nonfinite: str = "error",
+        seed: int = 0,
+        threads: int | None = None,
+        timeout: float | None = None,
+        chunk_entries: int = 0,
+        **options: Any,
+    ) -> None:
+        if nonfinite not in ("error", "skip"):
+            raise _core.InvalidConfig(f"nonfinite must be error or skip, got {nonfinite!r}")
+        if warmup < 0:
+            raise _core.InvalidConfig(f"warmup must be 0 or more steps, got {warmup}")
+        names, parameters = _parameters_of(ddp)
+        choice = _options.Choice(names, [parameter.numel() for parameter in parameters])
+        for group in groups:
+            choice.add_named(group)
+        choice.add_rest(method, options, include, exclude, min_size)
+        on_device = any(parameter.is_cuda for parameter in parameters)
+        self.method = method
+        self._group = ddp.process_group
+        self._rank = dist.get_rank(self._group)
+        self._size = dist.get_world_size(self._group)
+        # Methods work in host memory, which NCCL does not read.
+        communicator = _groups.communicator(self._group, backend="gloo" if on_device else None, timeout=timeout)
+        self._host = _core.DdpHost(
+            communicator,
+            torch.get_num_threads() if threads is None else threads,
+            names,
+            parameters,
+            _scale_of(scaler, parameters[0].device),
+            choice.groups,
+            _core.HookOptions(
+                seed=seed,
+                warmup=warmup,
+                skip=nonfinite == "skip",
+                drops_unused=bool(ddp.find_unused_parameters or ddp.static_graph),
+                chunk_entries=chunk_entries,
+            ),
+        )
+
+    def metrics(self) -> dict[str, Any]:
+        """What was said and how long it took, on this rank; `last` of the last step, `total` of all since it was made.
+
+        `ratio` is the bytes of float32 gradients over those of the payloads. Seconds are those of the hook's thread, by
+        stage; exchanges that overlap backward or each other count in full. Ask between steps.
+        """
+        found = self._host.metrics()
+        for part in (found["last"], found["total"]):
+            payload = part["payload_bytes"]
+            part["ratio"] = part["dense_bytes"] / payload if payload else 1.0
+        found["ratio"] = found["total"]["ratio"]
+        return found
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """This rank's memory, under a key that carries the rank: for torch.save by rank and distributed checkpoint."""
+        return _state.pack("hook", self._host.save(), self._rank, self._size)
+
+    def gather_state_dict(self) -> dict[str, torch.Tensor]:
+        """All ranks' memory, on every rank: for those who save from rank 0. Collective."""
+        return _state.gather(self.state_dict(), self._group)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Goes on where the run was saved, bit for bit. Collective; state of another rank, another number of ranks or
+        another method is refused, on all ranks."""
+        refusal = ""
+        saved = torch.empty(0, dtype=torch.uint8)
+        try:
+            saved = _state.unpack("hook", state_dict, self._rank, self._size)
+        except _core.InvalidConfig as error:
+            refusal = str(error)
+        self._host.load(saved, refusal)  # raises the refusal here, and that there was one on the other ranks
+
+
+def hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """The communication hook: `ddp.register_comm_hook(laconic.State(...), laconic.hook)`. Returns at once."""
+    return state._host.submit(bucket)
+
+
+def attach(ddp: DistributedDataParallel, method: str, **settings: Any) -> State:
+    """Makes a method the hook of `ddp`, in one line, and gives back its State; takes what State takes. Collective.
+
+        state = laconic.attach(ddp, "regtopk", keep=0.01)
+
+    The hook is C++ all through: the result is that of `laconic.hook`, and a step needs neither Python nor its lock.
+    """
+    state = State(ddp, method, **settings)
+    state._host.register_on(ddp.reducer)
+    ddp.logger._set_comm_hook_name(f"laconic {method}")
+    return state
+
+
+def _parameters_of(ddp: DistributedDataParallel) -> tuple[list[str], list[torch.nn.Parameter]]:
+    """The parameters that the reducer reduces, in the order of registration, a shared one once."""
+    if not isinstance(ddp, DistributedDataParallel):
+        raise _core.InvalidConfig(
+            f"expected a model in DistributedDataParallel, got {type(ddp).__name__}: wrap it, or use laconic.Optimizer"
+        )
+    parameters, sparse = ddp._build_params_for_reducer()
+    name_of = {parameter: name for name, parameter in reversed(list(ddp.module.named_parameters()))}
+    for parameter, is_sparse in zip(parameters, sparse, strict=True):
+        if is_sparse:
+            raise _core.InvalidConfig(
+                f"the gradient of {name_of[parameter]} is sparse, and methods need dense ones: make it with sparse=False"
+            )
+    return [name_of[parameter] for parameter in parameters], parameters
+
+
+def _scale_of(scaler: "torch.amp.GradScaler | None", device: torch.device) -> torch.Tensor | None:
+    """The tensor that holds the scale; the scaler changes it in place, so the hook can read it without Python."""
+    if scaler is None or not scaler.is_enabled():
+        return None
+    if scaler._scale is None:
+        scaler._lazy_init_scale_growth_tracker(device)
+    return scaler._scale

@@ -1,0 +1,163 @@
+#include "torch/plugin/ddp_hook.h"
+
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <limits>
+#include <optional>
+
+#include "laconic/error.h"
+#include "torch/plugin/tensors.h"
+
+namespace laconic::plugin {
+
+class Staging {
+ public:
+  explicit Staging(DdpModel model) : model_(std::move(model)) {
+    for (std::uint32_t i = 0; i < model_.parameters.size(); ++i) {
+      index_of_[model_.parameters[i].unsafeGetTensorImpl()] = i;
+    }
+  }
+
+  std::uint32_t index_of(const at::Tensor& parameter) const {
+    const auto found = index_of_.find(parameter.unsafeGetTensorImpl());
+    if (found == index_of_.end()) {
+      throw InvalidConfig("a bucket has a parameter that the model did not have when the hook was made: make it last");
+    }
+    return found->second;
+  }
+
+  bool scaled() const { return model_.scale.defined(); }
+  float scale() const { return scaled() ? model_.scale.item<float>() : 1.0F; }
+
+  /// Host memory for a bucket that the methods cannot work on where it is; kept from step to step.
+  at::Tensor floats(std::size_t bucket, std::int64_t size) {
+    if (bucket >= floats_.size()) floats_.resize(bucket + 1);
+    at::Tensor& kept = floats_[bucket];
+    if (!kept.defined() || kept.numel() != size) kept = at::empty({size}, at::TensorOptions().dtype(at::kFloat));
+    return kept;
+  }
+
+ private:
+  DdpModel model_;
+  std::unordered_map<const c10::TensorImpl*, std::uint32_t> index_of_;
+  std::vector<at::Tensor> floats_;
+};
+
+namespace {
+
+using Future = c10::intrusive_ptr<c10::ivalue::Future>;
+
+class BucketPiece final : public Piece {
+ public:
+  BucketPiece(std::shared_ptr<Staging> staging, c10d::GradBucket& bucket, c10::IValue result, Future future)
+      : staging_(std::move(staging)),
+        number_(bucket.getIndex()),
+        last_(bucket.isLast()),
+        buffer_(bucket.getBuffer()),
+        gradients_(bucket.getGradients()),
+        parameters_(bucket.getParameters()),
+        result_(std::move(result)),
+        future_(std::move(future)) {
+    if (buffer_.is_cpu()) return;
+    // The reducer's stream may still be writing.
+    const c10::impl::VirtualGuardImpl device(buffer_.device().type());
+    written_.emplace(buffer_.device().type());
+    written_->record(device.getStream(buffer_.device()));
+  }
+
+  /// Which of them no backward has reached. While the reducer waits for this call.
+  void note_unused() {
+    for (const at::Tensor& each : parameters_) {
+      if (!each.grad().defined()) unused_.push_back(staging_->index_of(each));
+    }
+  }
+
+  std::span<const TensorPart> open() override {
+    if (buffer_.is_sparse()) throw InvalidConfig("a gradient is sparse: methods need dense ones, set sparse=False");
+    const at::NoGradGuard unseen;
+    if (written_) written_->synchronize();
+    scale_ = staging_->scale();
+    const bool in_place = buffer_.is_cpu() && buffer_.scalar_type() == at::kFloat && buffer_.is_contiguous();
+    values_ = in_place ? buffer_ : staging_->floats(number_, buffer_.numel());
+    if (!in_place) values_.copy_(buffer_);
+    if (scale_ != 1.0F) values_.mul_(static_cast<float>(1.0 / static_cast<double>(scale_)));
+    const View<float> all = float_view(values_, "a bucket");
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const auto offset = static_cast<std::size_t>(gradients_[i].storage_offset() - buffer_.storage_offset());
+      parts_.push_back(
+          {staging_->index_of(parameters_[i]), all.sub(offset, static_cast<std::size_t>(gradients_[i].numel()))});
+    }
+    return parts_;
+  }
+
+  std::span<const std::uint32_t> unused() const override { return unused_; }
+  bool last() const override { return last_; }
+
+  void close(Outcome outcome) override {
+    const at::NoGradGuard unseen;
+    if (outcome == Outcome::skipped && staging_->scaled()) {
+      buffer_.fill_(std::numeric_limits<float>::infinity());
+    } else {
+      if (scale_ != 1.0F) values_.mul_(scale_);
+      if (!values_.is_same(buffer_)) buffer_.copy_(values_);
+    }
+    future_->markCompleted(std::move(result_),
+                           std::vector<c10::ivalue::Future::WeakStorage>{buffer_.storage().getWeakStorageImpl()});
+  }
+
+  void fail(std::exception_ptr error) noexcept override { future_->setErrorIfNeeded(error); }
+
+ private:
+  std::shared_ptr<Staging> staging_;
+  std::size_t number_;
+  bool last_;
+  at::Tensor buffer_;
+  std::vector<at::Tensor> gradients_;
+  std::vector<at::Tensor> parameters_;
+  c10::IValue result_;
+  Future future_;
+  std::optional<c10::Event> written_;
+  std::vector<std::uint32_t> unused_;
+  at::Tensor values_;  ///< the buffer, or its copy in host memory
+  float scale_ = 1.0F;
+  std::vector<TensorPart> parts_;
+};
+
+std::vector<Tensor> tensors_of(const DdpModel& model) {
+  std::vector<Tensor> tensors;
+  for (std::size_t i = 0; i < model.parameters.size(); ++i) {
+    tensors.push_back({model.names[i], static_cast<std::uint64_t>(model.parameters[i].numel())});
+  }
+  return tensors;
+}
+
+}  // namespace
+
+DdpHost::DdpHost(std::shared_ptr<Communicator> communicator, int threads, DdpModel model,
+                 std::vector<MethodGroup> groups, const MethodSetOptions& options)
+    : staging_(std::make_shared<Staging>(model)),
+      drops_unused_(options.drops_unused),
+      host_(std::make_unique<GradientHost>(std::move(communicator), threads, tensors_of(model), std::move(groups),
+                                           options, staging_->scaled())) {}
+
+DdpHost::~DdpHost() = default;
+
+Future DdpHost::submit(c10d::GradBucket& bucket, c10::IValue result, const c10::TypePtr& type) {
+  const at::Tensor& buffer = bucket.getBuffer();
+  std::vector<c10::Device> devices;
+  if (!buffer.is_cpu()) devices.push_back(buffer.device());
+  auto future = c10::make_intrusive<c10::ivalue::Future>(type, devices);
+  auto piece = std::make_unique<BucketPiece>(staging_, bucket, std::move(result), future);
+  if (drops_unused_) piece->note_unused();
+  host_->submit(std::move(piece));
+  return future;
+}
+
+Future DdpHook::runHook(c10d::GradBucket& bucket) {
+  return host_->submit(bucket, c10::IValue(bucket.getBuffer()), c10::TensorType::get());
+}
+
+at::Tensor DdpHook::parseHookResult(const c10::IValue& result) { return c10d::detail::parseCppCommHookResult(result); }
+
+}  // namespace laconic::plugin

@@ -1,0 +1,128 @@
+#include <pybind11/stl.h>
+#include <torch/csrc/jit/python/pybind_utils.h>
+
+#include "methods/settings.h"
+#include "torch/plugin/ddp_hook.h"
+#include "torch/plugin/tensors.h"
+#include "torch/python/bindings.h"
+
+namespace laconic::python {
+namespace {
+
+using plugin::DdpHost;
+using Texts = std::vector<std::pair<std::string, std::string>>;
+using GroupTuple = std::tuple<std::string, Texts, std::vector<std::uint32_t>>;
+
+/// The host's thread may need the interpreter's lock to end, and whoever drops the last reference may hold it.
+void end_host(DdpHost* host) {
+  if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
+    py::gil_scoped_release unlocked;
+    delete host;
+  } else {
+    delete host;
+  }
+}
+
+std::vector<plugin::MethodGroup> groups_of(const std::vector<GroupTuple>& given) {
+  std::vector<plugin::MethodGroup> groups;
+  for (const auto& [method, texts, parameters] : given) {
+    plugin::MethodGroup group{.method = method, .options = {}, .parameters = parameters};
+    for (const auto& [name, text] : texts) set_option(group.options, method, name, text);
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+std::shared_ptr<DdpHost> make_host(std::shared_ptr<Communicator> communicator, int threads,
+                                   std::vector<std::string> names, std::vector<at::Tensor> parameters,
+                                   std::optional<at::Tensor> scale, const std::vector<GroupTuple>& groups,
+                                   const plugin::MethodSetOptions& options) {
+  plugin::DdpModel model{std::move(names), std::move(parameters), scale.value_or(at::Tensor())};
+  py::gil_scoped_release unlocked;
+  return {new DdpHost(std::move(communicator), threads, std::move(model), groups_of(groups), options), end_host};
+}
+
+plugin::MethodSetOptions set_options(std::uint64_t seed, std::uint32_t warmup, bool skip, bool drops_unused,
+                                     std::uint64_t chunk_entries) {
+  return {.seed = seed,
+          .warmup = warmup,
+          .policy = skip ? NonfinitePolicy::skip : NonfinitePolicy::error,
+          .drops_unused = drops_unused,
+          .chunk_entries = chunk_entries};
+}
+
+/// The conventional hook's future: it holds the bucket's tensor as Python sees it, made here, where the interpreter's
+/// lock is held, so that completing it needs no lock.
+std::shared_ptr<torch::jit::PythonFutureWrapper> submit(DdpHost& host, c10d::GradBucket& bucket) {
+  const py::object buffer = py::cast(bucket.getBuffer());
+  return std::make_shared<torch::jit::PythonFutureWrapper>(
+      host.submit(bucket, torch::jit::toIValue(buffer, c10::PyObjectType::get()), c10::PyObjectType::get()));
+}
+
+py::dict described(const plugin::SetMetrics& metrics) {
+  py::dict entry;
+  entry["payload_bytes"] = metrics.traffic.payload_bytes;
+  entry["sent_bytes"] = metrics.traffic.sent_bytes;
+  entry["received_bytes"] = metrics.traffic.received_bytes;
+  entry["sent_messages"] = metrics.traffic.sent_messages;
+  entry["dense_bytes"] = metrics.dense_bytes;
+  entry["bits"] = metrics.bits;
+  entry["select_seconds"] = metrics.select_seconds;
+  entry["encode_seconds"] = metrics.traffic.encode_seconds;
+  entry["exchange_seconds"] = metrics.traffic.exchange_seconds;
+  entry["decode_seconds"] = metrics.traffic.decode_seconds;
+  entry["wait_seconds"] = metrics.wait_seconds;
+  return entry;
+}
+
+py::dict metrics_of(DdpHost& host) {
+  plugin::HostMetrics metrics;
+  {
+    py::gil_scoped_release unlocked;
+    metrics = host.gradients().metrics();
+  }
+  py::dict entry;
+  entry["steps"] = metrics.steps;
+  entry["skipped"] = metrics.skipped;
+  entry["residual_norm"] = metrics.residual_norm;
+  entry["convert_seconds"] = metrics.convert_seconds;
+  entry["busy_seconds"] = metrics.busy_seconds;
+  entry["method_seconds"] = metrics.method_seconds;
+  entry["last"] = described(metrics.last);
+  entry["total"] = described(metrics.total);
+  return entry;
+}
+
+at::Tensor save(DdpHost& host) {
+  const std::vector<std::byte> bytes = host.gradients().save().to_bytes();
+  at::Tensor saved = at::empty({static_cast<std::int64_t>(bytes.size())}, at::TensorOptions().dtype(at::kByte));
+  std::memcpy(saved.data_ptr<std::uint8_t>(), bytes.data(), bytes.size());
+  return saved;
+}
+
+void load(DdpHost& host, const at::Tensor& saved, const std::string& refusal) {
+  host.gradients().load(View<const std::byte>(plugin::byte_view(saved, "saved state")), refusal);
+}
+
+}  // namespace
+
+void bind_ddp(py::module_& module) {
+  py::class_<plugin::MethodSetOptions>(module, "HookOptions")
+      .def(py::init(&set_options), py::kw_only(), py::arg("seed"), py::arg("warmup"), py::arg("skip"),
+           py::arg("drops_unused"), py::arg("chunk_entries"));
+  py::class_<DdpHost, std::shared_ptr<DdpHost>>(module, "DdpHost", "What laconic.State and laconic.attach stand on.")
+      .def(py::init(&make_host), py::arg("communicator"), py::arg("threads"), py::arg("names"), py::arg("parameters"),
+           py::arg("scale"), py::arg("groups"), py::arg("options"))
+      .def(
+          "register_on",
+          [](const std::shared_ptr<DdpHost>& self, c10d::Reducer& reducer) {
+            reducer.register_comm_hook(std::make_unique<plugin::DdpHook>(self));
+          },
+          py::arg("reducer"), "Makes this the reducer's hook, without Python in the step.")
+      .def("submit", &submit, py::arg("bucket"), "Queues a bucket; a future of its tensor.")
+      .def("metrics", &metrics_of)
+      .def("save", &save, py::call_guard<py::gil_scoped_release>())
+      .def("load", &load, py::arg("saved"), py::arg("refusal") = "", py::call_guard<py::gil_scoped_release>());
+}
+
+}  // namespace laconic::python
