@@ -1,7 +1,8 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from torch.distributed import ProcessGroup, Store
+import torch
+from torch.distributed import GradBucket, ProcessGroup, Store
 
 version: str
 
@@ -25,3 +26,33 @@ class Communicator:
 def c10d_communicator(
     group: ProcessGroup, store: Store, make_group: Callable[[], ProcessGroup] | None, timeout: float
 ) -> Communicator: ...
+
+class HookOptions:
+    def __init__(self, *, seed: int, warmup: int, skip: bool, drops_unused: bool, chunk_entries: int) -> None: ...
+
+class DdpHost:
+    def __init__(
+        self,
+        communicator: Communicator,
+        threads: int,
+        names: Sequence[str],
+        parameters: Sequence[torch.Tensor],
+        scale: torch.Tensor | None,
+        groups: Sequence[tuple[str, Sequence[tuple[str, str]], Sequence[int]]],
+        options: HookOptions,
+    ) -> None: ...
+    def register_on(self, reducer: Any) -> None: ...
+    def submit(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]: ...
+    def metrics(self) -> dict[str, Any]: ...
+    def save(self) -> torch.Tensor: ...
+    def load(self, saved: torch.Tensor, refusal: str = "") -> None: ...
+
+def reduce_on_threads(
+    method: str,
+    options: Sequence[tuple[str, str]],
+    names: Sequence[str],
+    sizes: Sequence[int],
+    seed: int,
+    first_step: int,
+    gradients: Sequence[Sequence[torch.Tensor]],
+) -> None: ...

@@ -86,7 +86,8 @@ class Choice:
         ]
         if self._left and not wanted and not self.groups:
             raise _core.InvalidConfig(
-                f"no parameter is left for {method}: include={include!r}, exclude={exclude!r}, min_size={least}; "
+                f"no parameter is left for {method}: include={include!r}, exclude={exclude!r}, min_size={least} "
+                "(entries; min_size=0 compresses the smallest too); "
                 f"names are like {', '.join(self._names[:3])}"
             )
         self._take(method, options, wanted)

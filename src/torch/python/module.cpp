@@ -6,4 +6,5 @@ PYBIND11_MODULE(_core, module) {
   laconic::python::bind_info(module);
   laconic::python::bind_communicator(module);
   laconic::python::bind_ddp(module);
+  laconic::python::bind_reference(module);
 }
