@@ -247,9 +247,9 @@ State MethodSet::save() const {
 }
 
 /// Checks all before anything is changed. Empty, or why it is refused.
-std::string MethodSet::load_own(View<const std::byte> saved) {
+std::string MethodSet::load_own(const State& state) {
   try {
-    const State state = State::from_bytes(saved);
+    if (open_) throw InvalidConfig("state was given in the middle of a step: load it between steps");
     const auto expect = [&](const char* name, double mine, const char* remedy) {
       if (state.number(name) == mine) return;
       throw InvalidConfig("saved state has " + std::string(name) + " = " +
@@ -285,9 +285,19 @@ std::string MethodSet::load_own(View<const std::byte> saved) {
   return {};
 }
 
+void MethodSet::load(const State& state) { agree_on_load(load_own(state)); }
+
 void MethodSet::load(View<const std::byte> saved, std::string refusal) {
-  if (open_) throw InvalidConfig("state was given in the middle of a step: load it between steps");
-  if (refusal.empty()) refusal = load_own(saved);
+  std::optional<State> state;
+  try {
+    if (refusal.empty()) state = State::from_bytes(saved);
+  } catch (const Error& error) {
+    refusal = error.what();
+  }
+  agree_on_load(state ? load_own(*state) : refusal);
+}
+
+void MethodSet::agree_on_load(const std::string& refusal) {
   const std::vector<AgreedField> fields{{"step of the saved state", refusal.empty() ? std::to_string(step_) : refusal}};
   try {
     require_agreement(communicator_, fields);

@@ -72,8 +72,9 @@ class MethodSet {
   double residual_norm();
 
   State save() const;
-  /// What `save` gave, as bytes. Collective: ranks that load different steps, or of which one refuses what it is given,
-  /// are all told. A caller that has nothing to load says why in `refusal`.
+  /// Collective: ranks that load different steps, or of which one refuses what it is given, are all told.
+  void load(const State& state);
+  /// The same from bytes, which may be damaged; a caller that has none says why in `refusal`.
   void load(View<const std::byte> saved, std::string refusal = {});
 
  private:
@@ -92,7 +93,8 @@ class MethodSet {
   std::vector<std::byte> used_anywhere();
   void carry(const std::vector<std::byte>& used);
   void count(std::span<const StepReport> reports);
-  std::string load_own(View<const std::byte> saved);
+  std::string load_own(const State& state);
+  void agree_on_load(const std::string& refusal);
 
   std::vector<Tensor> parameters_;
   std::vector<std::uint64_t> offsets_;
