@@ -1,0 +1,321 @@
+"""What DistributedDataParallel does with buckets and gradients, each with a hook behind it."""
+
+import unittest
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from probe import (
+    SIZES,
+    Probe,
+    connect,
+    gradients,
+    names_of,
+    options_of,
+    reference,
+    same_everywhere,
+    step_of,
+    wrapped,
+)
+from ranks import run_ranks
+from torch.nn.parallel import DistributedDataParallel
+
+Step = list[torch.Tensor]
+WAYS = ("attach", "hook")
+
+
+def equal(found: list[Step], expected: list[Step]) -> bool:
+    return all(torch.equal(a, b) for x, y in zip(found, expected, strict=True) for a, b in zip(x, y, strict=True))
+
+
+def of_all_ranks(make: Callable[[int, int], Step], steps: int) -> list[list[Step]]:
+    return [[make(step, rank) for step in range(steps)] for rank in range(dist.get_world_size())]
+
+
+def mine(given: list[list[Step]]) -> list[Step]:
+    return given[dist.get_rank()]
+
+
+def buckets_are_rebuilt() -> None:
+    """Gradients come in another order than parameters were registered, so buckets change after the first step."""
+
+    class Shuffled(Probe):
+        def forward(self, coefficients: Any) -> torch.Tensor:
+            total = torch.zeros(())
+            for i in (2, 5, 0, 3, 1, 4):
+                total = total + (self.values[i] * coefficients[i]).sum()
+            return total
+
+    for view in (False, True):
+        ddp = wrapped(Shuffled(), gradient_as_bucket_view=view)
+        connect(ddp, "attach", "regtopk", keep=0.05)
+        given = of_all_ranks(gradients, 5)
+        before = ddp._get_ddp_logging_data().get("bucket_sizes")
+        found = [step_of(ddp, step) for step in mine(given)]
+        data = ddp._get_ddp_logging_data()
+        assert data["has_rebuilt_buckets"], data
+        assert before != data["rebuilt_bucket_sizes"], data
+        assert equal(found, reference("regtopk", {"keep": 0.05}, given))
+
+
+def gradients_are_accumulated() -> None:
+    """Two backwards without communication, then one with it: their sum is what is sent."""
+    for way in WAYS:
+        ddp = wrapped(Probe())
+        connect(ddp, way, "topk", keep=0.05)
+        parts = of_all_ranks(gradients, 9)
+        found = []
+        for step in range(3):
+            ddp.module.clear()
+            with ddp.no_sync():
+                ddp(mine(parts)[3 * step]).backward()
+                ddp(mine(parts)[3 * step + 1]).backward()
+            ddp(mine(parts)[3 * step + 2]).backward()
+            found.append(ddp.module.grads())
+        sums = [[[a + b + c for a, b, c in zip(*r[3 * s : 3 * s + 3], strict=True)] for s in range(3)] for r in parts]
+        assert equal(found, reference("topk", {"keep": 0.05}, sums))
+
+
+def graph_is_static() -> None:
+    ddp = wrapped(Probe(), static_graph=True)
+    connect(ddp, "attach", "topk", keep=0.05)
+    given = of_all_ranks(gradients, 4)
+    assert equal([step_of(ddp, step) for step in mine(given)], reference("topk", {"keep": 0.05}, given))
+
+
+def gradients_have_16_bits() -> None:
+    for dtype in (torch.bfloat16, torch.float16):
+        for method in ("topk", "sgd", "signum", "qsgd"):
+            options = options_of(method)
+            ddp = wrapped(Probe(dtype=dtype))
+            connect(ddp, "attach", method, min_size=0, **options)
+            given = of_all_ranks(lambda step, rank, dtype=dtype: gradients(step, rank, dtype=dtype), 4)
+            expected = [[t.to(dtype) for t in step] for step in reference(method, options, given)]
+            found = [step_of(ddp, step) for step in mine(given)]
+            assert found[0][0].dtype == dtype
+            assert equal(found, expected), (dtype, method)
+
+
+def types_are_mixed() -> None:
+    """Parameters of two types lie in buckets of their own."""
+    types = [torch.float32, torch.bfloat16] * 3
+    model = Probe()
+    for i, dtype in enumerate(types):
+        model.values[i] = torch.nn.Parameter(torch.zeros(SIZES[i], dtype=dtype))
+
+    def make(step: int, rank: int) -> Step:
+        return [t.to(dtype) for t, dtype in zip(gradients(step, rank), types, strict=True)]
+
+    ddp = wrapped(model)
+    connect(ddp, "attach", "topk", keep=0.05)
+    given = of_all_ranks(make, 4)
+    expected = [[t.to(d) for t, d in zip(s, types, strict=True)] for s in reference("topk", {"keep": 0.05}, given)]
+    assert equal([step_of(ddp, step) for step in mine(given)], expected)
+
+
+def parameters_are_shared() -> None:
+    class Tied(Probe):
+        """Parameter 0 under two names; a frozen one, which is not reduced."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.again = self.values[0]
+            self.frozen = torch.nn.Parameter(torch.ones(5), requires_grad=False)
+
+        def forward(self, coefficients: Any) -> torch.Tensor:
+            return super().forward(coefficients) + (self.again * coefficients[0]).sum() + self.frozen.sum()
+
+    ddp = wrapped(Tied())
+    connect(ddp, "attach", "topk", keep=0.05)
+    given = of_all_ranks(gradients, 4)
+    found = [step_of(ddp, step) for step in mine(given)]
+    doubled = [[[step[0] + step[0], *step[1:]] for step in steps] for steps in given]
+    # `again` is registered before the list, so the shared parameter has that name and the first place.
+    names = [name for name, _ in ddp.module.named_parameters() if name != "frozen"]
+    order = [0 if name == "again" else int(name.split(".")[1]) for name in names]
+    ordered = [[[step[i] for i in order] for step in steps] for steps in doubled]
+    expected = [[step[order.index(i)] for i in range(len(SIZES))] for step in reference(
+        "topk", {"keep": 0.05}, ordered, names=names)]
+    assert equal(found, expected), order
+
+
+def there_are_several_models() -> None:
+    """Two models whose losses are one, so that their buckets alternate; and a third that steps now and then."""
+    first, second, third = wrapped(Probe()), wrapped(Probe()), wrapped(Probe())
+    connect(first, "attach", "regtopk", keep=0.05)
+    connect(second, "hook", "qsgd", min_size=0)
+    connect(third, "attach", "signsgd")
+    given = of_all_ranks(gradients, 6)
+    other = of_all_ranks(lambda step, rank: gradients(step + 50, rank), 6)
+    found: list[list[Step]] = [[], [], []]
+    for step in range(6):
+        for each in (first, second, third):
+            each.module.clear()
+        (first(mine(given)[step]) + second(mine(other)[step])).backward()
+        found[0].append(first.module.grads())
+        found[1].append(second.module.grads())
+        if step % 2 == 1:
+            third(mine(given)[step]).backward()
+            found[2].append(third.module.grads())
+    assert equal(found[0], reference("regtopk", {"keep": 0.05}, given))
+    assert equal(found[1], reference("qsgd", {}, other))
+    assert equal(found[2], reference("signsgd", {}, [steps[1::2] for steps in given]))
+
+
+def unused_parameters_keep_what_they_are_owed(way: str) -> None:
+    """Parameter 3 is used by all, by one rank or by none; in the end all that was given has been applied."""
+    ddp = wrapped(Probe(), find_unused_parameters=True)
+    connect(ddp, way, "topk", keep=0.02)
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    given, applied = torch.zeros(SIZES[3]), torch.zeros(SIZES[3])
+    dropped = 0
+    for step in range(120):
+        coefficients: list[torch.Tensor | None] = list(gradients(step, rank))
+        if step >= 20:
+            coefficients = [torch.zeros(size) for size in SIZES]
+        elif step % 3 == 1 or (step % 3 == 2 and rank != 1):
+            coefficients[3] = None
+        if coefficients[3] is not None:
+            given += coefficients[3]
+        ddp.module.clear()
+        ddp(coefficients).backward()
+        grad = ddp.module.values[3].grad
+        assert (grad is None) == (step < 20 and step % 3 == 1), step
+        dropped += grad is None
+        if grad is not None:
+            applied += grad
+    assert dropped == 7, dropped
+    dist.all_reduce(given)
+    assert given.norm() > 1
+    assert torch.allclose(applied, given / ranks, atol=1e-4), (applied - given / ranks).abs().max()
+
+
+def the_user_speaks_too() -> None:
+    """All-reduces on the user's own group in forward, in backward and in every step, while the hook is at work."""
+
+    class Told(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, value: torch.Tensor) -> torch.Tensor:
+            total = torch.ones(100)
+            dist.all_reduce(total)
+            assert torch.equal(total, torch.full((100,), float(dist.get_world_size())))
+            return value.clone()
+
+        @staticmethod
+        def backward(context: Any, grad: torch.Tensor) -> torch.Tensor:
+            total = torch.full((1000,), 2.0)
+            dist.all_reduce(total)
+            assert torch.equal(total, torch.full((1000,), 2.0 * dist.get_world_size()))
+            return grad
+
+    class Talking(Probe):
+        def forward(self, coefficients: Any) -> torch.Tensor:
+            return torch.stack([(Told.apply(p) * c).sum() for p, c in zip(self.values, coefficients, strict=True)]).sum()
+
+    ddp = wrapped(Talking())
+    connect(ddp, "attach", "qsgd", min_size=0, chunk_entries=50)
+    given = of_all_ranks(gradients, 10)
+    found = []
+    for step in mine(given):
+        found.append(step_of(ddp, step))
+        count = torch.ones(1)
+        dist.all_reduce(count)
+        assert count.item() == dist.get_world_size()
+    assert equal(found, reference("qsgd", {}, given))
+
+
+def groups_of_some_ranks() -> None:
+    """DistributedDataParallel over half of the ranks."""
+    halves = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    half = dist.get_rank() // 2
+    ddp = wrapped(Probe(), process_group=halves[half])
+    connect(ddp, "attach", "topk", keep=0.05)
+    given = of_all_ranks(gradients, 4)
+    found = [step_of(ddp, step) for step in mine(given)]
+    assert equal(found, reference("topk", {"keep": 0.05}, given[2 * half : 2 * half + 2]))
+
+
+def exchanges_of_many_stages() -> list[tuple[str, dict[str, Any]]]:
+    sparse = [
+        (method, {"keep": 0.05, "scope": scope, "route": route})
+        for method in ("topk", "regtopk")
+        for scope in ("model", "tensor")
+        for route in ("gather", "range")
+    ]
+    quantized = [
+        (method, {"scope": scope, "route": "scatter", "return_": way})
+        for method in ("qsgd", "terngrad", "dqsgd")
+        for scope in ("model", "tensor")
+        for way in ("full", "requantized")
+    ]
+    others: list[tuple[str, dict[str, Any]]] = [
+        ("topk", {"keep": 0.05, "union": "keep"}),
+        ("randk", {"keep": 0.05, "scope": "tensor"}),
+        ("sgd", {}),
+        ("sgd", {"order": "engine"}),
+        ("fp16", {}),
+        ("signsgd", {}),
+        ("signsgd", {"abstain": 0.1}),
+        ("signum", {}),
+    ]
+    return sparse + quantized + others
+
+
+def there_are_many_buckets(way: str) -> None:
+    """Twelve buckets and more, small chunks, every exchange: several stages of several buckets are on their way."""
+    sizes = [400 + 7 * i for i in range(14)]
+    given = of_all_ranks(lambda step, rank: gradients(step, rank, sizes), 3)
+    for method, options in exchanges_of_many_stages():
+        ddp = wrapped(Probe(sizes), bucket_cap_mb=0.0016)
+        connect(ddp, way, method, min_size=0, chunk_entries=500, **options)
+        found = [step_of(ddp, step) for step in mine(given)]
+        count = len(ddp._get_ddp_logging_data()["rebuilt_bucket_sizes"].split(","))
+        assert count >= 10, count
+        if options.get("order") == "engine":
+            assert same_everywhere(found[-1]), method
+            continue
+        assert equal(found, reference(method, options, given, names=names_of(sizes))), (method, options)
+
+
+def a_hook_is_registered_once() -> None:
+    ddp: DistributedDataParallel = wrapped(Probe())
+    connect(ddp, "attach", "sgd")
+    try:
+        connect(ddp, "attach", "sgd")
+    except RuntimeError as error:
+        assert "once" in str(error), error
+    else:
+        raise AssertionError("two hooks")
+
+
+class BehavioursTest(unittest.TestCase):
+    def test_buckets(self) -> None:
+        run_ranks(2, in_turn, (buckets_are_rebuilt, graph_is_static, gradients_are_accumulated, a_hook_is_registered_once))
+
+    def test_parameters(self) -> None:
+        run_ranks(2, in_turn, (gradients_have_16_bits, types_are_mixed, parameters_are_shared, there_are_several_models))
+
+    def test_unused_parameters(self) -> None:
+        run_ranks(3, unused_parameters_keep_what_they_are_owed, "attach")
+        run_ranks(3, unused_parameters_keep_what_they_are_owed, "hook")
+
+    def test_the_users_own_collectives(self) -> None:
+        run_ranks(3, the_user_speaks_too)
+
+    def test_groups_of_some_ranks(self) -> None:
+        run_ranks(4, groups_of_some_ranks)
+
+    def test_many_buckets_and_every_exchange(self) -> None:
+        run_ranks(3, there_are_many_buckets, "attach")
+        run_ranks(2, there_are_many_buckets, "hook")
+
+
+def in_turn(cases: tuple[Callable[[], None], ...]) -> None:
+    for case in cases:
+        print(case.__name__, flush=True)
+        case()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,206 @@
+"""What a user may choose: parameters and groups, warm-up, policy, a GradScaler; and what metrics say."""
+
+import math
+import unittest
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from probe import SIZES, Probe, connect, gradients, reference, step_of, wrapped
+from ranks import run_ranks
+from test_ddp_behaviours import equal, in_turn, mine, of_all_ranks
+
+import laconic
+
+
+class Named(torch.nn.Module):
+    """Parameters with the names that people's models have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Linear(20, 30)
+        self.norm = torch.nn.LayerNorm(30)
+        self.fc = torch.nn.Linear(30, 10)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.fc(self.norm(self.conv(inputs)))
+
+
+def methods_of(**settings: Any) -> dict[str, str]:
+    """The method of each parameter."""
+    ddp = wrapped(Named())
+    names, parameters = laconic._ddp._parameters_of(ddp)
+    choice = laconic._options.Choice(names, [parameter.numel() for parameter in parameters])
+    for group in settings.pop("groups", ()):
+        choice.add_named(group)
+    choice.add_rest(
+        settings.pop("method", "topk"),
+        {},
+        settings.pop("include", None),
+        settings.pop("exclude", None),
+        settings.pop("min_size", None),
+    )
+    return {names[i]: method for method, _, members in choice.groups for i in members}
+
+
+def choices() -> None:
+    everything = methods_of()
+    assert set(everything.values()) == {"topk"} and len(everything) == 6, everything
+    weights = methods_of(include="*.weight", exclude=["norm.*"])
+    assert {n for n, m in weights.items() if m == "topk"} == {"conv.weight", "fc.weight"}, weights
+    assert {m for n, m in weights.items() if n not in ("conv.weight", "fc.weight")} == {"sgd"}
+    large = methods_of(min_size=300)
+    assert {n for n, m in large.items() if m == "topk"} == {"conv.weight", "fc.weight"}, large
+    groups = [{"params": "fc.*", "method": "qsgd", "bits": 6}, {"params": ["*.bias"], "method": "fp16"}]
+    grouped = methods_of(groups=groups)
+    assert grouped["fc.weight"] == grouped["fc.bias"] == "qsgd" and grouped["conv.bias"] == "fp16", grouped
+    assert grouped["conv.weight"] == "topk"
+    for wrong, word in (
+        ({"include": "nothing*"}, "no parameter is left"),
+        ({"method": "qsgd"}, "min_size=10000"),
+        ({"groups": [{"params": "nothing*", "method": "topk"}]}, "has no parameter"),
+        ({"groups": [{"params": "fc*"}]}, "needs"),
+        ({"method": "def-a"}, "laconic.Optimizer"),
+    ):
+        refused(lambda wrong=wrong: methods_of(**wrong), word)
+
+
+def refused(call: Any, word: str, kind: type[Exception] = laconic.InvalidConfig) -> None:
+    try:
+        call()
+    except kind as error:
+        assert word in str(error), f"{word!r} is not in: {error}"
+    else:
+        raise AssertionError(f"not refused: {word}")
+
+
+def wrong_settings() -> None:
+    ddp = wrapped(Probe())
+    for settings, word in (
+        ({"method": "topk", "keep": 2.0}, "(0, 1]"),
+        ({"method": "topk", "kepp": 0.1}, "keep"),
+        ({"method": "topkk"}, "topk"),
+        ({"method": "adam"}, "torch.optim.Adam"),
+        ({"method": "mgrawa"}, "laconic.Optimizer"),
+        ({"method": "topk", "nonfinite": "ignore"}, "error or skip"),
+        ({"method": "topk", "warmup": -1}, "warmup"),
+    ):
+        refused(lambda settings=settings: laconic.State(ddp, **settings), word)
+    refused(lambda: laconic.State(Probe(), "topk"), "DistributedDataParallel")  # type: ignore[arg-type]
+    # Ranks that do not mean the same are all told.
+    refused(lambda: laconic.attach(ddp, "topk", keep=0.01 * (1 + dist.get_rank())), "keep")
+    refused(lambda: laconic.attach(ddp, "randk", seed=dist.get_rank()), "seed")
+    embedding = torch.nn.Embedding(10, 3, sparse=True)
+    refused(lambda: laconic.attach(wrapped(embedding), "topk"), "sparse")
+
+
+def groups_and_warm_up() -> None:
+    given = of_all_ranks(gradients, 6)
+    ddp = wrapped(Probe())
+    state = connect(
+        ddp,
+        "attach",
+        "topk",
+        keep=0.05,
+        warmup=2,
+        seed=5,
+        exclude="values.2",
+        groups=[{"params": "values.[34]", "method": "signum", "beta": 0.5}],
+    )
+    found = [step_of(ddp, step) for step in mine(given)]
+
+    def part(members: list[int], method: str, options: dict[str, Any], first: int) -> list[list[torch.Tensor]]:
+        chosen = [[[step[i] for i in members] for step in steps[first:]] for steps in given]
+        return reference(method, options, chosen, names=[f"values.{i}" for i in members], seed=5, first_step=first)
+
+    assert equal(found[:2], reference("sgd", {}, given)[:2])
+    for members, method, options in (
+        ([0, 1, 5], "topk", {"keep": 0.05}),
+        ([3, 4], "signum", {"beta": 0.5}),
+        ([2], "sgd", {}),
+    ):
+        assert equal([[s[i] for i in members] for s in found[2:]], part(members, method, options, 2)), method
+    metrics = state.metrics()
+    assert metrics["steps"] == 6 and metrics["skipped"] == 0, metrics
+    assert metrics["total"]["dense_bytes"] == 6 * 4 * sum(SIZES)
+    assert metrics["last"]["dense_bytes"] == 4 * sum(SIZES)
+    assert metrics["last"]["ratio"] > metrics["total"]["ratio"] > 1.0, metrics
+    assert metrics["ratio"] == metrics["total"]["ratio"]
+    assert metrics["residual_norm"] > 0
+    for name in ("payload_bytes", "sent_bytes", "received_bytes", "exchange_seconds", "wait_seconds"):
+        assert 0 < metrics["last"][name] < metrics["total"][name], name
+
+
+def a_value_is_not_finite() -> None:
+    for way in ("attach", "hook"):
+        skipping, strict = wrapped(Probe()), wrapped(Probe())
+        state = connect(skipping, way, "topk", keep=0.05, nonfinite="skip")
+        connect(strict, way, "topk", keep=0.05)
+        given = of_all_ranks(gradients, 5)
+        good = [[step for i, step in enumerate(steps) if i != 2] for steps in given]
+        expected = reference("topk", {"keep": 0.05}, good)
+        found = []
+        for number, step in enumerate(mine(given)):
+            if number == 2 and dist.get_rank() == 1:
+                step[4][3] = float("nan")
+            result = step_of(skipping, step)
+            if number == 2:
+                assert all(not tensor.any() for tensor in result), "a skipped step is zero"
+                refused(lambda step=step: step_of(strict, step), "rank 1 has a NaN", RuntimeError)
+                refused(lambda step=step: step_of(strict, step), "values.4", RuntimeError)
+            else:
+                found.append(result)
+        assert equal(found, expected), way
+        assert state.metrics()["skipped"] == 1
+
+
+def scaled_steps(way: str) -> None:
+    """Across a growth and a back-off of the scale: what the optimizer sees is what it would see without a scale."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=3, growth_factor=4.0, backoff_factor=0.5)
+    ddp = wrapped(Probe())
+    state = connect(ddp, way, "topk", keep=0.05, scaler=scaler)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=1.0)
+    given = of_all_ranks(gradients, 12)
+    bad = (5, 9)
+    good = [[step for i, step in enumerate(steps) if i not in bad] for steps in given]
+    expected = iter(reference("topk", {"keep": 0.05}, good))
+    scales = []
+    for number, step in enumerate(mine(given)):
+        if number in bad and dist.get_rank() == number % dist.get_world_size():
+            step[3][number] = float("inf")
+        optimizer.zero_grad()
+        scales.append(scaler.get_scale())
+        scaler.scale(ddp(step)).backward()
+        before = [p.detach().clone() for p in ddp.module.values]
+        if number in bad:
+            assert all(torch.isinf(p.grad).all() for p in ddp.module.values), "infinity on every rank"
+        scaler.unscale_(optimizer)
+        if number not in bad:
+            assert equal([ddp.module.grads()], [next(expected)]), number
+        scaler.step(optimizer)
+        scaler.update()
+        moved = any(not torch.equal(a, b) for a, b in zip(before, ddp.module.values, strict=True))
+        assert moved == (number not in bad), number
+    assert max(scales) > 1024 and any(b < a for a, b in zip(scales, scales[1:], strict=False)), scales
+    assert state.metrics()["skipped"] == 2
+    disabled = torch.amp.GradScaler("cpu", enabled=False)
+    other = wrapped(Probe())
+    connect(other, way, "sgd", scaler=disabled)
+    result = step_of(other, mine(of_all_ranks(gradients, 1))[0])
+    assert math.isfinite(result[0].sum().item())
+
+
+class SettingsTest(unittest.TestCase):
+    def test_choices(self) -> None:
+        run_ranks(2, in_turn, (choices, wrong_settings, groups_and_warm_up))
+
+    def test_values_that_are_not_finite(self) -> None:
+        run_ranks(2, a_value_is_not_finite)
+
+    def test_a_scaler(self) -> None:
+        run_ranks(2, scaled_steps, "attach")
+        run_ranks(3, scaled_steps, "hook")
+
+
+if __name__ == "__main__":
+    unittest.main()
