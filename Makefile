@@ -1,6 +1,6 @@
 # The front door. Every goal first runs scripts/setup, which installs what is missing or says what to install.
 
-.PHONY: help demo build test bench format tidy clean
+.PHONY: help demo build test bench wheel install format tidy clean
 .DEFAULT_GOAL := help
 
 help:
@@ -8,6 +8,8 @@ help:
 	@echo "make build     set up and build; the program is build/bin/laconic"
 	@echo "make test      every test: release, minimal, sanitizers, fuzzing"
 	@echo "make bench     the full benchmarks; results also in build/bench-*.json"
+	@echo "make wheel     the Python package for the torch that is here, in build/wheel; or: pip install ."
+	@echo "make install   library, headers and program to PREFIX (default /usr/local), for CMake's find_package(laconic)"
 	@echo "make format    clang-format over our sources"
 	@echo "make tidy      clang-tidy over our sources"
 	@echo "make clean     remove build/ (the Python environment .venv stays)"
@@ -27,6 +29,14 @@ bench: build
 	build/bin/laconic bench kernels --json build/bench-kernels.json
 	build/bin/laconic bench exchange --json build/bench-exchange.json
 	build/bin/laconic bench methods --json build/bench-methods.json
+
+wheel:
+	@scripts/setup build
+	@scripts/wheel
+
+PREFIX ?= /usr/local
+install: build
+	cmake --install build --prefix "$(PREFIX)"
 
 format:
 	@scripts/setup format

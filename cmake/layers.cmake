@@ -1,8 +1,13 @@
+# What a program needs to include our headers, here and from where they are installed.
+add_library(laconic_headers INTERFACE)
+target_include_directories(laconic_headers INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
+target_compile_features(laconic_headers INTERFACE cxx_std_20)
+
 # Flags of all our targets. Floating point is part of the specification, so nothing may be contracted or reordered.
 add_library(laconic_flags INTERFACE)
-target_include_directories(laconic_flags INTERFACE
-  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
-target_compile_features(laconic_flags INTERFACE cxx_std_20)
+target_link_libraries(laconic_flags INTERFACE laconic_headers)
+target_include_directories(laconic_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
 # Relaxed constexpr lets device code call our constexpr functions, Philox above all, so that there is one of each.
 target_compile_options(laconic_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off -fno-math-errno -Wall -Wextra -Wpedantic -Wshadow -Wno-psabi>
@@ -47,7 +52,7 @@ add_custom_target(laconic_layers_all)
 function(laconic_layer name)
   add_library(laconic_${name} STATIC ${ARGN})
   add_library(laconic::${name} ALIAS laconic_${name})
-  target_link_libraries(laconic_${name} PUBLIC laconic_flags)
+  target_link_libraries(laconic_${name} PUBLIC laconic_headers $<BUILD_INTERFACE:laconic_flags>)
   add_dependencies(laconic_${name} laconic_layers)
   add_dependencies(laconic_layers_all laconic_${name})
 endfunction()

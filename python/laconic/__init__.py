@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import torch as _torch  # before _core, which needs the libraries that this loads
-
+from . import _fit  # first: loads torch and _core
 from . import _core
 from ._core import CorruptPayload, InvalidConfig, TransportError, methods
 from ._ddp import State, attach, hook
@@ -12,4 +11,4 @@ __version__: str = _core.version
 
 __all__ = ["CorruptPayload", "InvalidConfig", "State", "TransportError", "attach", "hook", "methods"]
 
-del _torch
+del _fit

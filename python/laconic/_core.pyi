@@ -5,6 +5,7 @@ import torch
 from torch.distributed import GradBucket, ProcessGroup, Store
 
 version: str
+torch_version: str
 
 class InvalidConfig(ValueError): ...
 class CorruptPayload(RuntimeError): ...

@@ -1,4 +1,5 @@
 #include <pybind11/stl.h>
+#include <torch/version.h>
 
 #include "laconic/version.h"
 #include "methods/table.h"
@@ -33,6 +34,7 @@ py::dict described(const MethodRow& row) {
 
 void bind_info(py::module_& module) {
   module.attr("version") = kVersion;
+  module.attr("torch_version") = std::to_string(TORCH_VERSION_MAJOR) + "." + std::to_string(TORCH_VERSION_MINOR);
   module.def(
       "methods",
       [] {

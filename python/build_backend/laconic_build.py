@@ -1,0 +1,125 @@
+"""scikit-build-core's backend, told which torch to build against: the one of the environment that asks for the build.
+
+pip builds in an isolated environment that has no torch, and must not get one: the module fits only the torch that it was
+compiled against. The interpreter that runs the build is the environment's own, though, and started with -I it sees what
+is installed there. Front ends that make a whole environment for the build (python -m build) are looked through.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from typing import Any
+
+from scikit_build_core import build as _base
+from scikit_build_core.build import *  # noqa: F403
+
+OLDEST = (2, 7)  # wheels before it have the old C++ ABI
+NAMED = "LACONIC_PYTHON_EXECUTABLE"
+_ASK = """
+import importlib.metadata, importlib.util, json, sysconfig
+spec = importlib.util.find_spec("torch")
+folder = spec.submodule_search_locations[0] if spec else ""
+version = importlib.metadata.version("torch") if spec else ""
+print(json.dumps([version, folder, sysconfig.get_config_var("EXT_SUFFIX")]))
+"""
+
+
+def _ancestors() -> Iterator[str]:
+    """The Pythons that started this build, nearest first, where the system tells."""
+    process = os.getppid()
+    for _ in range(10):
+        folder = pathlib.Path("/proc", str(process))
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            process = int(re.search(r"^PPid:\s*(\d+)", (folder / "status").read_text(), re.M)[1])
+        except (OSError, TypeError):
+            return
+        if pathlib.Path(os.fsdecode(words[0])).name.startswith("python") and os.path.isabs(words[0]):
+            yield os.fsdecode(words[0])
+        if process <= 1:
+            return
+
+
+def _interpreters() -> Iterator[str]:
+    yield sys.executable
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        if os.environ.get(variable):
+            yield os.path.join(os.environ[variable], "bin", "python")
+    yield from _ancestors()
+
+
+def _torch_of(interpreter: str) -> tuple[str, str, str] | None:
+    """Version and folder of an interpreter's torch (empty: none) and the ending of its modules; None: cannot be asked."""
+    try:
+        said = subprocess.run([interpreter, "-I", "-c", _ASK], capture_output=True, text=True, timeout=60, check=True)
+        return tuple(json.loads(said.stdout))
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+
+
+def _release(version: str) -> tuple[int, int]:
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def _found_torch(named: str | None) -> tuple[str, str]:
+    """The interpreter and the folder of its torch, or the end with what to install."""
+    looked = []
+    for interpreter in dict.fromkeys([named] if named else _interpreters()):
+        answer = _torch_of(interpreter)
+        if answer is None:
+            looked.append(f"{interpreter}: cannot be started")
+        elif not answer[1]:
+            looked.append(f"{interpreter}: has no torch")
+        elif _release(answer[0]) < OLDEST:
+            looked.append(f"{interpreter}: has torch {answer[0]}, {OLDEST[0]}.{OLDEST[1]} or later is needed")
+        elif answer[2] != sysconfig.get_config_var("EXT_SUFFIX"):
+            looked.append(f"{interpreter}: has torch {answer[0]}, but is another Python than {sys.executable}")
+        else:
+            print(f"laconic: building against torch {answer[0]} of {interpreter}", file=sys.stderr, flush=True)
+            return interpreter, answer[1]
+    oldest = ".".join(map(str, OLDEST))
+    print(
+        f"laconic: there is no torch to build against. Install PyTorch {oldest} or later into this environment first "
+        f"(pip install torch), then run this again. {NAMED}=/path/to/python names another environment.\n"
+        + "\n".join("  looked at " + line for line in looked),
+        file=sys.stderr,
+        flush=True,
+    )
+    raise SystemExit(1)
+
+
+def _settings(given: dict[str, Any] | None) -> dict[str, Any]:
+    settings = dict(given or {})
+    named = settings.get(f"cmake.define.{NAMED}") or os.environ.get(NAMED)
+    interpreter, folder = _found_torch(named)
+    settings[f"cmake.define.{NAMED}"] = interpreter
+    settings["cmake.define.LACONIC_TORCH_PREFIX"] = folder
+    return settings
+
+
+def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:
+    return _base.get_requires_for_build_wheel(_settings(config_settings))  # the error comes before anything is fetched
+
+
+def get_requires_for_build_editable(config_settings: dict[str, Any] | None = None) -> list[str]:
+    return _base.get_requires_for_build_editable(_settings(config_settings))
+
+
+def build_wheel(
+    wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
+) -> str:
+    return _base.build_wheel(wheel_directory, _settings(config_settings), metadata_directory)
+
+
+def build_editable(
+    wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
+) -> str:
+    return _base.build_editable(wheel_directory, _settings(config_settings), metadata_directory)
