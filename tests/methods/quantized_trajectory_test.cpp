@@ -196,6 +196,7 @@ TEST(QuantizedTrajectory, DqsgdByTheConvexRuleFromAnErrorBudget) {
 TEST(QuantizedTrajectory, DqsgdFromABitBudget) {
   check_dynamic({.bit_budget = 5.5, .norm_source = "exact", .total_steps = kSteps},
                 {.total_steps = kSteps, .bit_budget = 5.5});
+  check_dynamic({.bit_budget = 5.5}, {.bit_budget = 5.5});  // no end is known
   MethodOptions options = convex_options();
   options.bit_budget = 6.0;
   check_dynamic(options, {.alpha = kAlpha, .total_steps = kSteps, .bit_budget = 6.0});

@@ -65,7 +65,8 @@ double BitRuleModel::exact_bits(double norm) const {
   double log_factor = std::log2(factor);
   if (bit_budget > 0.0) {
     if (steps == 0.0) return std::floor(bit_budget);  // nothing is known yet
-    const double left = (bit_budget * total_steps - spent) / (total_steps - steps);
+    const double left = total_steps > 0.0 ? (bit_budget * total_steps - spent) / (total_steps - steps)
+                                          : bit_budget + (bit_budget * steps - spent) / window;
     log_factor = left - 0.5 - 1.0 - exponent_sum / steps;
   }
   return std::log2(std::pow(2.0, log_factor + growth()) * norm + 1.0) + 1.0;

@@ -38,6 +38,7 @@ struct BitRuleModel {
   double factor = 0.0;  ///< τ or κ; 0: from the budget
   double alpha = 1.0;   ///< 1 for the non-convex rule
   double total_steps = 0.0;
+  double window = 50.0;     ///< without a known end: within so many steps debts are paid back
   double bit_budget = 0.0;  ///< bits a coordinate that the run may spend on average
 
   /// log2 of the factor from a budget: what is left a step, less half a bit for rounding up, less 1, less the mean of
