@@ -6,9 +6,10 @@ from . import _fit  # first: loads torch and _core
 from . import _core
 from ._core import CorruptPayload, InvalidConfig, TransportError, methods
 from ._ddp import State, attach, hook
+from ._optimizer import Optimizer
 
 __version__: str = _core.version
 
-__all__ = ["CorruptPayload", "InvalidConfig", "State", "TransportError", "attach", "hook", "methods"]
+__all__ = ["CorruptPayload", "InvalidConfig", "Optimizer", "State", "TransportError", "attach", "hook", "methods"]
 
 del _fit

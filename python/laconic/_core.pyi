@@ -1,7 +1,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
+from torch import Tensor
 from torch.distributed import GradBucket, ProcessGroup, Store
 
 version: str
@@ -24,6 +24,50 @@ class Communicator:
     def timeout(self) -> float: ...
     def fail(self, reason: str) -> None: ...
 
+class OptimizerHost:
+    @property
+    def finished(self) -> bool: ...
+    @property
+    def reads_out(self) -> bool: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def ranks(self) -> int: ...
+    def step(self, groups: list[tuple[float, float, float]], loss: float, factor: float, skips: bool) -> bool: ...
+    def broadcast(self, tensors: list[Tensor]) -> None: ...
+    def average(self, tensors: list[Tensor]) -> None: ...
+    def enter_read_out(self) -> None: ...
+    def leave_read_out(self) -> None: ...
+    def fail(self, reason: str) -> None: ...
+    def save(self) -> Tensor: ...
+    def load(self, saved: Tensor, refusal: str = "") -> None: ...
+    def metrics(self) -> dict[str, Any]: ...
+
+def reducing_host(
+    communicator: Communicator,
+    threads: int,
+    names: list[str],
+    parameters: list[Tensor],
+    start: list[Tensor],
+    groups: list[tuple[str, list[tuple[str, str]], list[int]]],
+    seed: int,
+    warmup: int,
+    skips: bool,
+) -> OptimizerHost: ...
+def model_host(
+    communicator: Communicator,
+    threads: int,
+    names: list[str],
+    parameters: list[Tensor],
+    start: list[Tensor],
+    method: tuple[str, list[tuple[str, str]]],
+    group_of_parameter: list[int],
+    seed: int,
+    skips: bool,
+    optimizer: Callable[[], None] | None,
+    scoring: Callable[[int], None] | None,
+    after_round: Callable[[], None] | None,
+) -> OptimizerHost: ...
 def c10d_communicator(
     group: ProcessGroup, store: Store, make_group: Callable[[], ProcessGroup] | None, timeout: float
 ) -> Communicator: ...
@@ -37,16 +81,16 @@ class DdpHost:
         communicator: Communicator,
         threads: int,
         names: Sequence[str],
-        parameters: Sequence[torch.Tensor],
-        scale: torch.Tensor | None,
+        parameters: Sequence[Tensor],
+        scale: Tensor | None,
         groups: Sequence[tuple[str, Sequence[tuple[str, str]], Sequence[int]]],
         options: HookOptions,
     ) -> None: ...
     def register_on(self, reducer: Any) -> None: ...
-    def submit(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]: ...
+    def submit(self, bucket: GradBucket) -> torch.futures.Future[Tensor]: ...
     def metrics(self) -> dict[str, Any]: ...
-    def save(self) -> torch.Tensor: ...
-    def load(self, saved: torch.Tensor, refusal: str = "") -> None: ...
+    def save(self) -> Tensor: ...
+    def load(self, saved: Tensor, refusal: str = "") -> None: ...
 
 def reduce_on_threads(
     method: str,
@@ -55,5 +99,15 @@ def reduce_on_threads(
     sizes: Sequence[int],
     seed: int,
     first_step: int,
-    gradients: Sequence[Sequence[torch.Tensor]],
+    gradients: Sequence[Sequence[Tensor]],
 ) -> None: ...
+def step_on_threads(
+    method: str,
+    options: Sequence[tuple[str, str]],
+    sgd: tuple[float, float, bool, float],
+    names: Sequence[str],
+    sizes: Sequence[int],
+    seed: int,
+    start: Tensor,
+    gradients: Sequence[Sequence[Tensor]],
+) -> list[Tensor]: ...

@@ -9,10 +9,11 @@ namespace laconic::plugin {
 
 ModelHost::ModelHost(std::shared_ptr<Communicator> communicator, int threads, std::uint64_t seed,
                      ParameterSet the_parameters, std::string_view method, const MethodOptions& options,
-                     HostCalls calls)
+                     HostCalls calls, NonfinitePolicy policy)
     : OptimizerHost(std::move(communicator), threads, seed, std::move(the_parameters)),
       name_(method),
       calls_(std::move(calls)),
+      policy_(policy),
       async_(options.pace.value_or("") == "async"),
       size_(parameters().size()),
       group_of_(parameters().tensors().size(), 0),
@@ -106,7 +107,9 @@ StepReport ModelHost::do_step(const HostStepInput& input) {
   refresh_model();
   {
     const Stopwatch watch(counted().copy_seconds);
-    parameters().read_gradients(place(), input.factor, gradient());
+    const bool in_place = !is_sgd() && input.factor != 1.0F;  // the loop's optimizer must see them unscaled too
+    if (in_place) parameters().scale_gradients(input.factor);
+    parameters().read_gradients(place(), in_place ? 1.0F : input.factor, gradient());
   }
   method_->set_nonfinite_policy(input.skips ? NonfinitePolicy::skip : policy_);
   StepInput step{.key = key(), .loss = input.loss};

@@ -24,10 +24,10 @@ class ModelHost final : public OptimizerHost {
  public:
   /// Collective: takes the start point, which must be the same on all ranks.
   ModelHost(std::shared_ptr<Communicator> communicator, int threads, std::uint64_t seed, ParameterSet parameters,
-            std::string_view method, const MethodOptions& options, HostCalls calls);
+            std::string_view method, const MethodOptions& options, HostCalls calls,
+            NonfinitePolicy policy = NonfinitePolicy::error);
   ~ModelHost() override;
 
-  void set_policy(NonfinitePolicy policy) { policy_ = policy; }
   /// Which of HostStepInput::groups each parameter belongs to; without it all belong to the first.
   void set_groups(std::vector<std::uint32_t> group_of_parameter);
 
@@ -58,7 +58,7 @@ class ModelHost final : public OptimizerHost {
 
   std::string name_;
   HostCalls calls_;
-  NonfinitePolicy policy_ = NonfinitePolicy::error;
+  NonfinitePolicy policy_;
   bool async_;
   std::uint64_t size_;
   std::uint32_t rounds_ = 0;

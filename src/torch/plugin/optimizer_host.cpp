@@ -22,6 +22,19 @@ OptimizerHost::OptimizerHost(std::shared_ptr<Communicator> communicator, int thr
       seed_(seed) {
   const AgreedField field{"seed", std::to_string(seed)};
   require_agreement(*side_, {&field, 1});
+  require_same_tensors();
+  broadcast(parameters_.start());
+}
+
+/// Before the first of them travels: a broadcast of another size may not fail everywhere.
+void OptimizerHost::require_same_tensors() {
+  std::vector<AgreedField> fields{{"parameters of the optimizer", std::to_string(parameters_.tensors().size())}};
+  for (const Tensor& each : parameters_.tensors())
+    fields.push_back({"size of " + each.name, std::to_string(each.size)});
+  for (const at::Tensor& each : parameters_.start()) {
+    fields.push_back({"a tensor of the model", at::toString(each.scalar_type()) + std::to_string(each.numel())});
+  }
+  require_agreement(*side_, fields);
 }
 
 void OptimizerHost::broadcast(const std::vector<at::Tensor>& tensors) {
@@ -145,9 +158,9 @@ std::string OptimizerHost::refusal_of(const State& state) {
   return {};
 }
 
-void OptimizerHost::load(const State& state) {
-  if (reads_out_) throw InvalidConfig("a state was given inside read_out(): leave the with block first");
-  const std::string refusal = refusal_of(state);
+void OptimizerHost::load(const State& state, std::string refusal) {
+  if (reads_out_) refusal = "a state was given inside read_out(): leave the with block first";
+  if (refusal.empty()) refusal = refusal_of(state);
   const std::uint64_t where = in_lockstep() ? step_ : metrics_.rounds;
   const AgreedField field{"step of the saved state", refusal.empty() ? std::to_string(where) : refusal};
   try {

@@ -32,7 +32,7 @@ struct OptimizerMetrics {
 /// the caller's thread. A failure on one rank is told to the others, which end with a TransportError.
 class OptimizerHost {
  public:
-  /// Collective. Methods get the communicator; a duplicate of it is for calls that must not meet those of a step, so
+  /// Collective; begins with the parameters' common start. Methods get the communicator; a duplicate of it is for calls that must not meet those of a step, so
   /// that a rank which reads out while others step waits there.
   OptimizerHost(std::shared_ptr<Communicator> communicator, int threads, std::uint64_t seed, ParameterSet parameters);
   virtual ~OptimizerHost() = default;
@@ -57,8 +57,10 @@ class OptimizerHost {
 
   /// This rank's memory between steps, with its parameters where they are its own.
   State save();
-  /// Collective: what one rank refuses, all do.
-  void load(const State& state);
+  /// Collective: what one rank refuses, all do. `refusal`: why this rank has nothing to load, if so.
+  void load(const State& state, std::string refusal = {});
+  /// Tells the others that this rank cannot go on.
+  void fail(const std::string& reason) { communicator_->fail(reason); }
 
   OptimizerMetrics metrics();
   int rank() const { return communicator_->rank(); }
@@ -86,6 +88,7 @@ class OptimizerHost {
   OptimizerMetrics& counted() { return metrics_; }
 
  private:
+  void require_same_tensors();
   std::string refusal_of(const State& state);
 
   std::shared_ptr<Communicator> communicator_;

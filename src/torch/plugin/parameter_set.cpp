@@ -124,6 +124,14 @@ void ParameterSet::read_gradients(Place& place, float factor, View<float> flat) 
   if (factor != 1.0F) borrowed_floats(flat).mul_(factor);
 }
 
+void ParameterSet::scale_gradients(float factor) {
+  const c10::NoGradGuard no_graph;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    at::Tensor gradient = gradient_of(i);
+    if (gradient.defined()) gradient.mul_(factor);
+  }
+}
+
 std::vector<at::Tensor> ParameterSet::take_gradients() {
   std::vector<at::Tensor> taken;
   for (at::Tensor& parameter : parameters_) taken.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));

@@ -18,6 +18,10 @@ class ParameterSet {
   /// InvalidConfig that names a parameter which methods cannot take, or which lies on another device than the first.
   ParameterSet(std::vector<std::string> names, std::vector<at::Tensor> parameters);
 
+  /// What all ranks shall begin with alike, rank 0's values: parameters, and buffers beside them.
+  void set_start(std::vector<at::Tensor> start) { start_ = std::move(start); }
+  const std::vector<at::Tensor>& start() const { return start_; }
+
   const std::vector<Tensor>& tensors() const { return tensors_; }
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
   std::uint64_t size() const { return offsets_.back(); }
@@ -32,6 +36,8 @@ class ParameterSet {
   /// Gradients times `factor`; a missing one is zero. InvalidConfig for a sparse one.
   void read_gradients(Place& place, float factor, View<float> flat) const;
 
+  /// In place, each in its own type.
+  void scale_gradients(float factor);
   /// Leaves the parameters without gradients, and gives them back.
   std::vector<at::Tensor> take_gradients();
   void give_gradients(const std::vector<at::Tensor>& gradients);
@@ -47,6 +53,7 @@ class ParameterSet {
 
   std::vector<Tensor> tensors_;
   std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> start_;
   std::vector<std::uint64_t> offsets_;  ///< and the size at the end
   std::vector<std::uint32_t> versions_;
   std::vector<TensorPart> parts_;

@@ -1,0 +1,386 @@
+"""Every method, gradient or model, around an optimizer of torch's, without DistributedDataParallel."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from . import _core, _groups, _norms, _optimizer_state, _options
+
+SGD_METHODS = ("ef-rbgs", "def", "def-a")  # are SGD with momentum themselves
+GRAWA_METHODS = ("mgrawa", "lgrawa")
+
+
+class Optimizer(torch.optim.Optimizer):
+    """A method around a torch optimizer: takes its place in a training loop that runs on several ranks.
+
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        optimizer = laconic.Optimizer(optimizer, model, method="def-a", ratio=64)
+        ...
+        loss.backward()
+        optimizer.step()
+
+    Each rank works on its own batches; `step` makes them one run. It is a `torch.optim.Optimizer` and shares
+    `param_groups` with the one inside, so learning-rate schedulers, gradient clipping and `GradScaler` work as usual.
+
+    - Gradient methods (sgd, topk, regtopk, qsgd, signum, ...): `step` turns the local gradients into the aggregate of all
+      ranks and lets the optimizer inside, any of torch's but LBFGS, step with it.
+    - ef-rbgs, def and def-a are SGD with momentum: the optimizer inside must be torch.optim.SGD. Its lr, momentum and
+      weight_decay are read from the groups at each step. The model holds the point where the next gradient is taken.
+    - psync, localsgd, easgd, lsgd, mgrawa, lgrawa: the optimizer inside makes the local step, then models meet as the
+      method says; ranks hold different models in between. A step with an infinity is dropped on its rank alone.
+
+    Test and save inside `with optimizer.read_out():`. Making one is collective: rank 0's parameters and buffers are sent
+    to all, and process groups of its own are opened over the same ranks with the same engine.
+
+    Args:
+        optimizer: the optimizer inside. Its parameters must be the model's.
+        model: not wrapped in DistributedDataParallel, which would reduce gradients a second time.
+        method: a name of `laconic.methods()`.
+        group: the process group; default: all ranks.
+        include, exclude, min_size, groups, warmup: which parameters a gradient method takes, as in `laconic.State`.
+        scoring: mgrawa and lgrawa: called in a round with its number, computes gradients (`loss.backward()`) on a batch
+            that is the same on all ranks. Without it, scores are the norms of the local steps' gradients.
+        after_round: round methods: called after every round, on all ranks at the same one; the moment to save an
+            asynchronous run.
+        scaler: the GradScaler, so that a step that is dropped because of another rank lowers the scale here too.
+        nonfinite: "error" names rank, tensor and step of a NaN or an infinity; "skip" drops the step.
+        seed: of the method's random draws, the same on all ranks.
+        threads: that kernels may use; default: as many as torch uses.
+        timeout: seconds that ranks wait for each other; default: the process group's.
+        options: the method's own: `keep=0.01`, `ratio=64`, `period=16`, `pace="async"`, ... A name that is a word of
+            Python has an underscore behind it: `lambda_=0.3`.
+    """
+
+    _step_supports_amp_scaling = True  # GradScaler calls step() on every rank, and this decides with the others
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        model: torch.nn.Module,
+        method: str,
+        *,
+        group: dist.ProcessGroup | None = None,
+        include: str | Iterable[str] | None = None,
+        exclude: str | Iterable[str] | None = None,
+        min_size: int | None = None,
+        groups: Sequence[Mapping[str, Any]] = (),
+        warmup: int = 0,
+        scoring: Callable[[int], Any] | None = None,
+        after_round: Callable[[], Any] | None = None,
+        scaler: torch.amp.GradScaler | None = None,
+        nonfinite: str = "error",
+        seed: int = 0,
+        threads: int | None = None,
+        timeout: float | None = None,
+        **options: Any,
+    ) -> None:
+        self.inner: Any = _Blank()
+        super().__init__([torch.nn.Parameter(torch.zeros(1))], {})  # hooks and their like; the groups are those inside
+        if nonfinite not in ("error", "skip"):
+            raise _core.InvalidConfig(f"nonfinite must be error or skip, got {nonfinite!r}")
+        _require_plain(model)
+        names, parameters, self._frozen = _trained(optimizer, model)
+        gradient_method = _is_gradient_method(method)
+        _require_fitting(optimizer, method, options, scoring)
+        self.inner = optimizer
+        self.model = model
+        self.method = method
+        self._scaler = scaler
+        self._group = group
+        self._is_sgd = method in SGD_METHODS
+        self._steps_inside = gradient_method
+        if self._is_sgd:
+            self._coefficients()  # refuses what the groups have and the method has not
+        # Methods work in host memory, which NCCL does not read.
+        on_device = any(parameter.is_cuda for parameter in parameters)
+        communicator = _groups.communicator(group, backend="gloo" if on_device else None, timeout=timeout)
+        common = {
+            "communicator": communicator,
+            "threads": torch.get_num_threads() if threads is None else threads,
+            "names": names,
+            "parameters": parameters,
+            "start": [each.detach() for each in (*model.parameters(), *model.buffers())],
+            "seed": seed,
+            "skips": nonfinite == "skip",
+        }
+        if gradient_method:
+            choice = _options.Choice(names, [parameter.numel() for parameter in parameters])
+            for each in groups:
+                choice.add_named(each)
+            choice.add_rest("sgd" if method == "adam" else method, options, include, exclude, min_size)
+            self._host = _core.reducing_host(**common, groups=choice.groups, warmup=warmup)
+        else:
+            if include or exclude or min_size or groups or warmup:
+                raise _core.InvalidConfig(
+                    f"{method} takes the whole model: include, exclude, min_size, groups and warmup are for gradient methods"
+                )
+            self._host = _core.model_host(
+                **common,
+                method=(method, _options.texts(options)),
+                group_of_parameter=_groups_of(optimizer, parameters),
+                optimizer=None if self._is_sgd else _weakly(self, "_step_inner"),
+                scoring=None if scoring is None else _weakly(self, "_score"),
+                after_round=after_round,
+            )
+        self._scoring = scoring
+
+    # What schedulers, clipping and scalers look at is the optimizer inside.
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return self.inner.param_groups
+
+    @param_groups.setter
+    def param_groups(self, groups: list[dict[str, Any]]) -> None:
+        self.inner.param_groups = groups
+
+    @property
+    def state(self) -> Any:
+        return self.inner.state
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self.inner.state = state
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        return self.inner.defaults
+
+    @defaults.setter
+    def defaults(self, defaults: dict[str, Any]) -> None:
+        self.inner.defaults = defaults
+
+    def __repr__(self) -> str:
+        return f"laconic.Optimizer(method={self.method!r}) around {self.inner!r}"
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        if isinstance(self.inner, _Blank):
+            super().add_param_group(param_group)
+            return
+        raise _core.InvalidConfig(
+            "add_param_group: all ranks agreed on the parameters when this was made; "
+            "add the group to the optimizer inside first and make a new laconic.Optimizer"
+        )
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self.inner.zero_grad(set_to_none=set_to_none)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None, *, loss: Any = None) -> Any:
+        """One step of the run. Collective, but for the local steps of an asynchronous run.
+
+        A closure is called once and its loss counts as `loss`, which lsgd needs to elect its leader. A parameter without
+        a gradient counts as one whose gradient is zero.
+        """
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        if loss is None and self.method == "lsgd":
+            raise _core.InvalidConfig("lsgd elects its leader by the loss: call step(loss=loss), or step(closure)")
+        self._require_frozen()
+        scale = getattr(self, "grad_scale", None)  # GradScaler sets both for the time of the call
+        scaled = getattr(self, "found_inf", None) is not None
+        factor = 1.0 if scale is None else 1.0 / float(scale)
+        coefficients = self._coefficients() if self._is_sgd else []
+        value = 0.0 if loss is None else float(loss)
+        counts = self._host.step(coefficients, value, factor, scaled)
+        if not counts:
+            self._tell_scaler()
+        elif self._steps_inside:
+            self.inner.step()
+        if self._is_sgd:
+            self.inner._opt_called = True  # a scheduler that was made for the optimizer inside looks for this
+        return loss
+
+    @property
+    def finished(self) -> bool:
+        """Round methods that were given total_steps: all are made, and step must not be called again."""
+        return self._host.finished
+
+    @contextlib.contextmanager
+    def read_out(
+        self, batches: Iterable[Any] | None = None, *, forward: Callable[[Any], Any] | None = None
+    ) -> Iterator[torch.nn.Module]:
+        """The model as it is to be tested and saved, for the time of a with block; after it all is as it was, to the bit.
+
+        Collective: every rank enters, and a rank that is alone gets a TransportError when the timeout has passed. Batch
+        norm's running statistics are averaged over the ranks; with `batches` they are estimated anew at this point
+        first, by forward passes in train mode, as a plain mean over the batches. A batch is what the model takes, or a
+        tuple or list whose first entry is; else `forward(batch)` runs the model.
+        """
+        norms = _norms.Statistics(self.model)
+        self._host.enter_read_out()
+        try:
+            if batches is not None:
+                try:
+                    norms.estimate(self.model, batches, forward)
+                except BaseException as error:
+                    self._host.fail(f"read_out(batches=...): {error}")
+                    raise
+            self._host.average(norms.tensors)
+            yield self.model
+        finally:
+            norms.restore()
+            self._host.leave_read_out()
+
+    def metrics(self) -> dict[str, Any]:
+        """Sums since this was made, on this rank: steps, rounds, bytes, seconds by stage, and the residual's norm now.
+
+        `ratio` is the bytes of float32 values of all parameters in every step over those of the payloads.
+        """
+        found = self._host.metrics()
+        payload = found["payload_bytes"]
+        found["ratio"] = found["dense_bytes"] / payload if payload else 1.0
+        return found
+
+    def state_dict(self) -> dict[str, Any]:
+        """This rank's memory and the state of the optimizer inside, under keys that carry the rank: for torch.save by
+        rank and for distributed checkpoint. Model methods' states hold the rank's parameters too."""
+        return _optimizer_state.pack(self._host, self.inner)
+
+    def gather_state_dict(self) -> dict[str, Any]:
+        """All ranks' states together, on every rank: for those who save from rank 0. Collective."""
+        return _optimizer_state.gather(self.state_dict(), self._group)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:  # type: ignore[override]
+        """Goes on where the run was saved, bit for bit. Collective; a state of another rank, another number of ranks,
+        another method or another model is refused, on all ranks. Load the model's state first: model methods set the
+        parameters to where this rank was."""
+        _optimizer_state.load(self._host, self.inner, state_dict)
+
+    def _coefficients(self) -> list[tuple[float, float, float]]:
+        """Of each group; the method does what SGD does with these, and nothing else."""
+        found = []
+        for number, group in enumerate(self.param_groups):
+            for setting in ("nesterov", "maximize", "differentiable"):
+                if group.get(setting):
+                    raise _core.InvalidConfig(f"{self.method} has no {setting}, and group {number} does: set it to False")
+            if group.get("dampening"):
+                raise _core.InvalidConfig(
+                    f"{self.method} has no dampening, got {group['dampening']} in group {number}: set it to 0"
+                )
+            found.append((float(group["lr"]), float(group["momentum"]), float(group["weight_decay"])))
+        return found
+
+    def _require_frozen(self) -> None:
+        for name, parameter in self._frozen:
+            if parameter.grad is not None:
+                raise _core.InvalidConfig(
+                    f"parameter {name} was frozen when this was made and has a gradient now: make a new laconic.Optimizer"
+                )
+
+    def _step_inner(self) -> None:
+        self.inner.step()
+
+    def _score(self, number: int) -> None:
+        statistics = _norms.Statistics(self.model)
+        with torch.enable_grad():
+            self._scoring(number)
+        statistics.restore()
+
+    def _tell_scaler(self) -> None:
+        """The scaler of a rank whose own gradients were finite learns that the step was dropped."""
+        if self._scaler is None or not self._scaler.is_enabled():
+            return
+        for found in self._scaler._per_optimizer_states[id(self)]["found_inf_per_device"].values():
+            found.fill_(1.0)
+
+
+class _Blank:
+    """Stands for the optimizer inside while the base class is made."""
+
+
+def _is_gradient_method(method: str) -> bool:
+    for row in _core.methods():
+        if row["name"] == method:
+            return row["face"] == "gradient"
+    names = ", ".join(row["name"] for row in _core.methods())
+    raise _core.InvalidConfig(f"there is no method {method!r}: it must be one of {names}")
+
+
+def _require_plain(model: torch.nn.Module) -> None:
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        raise _core.InvalidConfig(
+            "the model is in DistributedDataParallel, which reduces gradients itself: "
+            "give the model without it, or use laconic.attach(ddp, ...)"
+        )
+    for name, parameter in model.named_parameters():
+        if hasattr(parameter, "device_mesh"):
+            raise _core.InvalidConfig(f"parameter {name} is sharded (a DTensor): methods take whole parameters")
+
+
+def _require_fitting(
+    optimizer: torch.optim.Optimizer, method: str, options: dict[str, Any], scoring: Callable[[int], Any] | None
+) -> None:
+    """Refuses what the method cannot do with this optimizer, and fills in what follows from the rest."""
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise _core.InvalidConfig("LBFGS evaluates the model several times a step, each rank by its own loss: use another")
+    if isinstance(optimizer, Optimizer):
+        raise _core.InvalidConfig("the optimizer is a laconic.Optimizer already: give it the one inside")
+    if method == "adam" and not isinstance(optimizer, torch.optim.Adam):
+        raise _core.InvalidConfig(
+            f"adam is torch.optim.Adam on sgd's mean, got {type(optimizer).__name__}: use method sgd, or torch.optim.Adam"
+        )
+    if str(options.get("step_guard", "off")) not in ("off", "False"):
+        raise _core.InvalidConfig("step_guard is for runs of the program laconic: leave it off")
+    if method in SGD_METHODS:
+        if type(optimizer).step is not torch.optim.SGD.step:
+            raise _core.InvalidConfig(
+                f"{method} is SGD with momentum itself and takes torch.optim.SGD, got {type(optimizer).__name__}: "
+                "use that, or a gradient method, which takes any optimizer"
+            )
+        for setting in ("momentum", "weight_decay"):
+            if setting in options:
+                raise _core.InvalidConfig(f"{method} reads {setting} from the optimizer's groups: set it there")
+    if method in GRAWA_METHODS:
+        score = options.setdefault("score", "local" if scoring is None else "shared")
+        if (score == "shared") != (scoring is not None):
+            raise _core.InvalidConfig(
+                f"{method}: score = shared and a scoring function go together, got score = {score} "
+                f"{'without' if scoring is None else 'with'} one"
+            )
+    elif scoring is not None:
+        raise _core.InvalidConfig(f"scoring is for {' and '.join(GRAWA_METHODS)}, got it for {method}: leave it out")
+
+
+def _trained(
+    optimizer: torch.optim.Optimizer, model: torch.nn.Module
+) -> tuple[list[str], list[torch.nn.Parameter], list[tuple[str, torch.nn.Parameter]]]:
+    """The model's parameters that the optimizer has, in the order of registration, a shared one once; and those frozen."""
+    in_groups = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    names, parameters, frozen = [], [], []
+    for name, parameter in model.named_parameters():
+        if id(parameter) not in in_groups:
+            continue
+        in_groups.discard(id(parameter))
+        if parameter.requires_grad:
+            names.append(name)
+            parameters.append(parameter)
+        else:
+            frozen.append((name, parameter))
+    if in_groups:
+        raise _core.InvalidConfig(
+            f"the optimizer has {len(in_groups)} parameters that are not the model's: make it with model.parameters()"
+        )
+    return names, parameters, frozen
+
+
+def _groups_of(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.Parameter]) -> list[int]:
+    number_of = {id(each): number for number, group in enumerate(optimizer.param_groups) for each in group["params"]}
+    return [number_of[id(parameter)] for parameter in parameters]
+
+
+def _weakly(owner: Optimizer, name: str) -> Callable[..., None]:
+    """A bound method that does not keep its owner, which owns the host that calls it."""
+    reference = weakref.ref(owner)
+
+    def call(*arguments: Any) -> None:
+        getattr(reference(), name)(*arguments)
+
+    return call

@@ -1,0 +1,83 @@
+"""The state of laconic.Optimizer as entries of a state dict, under keys that carry the rank."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from . import _core, _state
+
+MEMORY = "optimizer"  # the method's
+INNER = "inner"  # the torch optimizer's
+
+
+class Saved:
+    """A rank's part of a checkpoint. Distributed checkpoint loads a tensor only into one of its size, and sizes grow with
+    a run's first steps; what is no tensor it takes as it comes."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Saved, (self.value,)
+
+
+torch.serialization.add_safe_globals([Saved])
+
+
+def pack(host: _core.OptimizerHost, inner: torch.optim.Optimizer) -> dict[str, Any]:
+    return {
+        _state.key(MEMORY, host.rank, host.ranks): Saved(host.save()),
+        _state.key(INNER, host.rank, host.ranks): Saved(inner.state_dict()),
+    }
+
+
+def gather(state_dict: Mapping[str, Any], group: dist.ProcessGroup | None) -> dict[str, Any]:
+    """All ranks' entries together, on every rank. Collective."""
+    as_bytes = {key: _to_bytes(saved) for key, saved in state_dict.items()}
+    return {key: _from_bytes(data) for key, data in _state.gather(as_bytes, group).items()}
+
+
+def load(host: _core.OptimizerHost, inner: torch.optim.Optimizer, state_dict: Mapping[str, Any]) -> None:
+    """This rank's part, or why there is none: all ranks load, or all refuse."""
+    refusal = ""
+    memory = torch.empty(0, dtype=torch.uint8)
+    settings: Any = None
+    try:
+        memory = _part(MEMORY, state_dict, host)
+        settings = _part(INNER, state_dict, host)
+        sizes = [[len(group["params"]) for group in groups] for groups in (settings["param_groups"], inner.param_groups)]
+        if sizes[0] != sizes[1]:
+            raise _core.InvalidConfig(
+                f"the state has groups of {sizes[0]} parameters, this optimizer of {sizes[1]}: "
+                "make it as it was when it was saved"
+            )
+    except _core.InvalidConfig as error:
+        refusal = str(error)
+    host.load(memory, refusal)  # raises the refusal here, and that there was one on the other ranks
+    inner.load_state_dict(settings)
+
+
+def _part(name: str, state_dict: Mapping[str, Any], host: _core.OptimizerHost) -> Any:
+    saved = state_dict.get(_state.key(name, host.rank, host.ranks))
+    if saved is None:
+        _state.unpack(name, state_dict, host.rank, host.ranks)  # says whose state stands there instead
+    if not isinstance(saved, Saved):
+        raise _core.InvalidConfig(f"the state of {name} is a {type(saved).__name__}: load what state_dict() gave")
+    return saved.value
+
+
+def _to_bytes(saved: Saved) -> torch.Tensor:
+    buffer = io.BytesIO()
+    torch.save(saved, buffer)
+    return torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8)
+
+
+def _from_bytes(data: torch.Tensor) -> Saved:
+    data = data.contiguous()
+    return torch.load(io.BytesIO(ctypes.string_at(data.data_ptr(), data.numel())), weights_only=True)

@@ -1,0 +1,146 @@
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include "laconic/error.h"
+#include "methods/settings.h"
+#include "torch/plugin/model_host.h"
+#include "torch/plugin/reducing_host.h"
+#include "torch/plugin/tensors.h"
+#include "torch/python/bindings.h"
+
+namespace laconic::python {
+namespace {
+
+using plugin::OptimizerHost;
+using Texts = std::vector<std::pair<std::string, std::string>>;
+using GroupTuple = std::tuple<std::string, Texts, std::vector<std::uint32_t>>;
+using CoefficientTuple = std::tuple<float, float, float>;  // learning rate, momentum, weight decay
+
+/// Groups and calls may need the interpreter's lock to end, and whoever drops the last reference may hold it.
+void end_host(OptimizerHost* host) {
+  if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
+    py::gil_scoped_release unlocked;
+    delete host;
+  } else {
+    delete host;
+  }
+}
+
+MethodOptions options_of(const std::string& method, const Texts& texts) {
+  MethodOptions options;
+  for (const auto& [name, text] : texts) set_option(options, method, name, text);
+  return options;
+}
+
+NonfinitePolicy policy_of(bool skips) { return skips ? NonfinitePolicy::skip : NonfinitePolicy::error; }
+
+std::shared_ptr<OptimizerHost> reducing_host(std::shared_ptr<Communicator> communicator, int threads,
+                                             std::vector<std::string> names, std::vector<at::Tensor> parameters,
+                                             std::vector<at::Tensor> start, const std::vector<GroupTuple>& groups,
+                                             std::uint64_t seed, std::uint32_t warmup, bool skips) {
+  std::vector<plugin::MethodGroup> made;
+  for (const auto& [method, texts, members] : groups) made.push_back({method, options_of(method, texts), members});
+  plugin::MethodSetOptions options;
+  options.seed = seed;
+  options.warmup = warmup;
+  options.policy = policy_of(skips);
+  plugin::ParameterSet set(std::move(names), std::move(parameters));
+  set.set_start(std::move(start));
+  return {new plugin::ReducingHost(std::move(communicator), threads, std::move(set), std::move(made), options),
+          end_host};
+}
+
+std::shared_ptr<OptimizerHost> model_host(std::shared_ptr<Communicator> communicator, int threads,
+                                          std::vector<std::string> names, std::vector<at::Tensor> parameters,
+                                          std::vector<at::Tensor> start, const std::pair<std::string, Texts>& method,
+                                          std::vector<std::uint32_t> group_of_parameter, std::uint64_t seed, bool skips,
+                                          std::function<void()> optimizer, std::function<void(std::uint32_t)> scoring,
+                                          std::function<void()> after_round) {
+  plugin::ParameterSet set(std::move(names), std::move(parameters));
+  set.set_start(std::move(start));
+  auto host = std::make_unique<plugin::ModelHost>(
+      std::move(communicator), threads, seed, std::move(set), method.first, options_of(method.first, method.second),
+      plugin::HostCalls{std::move(optimizer), std::move(scoring), std::move(after_round)}, policy_of(skips));
+  host->set_groups(std::move(group_of_parameter));
+  return {host.release(), end_host};
+}
+
+bool step(OptimizerHost& host, const std::vector<CoefficientTuple>& groups, float loss, float factor, bool skips) {
+  std::vector<Coefficients> coefficients;
+  for (const auto& [rate, momentum, decay] : groups) coefficients.push_back({rate, momentum, decay});
+  return host.step({.loss = loss, .factor = factor, .skips = skips, .groups = coefficients});
+}
+
+at::Tensor save(OptimizerHost& host) {
+  const std::vector<std::byte> bytes = host.save().to_bytes();
+  at::Tensor saved = at::empty({static_cast<std::int64_t>(bytes.size())}, at::TensorOptions().dtype(at::kByte));
+  if (!bytes.empty()) std::memcpy(saved.data_ptr<std::uint8_t>(), bytes.data(), bytes.size());
+  return saved;
+}
+
+void load(OptimizerHost& host, const at::Tensor& saved, std::string refusal) {
+  State state;
+  try {
+    if (refusal.empty()) state = State::from_bytes(View<const std::byte>(plugin::byte_view(saved, "saved state")));
+  } catch (const Error& error) {
+    refusal = error.what();
+  }
+  host.load(state, std::move(refusal));
+}
+
+py::dict metrics_of(OptimizerHost& host) {
+  plugin::OptimizerMetrics metrics;
+  {
+    py::gil_scoped_release unlocked;
+    metrics = host.metrics();
+  }
+  py::dict entry;
+  entry["steps"] = metrics.steps;
+  entry["skipped"] = metrics.skipped;
+  entry["rounds"] = metrics.rounds;
+  entry["payload_bytes"] = metrics.traffic.payload_bytes;
+  entry["sent_bytes"] = metrics.traffic.sent_bytes;
+  entry["received_bytes"] = metrics.traffic.received_bytes;
+  entry["sent_messages"] = metrics.traffic.sent_messages;
+  entry["dense_bytes"] = metrics.dense_bytes;
+  entry["select_seconds"] = metrics.select_seconds;
+  entry["encode_seconds"] = metrics.traffic.encode_seconds;
+  entry["exchange_seconds"] = metrics.traffic.exchange_seconds;
+  entry["decode_seconds"] = metrics.traffic.decode_seconds;
+  entry["copy_seconds"] = metrics.copy_seconds;
+  entry["optimizer_seconds"] = metrics.host_seconds;
+  entry["step_seconds"] = metrics.step_seconds;
+  entry["bits"] = metrics.bits;
+  entry["extra"] = metrics.extra;
+  entry["residual_norm"] = metrics.residual_norm;
+  return entry;
+}
+
+}  // namespace
+
+void bind_optimizer(py::module_& module) {
+  using Unlocked = py::call_guard<py::gil_scoped_release>;
+  py::class_<OptimizerHost, std::shared_ptr<OptimizerHost>>(module, "OptimizerHost",
+                                                            "What laconic.Optimizer stands on.")
+      .def("step", &step, py::arg("groups"), py::arg("loss"), py::arg("factor"), py::arg("skips"), Unlocked())
+      .def_property_readonly("finished", &OptimizerHost::finished)
+      .def_property_readonly("reads_out", &OptimizerHost::reads_out)
+      .def_property_readonly("rank", &OptimizerHost::rank)
+      .def_property_readonly("ranks", &OptimizerHost::ranks)
+      .def("broadcast", &OptimizerHost::broadcast, py::arg("tensors"), Unlocked())
+      .def("average", &OptimizerHost::average, py::arg("tensors"), Unlocked())
+      .def("enter_read_out", &OptimizerHost::enter_read_out, Unlocked())
+      .def("leave_read_out", &OptimizerHost::leave_read_out, Unlocked())
+      .def("fail", &OptimizerHost::fail, py::arg("reason"), Unlocked())
+      .def("save", &save, Unlocked())
+      .def("load", &load, py::arg("saved"), py::arg("refusal") = "", Unlocked())
+      .def("metrics", &metrics_of);
+  module.def("reducing_host", &reducing_host, py::arg("communicator"), py::arg("threads"), py::arg("names"),
+             py::arg("parameters"), py::arg("start"), py::arg("groups"), py::arg("seed"), py::arg("warmup"),
+             py::arg("skips"), Unlocked());
+  module.def("model_host", &model_host, py::arg("communicator"), py::arg("threads"), py::arg("names"),
+             py::arg("parameters"), py::arg("start"), py::arg("method"), py::arg("group_of_parameter"), py::arg("seed"),
+             py::arg("skips"), py::arg("optimizer"), py::arg("scoring"), py::arg("after_round"), Unlocked());
+}
+
+}  // namespace laconic::python

@@ -1,0 +1,81 @@
+"""A small task that every rank of a test learns together: points in a plane by their quadrant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+import laconic
+
+
+def network(seed: int = 7, norm: bool = False) -> torch.nn.Sequential:
+    """Two layers; the same start for the same seed."""
+    torch.manual_seed(seed)
+    middle = [torch.nn.BatchNorm1d(24)] if norm else []
+    return torch.nn.Sequential(torch.nn.Linear(2, 24), *middle, torch.nn.ReLU(), torch.nn.Linear(24, 4))
+
+
+def batch(rank: int, step: int, size: int = 16) -> tuple[torch.Tensor, torch.Tensor]:
+    """A rank's batch of a step."""
+    generator = torch.Generator().manual_seed(1_000_003 * step + rank)
+    points = torch.randn(size, 2, generator=generator)
+    return points, 2 * (points[:, 0] > 0).long() + (points[:, 1] > 0).long()
+
+
+def loss_of(model: torch.nn.Module, points: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.cross_entropy(model(points).float(), labels)
+
+
+def test_loss(model: torch.nn.Module) -> float:
+    """On points that no rank trains with."""
+    mode = model.training
+    model.eval()
+    with torch.no_grad():
+        loss = loss_of(model, *batch(10_000, 0, 512)).item()
+    model.train(mode)
+    return loss
+
+
+def flat(model: torch.nn.Module) -> torch.Tensor:
+    """All parameters, copied."""
+    return torch.cat([parameter.detach().float().flatten() for parameter in model.parameters()])
+
+
+def same_everywhere(values: torch.Tensor) -> bool:
+    """Whether all ranks hold the same bits. Collective, on the test's own group."""
+    all_values = [torch.empty_like(values) for _ in range(dist.get_world_size())]
+    dist.all_gather(all_values, values)
+    return all(torch.equal(values, each) for each in all_values)
+
+
+def small_options(method: str) -> dict[str, Any]:
+    """Options under which a method does all that it can on a small model."""
+    names = [parameter["name"] for row in laconic.methods() if row["name"] == method for parameter in row["parameters"]]
+    found = {"keep": 0.1, "ratio": 2, "period": 4}
+    options: dict[str, Any] = {name: value for name, value in found.items() if name in names}
+    if method == "qsgd":
+        options["min_size"] = 0
+    return options
+
+
+def optimizer_for(method: str, model: torch.nn.Module, **settings: Any) -> laconic.Optimizer:
+    """The method around SGD with momentum, or Adam where that is what it is."""
+    inner: torch.optim.Optimizer
+    if method == "adam":
+        inner = torch.optim.Adam(model.parameters(), lr=0.02)
+    elif method.startswith("sign"):
+        inner = torch.optim.SGD(model.parameters(), lr=0.02)
+    else:
+        inner = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    return laconic.Optimizer(inner, model, method, **{**small_options(method), **settings})
+
+
+def train(optimizer: laconic.Optimizer, first: int, last: int) -> None:
+    """Steps of this rank's batches."""
+    for step in range(first, last):
+        optimizer.zero_grad()
+        loss = loss_of(optimizer.model, *batch(dist.get_rank(), step))
+        loss.backward()
+        optimizer.step(loss=loss)
