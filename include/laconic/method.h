@@ -41,7 +41,7 @@ struct TensorPart {
 struct StepReport {
   bool skipped = false;      ///< dropped on all ranks, a value not being finite; memory is as it was
   bool finished = false;     ///< round methods that were told their steps: none is left
-  std::uint32_t rounds = 0;  ///< rounds that this rank joined
+  std::uint32_t rounds = 0;  ///< of model methods: times that this rank met the others; a lifted method's step is one
   Traffic traffic;
   double select_seconds = 0.0;  ///< adding what is remembered, selecting, scoring
   double bits = 0.0;            ///< quantizers: bits of a field
@@ -206,9 +206,9 @@ class GradientMethod : public Method {
   void add(std::span<const TensorPart> parts);
   StepReport finish();
 
-  /// The first half of finish, for hosts of several methods whose steps count together or not at all: waits for all, and
-  /// tells whether every value of every rank was finite, the same on all ranks. Then comes finish, or abandon on all
-  /// ranks: the step does not count, memory is as it was, and the parts are zero.
+  /// The first half of finish, for hosts of several methods whose steps count together or not at all: waits for all,
+  /// and tells whether every value of every rank was finite, the same on all ranks. Then comes finish, or abandon on
+  /// all ranks: the step does not count, memory is as it was, and the parts are zero.
   bool settle();
   StepReport abandon();
 

@@ -30,7 +30,10 @@ void LiftedMethod::do_begin(const StepInput& input, View<const float> /*model*/)
 StepReport LiftedMethod::do_step(const StepInput& input, View<float> model, View<float> gradient) {
   if (report_.skipped) {
     count_skipped();
-  } else if (guard_) {
+    return report_;
+  }
+  report_.rounds = 1;
+  if (guard_) {
     guarded_step(input.learning_rate, model, gradient);
   } else {
     optimizer_.step(place(), input.learning_rate, gradient, model);

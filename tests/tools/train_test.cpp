@@ -96,6 +96,8 @@ TEST_F(Files, OfCompareHaveTheKeys) {
   const auto listed = nlohmann::json::parse(laconic("methods --json").text);
   const auto rows = json("c.json");
   ASSERT_EQ(rows.size(), listed.size());
+  EXPECT_TRUE(contains(outcome.text, "(1 of " + std::to_string(listed.size()) + "): loss "))
+      << "a pipe gets a line a method";
   for (const auto& row : rows) {
     EXPECT_TRUE(contains(outcome.text, line_of(row.at("method"))));
     for (const char* key : {"loss", "distance", "payload_bytes_per_step", "sent_bytes_per_step", "total_sent_bytes",
@@ -103,6 +105,8 @@ TEST_F(Files, OfCompareHaveTheKeys) {
       EXPECT_TRUE(row.at(key).is_number()) << row;
     }
     EXPECT_TRUE(row.at("accuracy").is_null()) << row;
+    if (row.at("method") == "sgd") EXPECT_EQ(row.at("rounds"), 8) << "a gradient method meets in every step";
+    if (row.at("method") == "mgrawa") EXPECT_EQ(row.at("rounds"), 2);
     const double total = row.at("total_sent_bytes");
     EXPECT_DOUBLE_EQ(row.at("sent_bytes_per_step").get<double>(), total / 8);
     // 12.5 GB/s and 12.5 MB/s differ by what the bytes take; messages and computation are in both.

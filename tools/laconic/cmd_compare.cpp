@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -132,6 +133,15 @@ std::string json_of(const std::vector<Row>& rows) {
   return all.dump(2) + "\n";
 }
 
+/// What a method came to, in a line of its own where nobody sees the one that is written over.
+void tell_end(const Row& row, const std::string& title, double seconds) {
+  if (isatty(STDERR_FILENO) != 0) return;
+  const std::string end = !row.error.empty()    ? "failed"
+                          : row.result.accuracy ? "accuracy " + percent_text(*row.result.accuracy)
+                                                : fmt::format("loss {:.6e}", row.result.loss);
+  std::cerr << fmt::format("{}: {}, {}\n", title, end, seconds_text(seconds));
+}
+
 /// On a terminal the method and its step in a line that is written over; metrics where they are kept.
 class Watcher final : public Observer {
  public:
@@ -201,9 +211,12 @@ void compare(const Arguments& arguments, Runner& runner) {
   std::vector<Row> rows;
   for (std::size_t i = 0; i < configs.size(); ++i) {
     const RunConfig& config = configs[i];
-    Watcher watcher(progress, fmt::format("{} ({} of {})", config.method, i + 1, configs.size()), config.steps,
-                    folders[i].begin(config));
+    const std::string title = fmt::format("{} ({} of {})", config.method, i + 1, configs.size());
+    const auto begun = std::chrono::steady_clock::now();
+    Watcher watcher(progress, title, config.steps, folders[i].begin(config));
     rows.push_back(run_one(config, *workload, runner, folders[i], watcher));
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;
+    if (runner.speaks() && !arguments.json.on_stdout()) tell_end(rows.back(), title, taken.count());
   }
   progress.clear();
   if (!runner.speaks()) return;

@@ -122,7 +122,8 @@ void show_results(const std::vector<deep::DeepResult>& results) {
   for (const deep::DeepResult& result : results) {
     rows.push_back({result.run, std::to_string(result.seed), percent(result.after(1.0 / 6.0)),
                     percent(result.after(1.0 / 3.0)), percent(result.after(0.5)), percent(result.accuracy),
-                    percent(deep::run_named(result.run).independent.end), fmt::format("{:.2f}", result.mean_bits),
+                    percent(deep::run_named(result.run).independent.end),
+                    result.mean_bits > 0.0 ? fmt::format("{:.2f}", result.mean_bits) : "-",
                     std::to_string(result.rounds), fmt::format("{:.0f}", result.wall_seconds)});
   }
   std::cout << text_table(rows, {false, true, true, true, true, true, true, true, true, true});
