@@ -82,9 +82,12 @@ def start_ranks(
         return [_collected(folder, rank, status) for rank, status in enumerate(statuses)]
 
 
-def run_torchrun(count: int, script: str | pathlib.Path, *arguments: str, timeout: float = 120.0) -> str:
+def run_torchrun(
+    count: int, script: str | pathlib.Path, *arguments: str, restarts: int = 0, timeout: float = 120.0
+) -> str:
     """Runs a script under torchrun and gives back what it printed. AssertionError if it fails."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
+    command += ["--max-restarts", str(restarts)]
     done = subprocess.run(
         [*command, str(script), *arguments],
         stdout=subprocess.PIPE,
