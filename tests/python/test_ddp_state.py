@@ -132,7 +132,8 @@ class StateTest(unittest.TestCase):
         script = pathlib.Path(__file__).with_name("resuming_run.py")
         with tempfile.TemporaryDirectory() as folder:
             quiet = run_torchrun(2, script, f"{folder}/quiet")
-            killed = run_torchrun(2, script, f"{folder}/killed", "--kill-at", "7", restarts=1)
+            # One restart is needed; more are allowed, since engines do not always find each other at once.
+            killed = run_torchrun(2, script, f"{folder}/killed", "--kill-at", "7", restarts=3)
         ends = [re.findall(r"^end (\w+)$", text, re.MULTILINE) for text in (quiet, killed)]
         self.assertEqual(len(ends[0]), 2, quiet)
         self.assertEqual(len(ends[1]), 2, killed)

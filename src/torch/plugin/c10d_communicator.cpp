@@ -74,8 +74,8 @@ C10dCommunicator::C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>&
         if (store == nullptr)
           throw InvalidConfig("the process group has no store: hand over the one that it was made with");
         auto family = std::make_shared<Family>();
-        family->store = own_connection(store);
-        family->watch = std::make_shared<FailureWatch>(own_connection(store), group->getRank());
+        family->store = store;
+        family->watch = std::make_shared<FailureWatch>(store, group->getRank());
         family->make_group = std::move(make_group);
         return family;
       }()) {}
@@ -140,7 +140,7 @@ std::unique_ptr<Communicator> C10dCommunicator::duplicate() {
 
 std::unique_ptr<SharedCounter> C10dCommunicator::make_counter() {
   const std::string key = "laconic/counter/" + std::to_string(family_->counters++);
-  return std::make_unique<StoreCounter>(family_->store, family_->watch, key);
+  return std::make_unique<StoreCounter>(own_connection(family_->store), family_->watch, key);
 }
 
 void C10dCommunicator::fail(std::string_view reason) noexcept { family_->watch->fail(reason); }

@@ -33,10 +33,11 @@ c10::intrusive_ptr<c10d::Store> own_connection(const c10::intrusive_ptr<c10d::St
 }
 
 struct FailureWatch::State {
-  State(c10::intrusive_ptr<c10d::Store> own_store, int own_rank) : store(std::move(own_store)), rank(own_rank) {}
+  State(c10::intrusive_ptr<c10d::Store> store, int own_rank) : given(std::move(store)), rank(own_rank) {}
 
-  const c10::intrusive_ptr<c10d::Store> store;
+  const c10::intrusive_ptr<c10d::Store> given;
   const int rank;
+  c10::intrusive_ptr<c10d::Store> connected;  ///< the thread's
   std::atomic<bool> failed{false};
   std::atomic<bool> asked{false};
 
@@ -59,15 +60,21 @@ struct FailureWatch::State {
     return true;
   }
 
+  /// Connected when it is first needed: that may take seconds where names are looked up slowly, and most never need it.
+  c10d::Store& store() {
+    if (!connected) connected = own_connection(given);
+    return *connected;
+  }
+
   void look() {
-    if (failed.load() || !store->check({kNoticeKey})) return;
-    const std::vector<std::uint8_t> bytes = store->get(kNoticeKey);
+    if (failed.load() || !store().check({kNoticeKey})) return;
+    const std::vector<std::uint8_t> bytes = store().get(kNoticeKey);
     note(std::string(bytes.begin(), bytes.end()));
   }
 
   void post(const std::string& text) {
-    if (store->add(kCountKey, 1) != 1) return;
-    store->set(kNoticeKey, std::vector<std::uint8_t>(text.begin(), text.end()));
+    if (store().add(kCountKey, 1) != 1) return;
+    store().set(kNoticeKey, std::vector<std::uint8_t>(text.begin(), text.end()));
   }
 };
 
