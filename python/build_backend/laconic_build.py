@@ -2,7 +2,8 @@
 
 pip builds in an isolated environment that has no torch, and must not get one: the module fits only the torch that it was
 compiled against. The interpreter that runs the build is the environment's own, though, and started with -I it sees what
-is installed there. Front ends that make a whole environment for the build (python -m build) are looked through.
+is installed there. Front ends that make a whole environment for the build (python -m build) are looked through; it is
+told by the build's own tools, which lie in it. Otherwise nobody else's torch will do: the package is for this one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ import importlib.metadata, importlib.util, json, sysconfig
 spec = importlib.util.find_spec("torch")
 folder = spec.submodule_search_locations[0] if spec else ""
 version = importlib.metadata.version("torch") if spec else ""
-print(json.dumps([version, folder, sysconfig.get_config_var("EXT_SUFFIX")]))
+tools = importlib.util.find_spec("scikit_build_core") is not None
+print(json.dumps([version, folder, sysconfig.get_config_var("EXT_SUFFIX"), tools]))
 """
 
 
@@ -55,8 +57,9 @@ def _interpreters() -> Iterator[str]:
     yield from _ancestors()
 
 
-def _torch_of(interpreter: str) -> tuple[str, str, str] | None:
-    """Version and folder of an interpreter's torch (empty: none) and the ending of its modules; None: cannot be asked."""
+def _torch_of(interpreter: str) -> tuple[str, str, str, bool] | None:
+    """Version and folder of an interpreter's torch (empty: none), the ending of its modules, and whether the build's own
+    tools lie in its environment. None: cannot be asked."""
     try:
         said = subprocess.run([interpreter, "-I", "-c", _ASK], capture_output=True, text=True, timeout=60, check=True)
         return tuple(json.loads(said.stdout))
@@ -85,6 +88,8 @@ def _found_torch(named: str | None) -> tuple[str, str]:
         else:
             print(f"laconic: building against torch {answer[0]} of {interpreter}", file=sys.stderr, flush=True)
             return interpreter, answer[1]
+        if interpreter == sys.executable and answer is not None and not answer[3]:
+            break
     oldest = ".".join(map(str, OLDEST))
     print(
         f"laconic: there is no torch to build against. Install PyTorch {oldest} or later into this environment first "

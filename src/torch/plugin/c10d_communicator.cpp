@@ -15,8 +15,12 @@ C10dGroup engine_of(c10d::ProcessGroup& group) {
   found.rank = group.getRank();
   found.size = group.getSize();
   for (const auto type : {at::kCPU, at::kCUDA}) {
-    if (!group.hasBackendForDeviceType(type)) continue;
-    found.backend = group.getBackend(type);
+    try {
+      found.backend = group.getBackend(type);
+    } catch (const c10::Error&) {
+      continue;  // has none; not every version of torch can be asked first
+    }
+    if (found.backend == nullptr) continue;
     found.device = type == at::kCPU ? at::Device(at::kCPU) : c10::impl::VirtualGuardImpl(type).getDevice();
     return found;
   }

@@ -14,11 +14,8 @@ constexpr Milliseconds kQuietTime{50};
 /// How long an engine's error waits for a rank's own word about the cause.
 constexpr Milliseconds kWordTime{500};
 
-/// From eager to patient. Ranks of one machine share its cores, so nobody spins.
-void pause(Clock::duration waited) {
-  if (waited < std::chrono::microseconds(200)) return std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::microseconds(waited < std::chrono::milliseconds(20) ? 20 : 100));
-}
+/// How long to sleep at the engine's own bell before looking around: a bell that does not ring costs an exception.
+constexpr Milliseconds kSleep{250};
 
 /// An engine's error without its trace of the stack.
 std::string text_of(const std::exception_ptr& error) {
@@ -127,15 +124,24 @@ bool C10dOperation::test() {
   return false;
 }
 
+/// Sleeps until the engine is done, or for a while. Polls where the engine's wait is about a stream, not about the end.
+void C10dOperation::pause(Milliseconds longest) {
+  if (!group_.device.is_cpu()) return std::this_thread::sleep_for(std::chrono::microseconds(50));
+  try {
+    work_->wait(std::clamp(longest, Milliseconds(1), Clock::now() - started_ < kQuietTime ? kQuietTime : kSleep));
+  } catch (...) {
+    // Not yet, or it has failed: finish() sees which.
+  }
+}
+
 void C10dOperation::wait(Milliseconds timeout) {
-  const auto begin = Clock::now();
   const auto deadline = deadline_after(timeout);
   for (;;) {
     if (finish()) return;
     look_for_failure();
-    const auto now = Clock::now();
-    if (now > deadline) break;
-    pause(now - begin);
+    const auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::now());
+    if (left < Milliseconds(0)) break;
+    pause(left);
   }
   timeout_ = name() + " did not end within " + std::to_string(timeout.count()) + " ms on rank " +
              std::to_string(group_.rank) +

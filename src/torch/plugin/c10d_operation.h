@@ -48,6 +48,7 @@ class C10dOperation final : public Operation {
   void add_in_rank_order();
   [[noreturn]] void throw_engine_error(const std::exception_ptr& error);
   void look_for_failure();
+  void pause(Milliseconds longest);
   void abandon();
   std::string name() const;
 
