@@ -230,7 +230,8 @@ class Optimizer(torch.optim.Optimizer):
             self._host.leave_read_out()
 
     def metrics(self) -> dict[str, Any]:
-        """Sums since this was made, on this rank: steps, rounds, bytes, seconds by stage, and the residual's norm now.
+        """What was said and how long it took, on this rank: bytes and seconds by stage since this was made; steps, skipped
+        steps and rounds of the whole run; bits, the method's own figure (`extra`) and the residual's norm now.
 
         `ratio` is the bytes of float32 values of all parameters in every step over those of the payloads.
         """

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import pickle
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
 
 import laconic
 
@@ -79,3 +84,28 @@ def train(optimizer: laconic.Optimizer, first: int, last: int) -> None:
         loss = loss_of(optimizer.model, *batch(dist.get_rank(), step))
         loss.backward()
         optimizer.step(loss=loss)
+
+
+def message_of(action: Callable[[], Any]) -> str:
+    """Of the InvalidConfig that it ends with."""
+    try:
+        action()
+    except laconic.InvalidConfig as error:
+        return str(error)
+    return "nothing was refused"
+
+
+@contextlib.contextmanager
+def numpy_free_objects() -> Iterator[None]:
+    """torch's collectives of objects, which distributed checkpoint uses, need numpy for one line; here they do not."""
+    original = c10d._tensor_to_object
+
+    def plain(tensor: torch.Tensor, size: int, group: Any) -> Any:
+        tensor = tensor.cpu().contiguous()
+        return pickle.loads(ctypes.string_at(tensor.data_ptr(), int(size)))
+
+    c10d._tensor_to_object = plain
+    try:
+        yield
+    finally:
+        c10d._tensor_to_object = original

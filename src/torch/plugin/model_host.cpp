@@ -53,7 +53,7 @@ void ModelHost::score(View<float> gradient) {
   write_model();  // the round's own point, proximity included
   const auto own = parameters().take_gradients();
   try {
-    calls_.scoring(rounds_);
+    calls_.scoring(static_cast<std::uint32_t>(counted().rounds));
     parameters().read_gradients(place(), 1.0F, gradient);
   } catch (...) {
     parameters().give_gradients(own);
@@ -63,7 +63,7 @@ void ModelHost::score(View<float> gradient) {
 }
 
 void ModelHost::after_round() {
-  ++rounds_;
+  ++counted().rounds;
   if (!calls_.after_round) return;
   write_model();
   calls_.after_round();
@@ -117,7 +117,10 @@ StepReport ModelHost::do_step(const HostStepInput& input) {
     take_coefficients(input.groups);
     step.tensors = coefficients_;
   }
+  const std::uint64_t rounds = counted().rounds;
   const StepReport report = method_->step(step, model(), gradient());
+  if (counted().rounds == rounds)
+    counted().rounds += report.rounds;  // a method that meets in every step tells no round
   if (report.rounds > 0 || moves_every_step()) write_model();
   return report;
 }
@@ -134,7 +137,6 @@ void ModelHost::do_leave_read_out() { parameters().write(place(), kept_.view(siz
 
 void ModelHost::do_save(State& state) {
   state.put("method", method_->save());
-  state.put("scored", static_cast<double>(rounds_));
   if (!reads_out()) refresh_model();
   state.put("model", View<const float>(model()));
 }
@@ -142,7 +144,6 @@ void ModelHost::do_save(State& state) {
 void ModelHost::do_load(const State& state) {
   method_->load(state.part("method"));
   state.get("model", model());
-  rounds_ = static_cast<std::uint32_t>(state.number("scored"));
   write_model();
 }
 

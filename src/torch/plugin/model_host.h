@@ -61,7 +61,6 @@ class ModelHost final : public OptimizerHost {
   NonfinitePolicy policy_;
   bool async_;
   std::uint64_t size_;
-  std::uint32_t rounds_ = 0;
   std::vector<std::uint32_t> group_of_;
   std::vector<Coefficients> coefficients_;
   std::unique_ptr<ModelMethod> method_;

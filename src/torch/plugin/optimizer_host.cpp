@@ -94,7 +94,6 @@ bool OptimizerHost::step(const HostStepInput& input) {
   finished_ = report.finished;
   ++metrics_.steps;
   if (report.skipped) ++metrics_.skipped;
-  metrics_.rounds += report.rounds;
   metrics_.dense_bytes += parameters_.size() * sizeof(float);
   metrics_.traffic += report.traffic;
   metrics_.select_seconds += report.select_seconds;
@@ -149,6 +148,7 @@ std::string OptimizerHost::refusal_of(const State& state) {
     expect("seed", static_cast<double>(seed_), "give the seed of the run that was saved");
     do_load(state);
     step_ = static_cast<std::uint32_t>(state.number("step"));
+    metrics_.steps = step_;
     metrics_.skipped = static_cast<std::uint64_t>(state.number("skipped"));
     metrics_.rounds = static_cast<std::uint64_t>(state.number("rounds"));
     finished_ = state.number("finished") != 0.0;

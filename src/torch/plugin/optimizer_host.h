@@ -12,7 +12,7 @@ struct HostStepInput {
   std::span<const Coefficients> groups{};  ///< one a group of parameters, for methods that are SGD themselves
 };
 
-/// Sums over the steps so far, on this rank.
+/// Sums over the steps since the host was made, on this rank; the first three over the whole run, if it was resumed.
 struct OptimizerMetrics {
   std::uint64_t steps = 0;
   std::uint64_t skipped = 0;
@@ -32,8 +32,8 @@ struct OptimizerMetrics {
 /// the caller's thread. A failure on one rank is told to the others, which end with a TransportError.
 class OptimizerHost {
  public:
-  /// Collective; begins with the parameters' common start. Methods get the communicator; a duplicate of it is for calls that must not meet those of a step, so
-  /// that a rank which reads out while others step waits there.
+  /// Collective; begins with the parameters' common start. Methods get the communicator; a duplicate of it is for calls
+  /// that must not meet those of a step, so that a rank which reads out while others step waits there.
   OptimizerHost(std::shared_ptr<Communicator> communicator, int threads, std::uint64_t seed, ParameterSet parameters);
   virtual ~OptimizerHost() = default;
   OptimizerHost(const OptimizerHost&) = delete;
@@ -67,6 +67,7 @@ class OptimizerHost {
   int ranks() const { return communicator_->size(); }
 
  protected:
+  /// Counts its rounds itself.
   virtual StepReport do_step(const HostStepInput& input) = 0;
   virtual void do_enter_read_out() {}
   virtual void do_leave_read_out() {}

@@ -22,12 +22,9 @@ StepReport ReducingHost::do_step(const HostStepInput& input) {
     const Stopwatch watch(counted().copy_seconds);
     parameters().close_gradients();
   }
+  ++counted().rounds;
   const SetMetrics& last = methods_.last();
-  return {.skipped = !counts,
-          .rounds = 1,
-          .traffic = last.traffic,
-          .select_seconds = last.select_seconds,
-          .bits = last.bits};
+  return {.skipped = !counts, .traffic = last.traffic, .select_seconds = last.select_seconds, .bits = last.bits};
 }
 
 }  // namespace laconic::plugin

@@ -1,0 +1,260 @@
+"""laconic.Optimizer inside training loops as people write them."""
+
+import unittest
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from networks import batch, flat, loss_of, message_of, network, optimizer_for, same_everywhere, train
+from ranks import run_ranks, start_ranks, told
+
+import laconic
+
+
+def sgd(model: torch.nn.Module, **settings: Any) -> torch.optim.SGD:
+    return torch.optim.SGD(model.parameters(), **{"lr": 0.05, "momentum": 0.9, **settings})
+
+
+# Schedulers, clipping, groups
+
+
+def with_schedule(method: str, around: str) -> torch.Tensor:
+    model = network()
+    inner = sgd(model)
+    optimizer = laconic.Optimizer(inner, model, method, **({"ratio": 2} if method == "def" else {}))
+    seen: torch.optim.Optimizer = optimizer if around == "outer" else inner
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(seen, max_lr=0.1, total_steps=20)  # changes momentum too
+    for step in range(12):
+        optimizer.zero_grad()
+        loss_of(model, *batch(dist.get_rank(), step)).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        scheduler.step()
+    with optimizer.read_out():
+        return flat(model)
+
+
+def follows_schedules() -> list[bool]:
+    found = []
+    for method in ("sgd", "def"):
+        outer, inner = with_schedule(method, "outer"), with_schedule(method, "inner")
+        found += [torch.equal(outer, inner), same_everywhere(outer)]
+    return found
+
+
+def groups_and_formula(method: str) -> float:
+    """The largest difference between a run whose ratio is 1, so that nothing is left out, and torch's own SGD on the mean
+    gradient. Two groups with a schedule of their own; bias without decay."""
+    models = [network(), network()]
+    runs = []
+    for model in models:
+        groups = [
+            {"params": [model[0].weight, model[2].weight], "weight_decay": 0.01, "lr": 0.05},
+            {"params": [model[0].bias, model[2].bias], "momentum": 0.5, "lr": 0.1},
+        ]
+        runs.append(torch.optim.SGD(groups, lr=0.05, momentum=0.9))
+    optimizer = laconic.Optimizer(runs[0], models[0], method, ratio=1)
+    for step in range(10):
+        for run in runs:
+            run.param_groups[1]["lr"] = 0.1 / (step + 1)
+            run.param_groups[0]["momentum"] = 0.9 if step < 5 else 0.0
+            run.zero_grad()
+        for rank in range(dist.get_world_size()):
+            (loss_of(models[1], *batch(rank, step)) / dist.get_world_size()).backward()
+        runs[1].step()
+        loss_of(models[0], *batch(dist.get_rank(), step)).backward()
+        optimizer.step()
+    return (flat(models[0]) - flat(models[1])).abs().max().item()
+
+
+def by_groups() -> dict[str, float]:
+    return {method: groups_and_formula(method) for method in ("def", "def-a", "ef-rbgs")}
+
+
+# Loss scaling
+
+
+def scaled_run(method: str, explicit: bool, overflow: bool) -> tuple[torch.Tensor, list[float], dict[str, Any]]:
+    """Parameters, the scale after each step and the metrics of a run with a GradScaler that grows every 4 steps."""
+    model = network()
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=4)
+    options = {"ratio": 2} if method in ("def", "psync") else {}
+    optimizer = laconic.Optimizer(sgd(model), model, method, scaler=scaler, **options)
+    scales = []
+    for step in range(12):
+        optimizer.zero_grad()
+        loss = loss_of(model, *batch(dist.get_rank(), step))
+        scaler.scale(loss).backward()
+        if overflow and step == 6 and dist.get_rank() == 1:
+            model[0].bias.grad[3] = float("inf")  # one step, one rank
+        if explicit:
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 100.0)
+        scaler.step(optimizer, loss=loss)
+        scaler.update()
+        scales.append(scaler.get_scale())
+    with optimizer.read_out():
+        return flat(model), scales, optimizer.metrics()
+
+
+def scales() -> dict[str, Any]:
+    found = {}
+    for method in ("sgd", "def", "psync"):
+        runs = [scaled_run(method, explicit, True) for explicit in (False, True)]
+        plain = scaled_run(method, False, False)
+        found[method] = {
+            "equal": torch.equal(runs[0][0], runs[1][0]),
+            "same": same_everywhere(runs[0][0]),
+            "scales": runs[0][1],
+            "plain": plain[1],
+            "skipped": [run[2]["skipped"] for run in (*runs, plain)],
+        }
+    return found
+
+
+def nonfinite_is_named() -> dict[str, str]:
+    found = {}
+    for method in ("topk", "def"):
+        model = network()
+        optimizer = optimizer_for(method, model)
+        loss_of(model, *batch(dist.get_rank(), 0)).backward()
+        if dist.get_rank() == 1:
+            model[2].weight.grad[0, 0] = float("nan")
+        found[method] = message_of(optimizer.step)
+    return found
+
+
+# Gradients that are missing, parameters of 16 bits
+
+
+def odd_gradients() -> dict[str, Any]:
+    rank = dist.get_rank()
+    model = network()
+    model.unused = torch.nn.Linear(2, 2)
+    optimizer = laconic.Optimizer(sgd(model), model, "sgd")
+    before = model.unused.weight.detach().clone()
+    loss_of(model[:3], *batch(rank, 0)).backward()
+    if rank == 0:
+        model.unused.weight.grad = torch.ones(2, 2)
+    optimizer.step()
+    moved = torch.allclose(model.unused.weight, before - 0.05 / dist.get_world_size())
+
+    frozen = network()
+    frozen[0].weight.requires_grad_(False)
+    kept = frozen[0].weight.detach().clone()
+    decayed = laconic.Optimizer(sgd(frozen, weight_decay=0.1), frozen, "def", ratio=2)
+    train(decayed, 0, 3)
+    stays = torch.equal(kept, frozen[0].weight)
+    frozen[0].weight.requires_grad_(True)
+    loss_of(frozen, *batch(rank, 0)).backward()
+    thawed = message_of(decayed.step)
+
+    sparse = torch.nn.Embedding(10, 4, sparse=True)
+    embedding = laconic.Optimizer(torch.optim.SGD(sparse.parameters(), lr=0.1), sparse, "sgd")
+    sparse(torch.tensor([1, 2])).sum().backward()
+    refused = message_of(embedding.step) if rank == 0 else ""
+    return {"moved": moved, "stays": stays, "thawed": thawed, "sparse": refused}
+
+
+def sixteen_bits() -> dict[str, float]:
+    """Test loss before and after, of models in bfloat16."""
+    found = {}
+    for method in ("topk", "def", "mgrawa"):
+        model = network().to(torch.bfloat16)
+        optimizer = optimizer_for(method, model)
+        losses = []
+        for step in range(60):
+            points, labels = batch(dist.get_rank(), step)
+            optimizer.zero_grad()
+            loss = loss_of(model, points.to(torch.bfloat16), labels)
+            loss.backward()
+            optimizer.step(loss=loss)
+            losses.append(loss.item())
+        with optimizer.read_out():
+            if not same_everywhere(flat(model)):
+                losses.append(100.0)
+        found[method] = sum(losses[-10:]) / sum(losses[:10])
+    return found
+
+
+# What is refused
+
+
+def refusals() -> dict[str, str]:
+    model = network()
+    make = lambda inner, method="sgd", **settings: message_of(lambda: laconic.Optimizer(inner, model, method, **settings))  # noqa: E731
+    other = network()
+    optimizer = laconic.Optimizer(sgd(model), model, "lsgd", period=2)
+    def_run = laconic.Optimizer(sgd(other), other, "def", ratio=2)
+    loss_of(other, *batch(0, 0)).backward()
+    found = {
+        "torch.optim.SGD, got Adam": make(torch.optim.Adam(model.parameters()), "def", ratio=4),
+        "has no nesterov": make(sgd(model, nesterov=True), "def-a", ratio=4),
+        "has no dampening": make(sgd(model, dampening=0.1), "ef-rbgs", ratio=4),
+        "has no maximize": make(sgd(model, maximize=True), "def", ratio=4),
+        "reads momentum from the optimizer's groups": make(sgd(model), "def", ratio=4, momentum=0.5),
+        "LBFGS evaluates": make(torch.optim.LBFGS(model.parameters())),
+        "there is no method": make(sgd(model), "topkk"),
+        "adam is torch.optim.Adam": make(sgd(model), "adam"),
+        "scoring is for": make(sgd(model), "sgd", scoring=print),
+        "go together": make(sgd(model), "mgrawa", score="shared"),
+        "not the model's": make(sgd(network())),
+        "takes the whole model": make(sgd(model), "def", ratio=4, exclude="*.bias"),
+        "has no parameter keep": make(sgd(model), "def", keep=0.1),
+        "already": make(optimizer),
+        "by the loss": message_of(optimizer.step),
+        "make a new laconic.Optimizer": message_of(lambda: optimizer.add_param_group({"params": [torch.zeros(1)]})),
+    }
+    with torch.no_grad():
+        other[0].weight.add_(1.0)
+    found["keeps the point itself"] = message_of(def_run.step)
+    return found
+
+
+class LoopTest(unittest.TestCase):
+    def test_schedulers_and_clipping(self) -> None:
+        for found in run_ranks(2, follows_schedules):
+            self.assertEqual(found, [True] * 4)
+
+    def test_groups_of_their_own(self) -> None:
+        for found in run_ranks(3, by_groups):
+            for method, difference in found.items():
+                self.assertLess(difference, 1e-5, method)
+
+    def test_loss_scaling(self) -> None:
+        for found in run_ranks(2, scales):
+            for method, each in found.items():
+                with self.subTest(method=method):
+                    self.assertTrue(each["equal"] and each["same"], each)
+                    self.assertEqual(each["plain"], [1024.0] * 3 + [2048.0] * 4 + [4096.0] * 4 + [8192.0])
+                    # Back off in step 6, on both ranks, and four good steps to grow again.
+                    self.assertEqual(each["scales"], [1024.0] * 3 + [2048.0] * 3 + [1024.0] * 4 + [2048.0] * 2)
+                    self.assertEqual(each["skipped"], [1, 1, 0])
+
+    def test_a_value_that_is_not_finite_is_named(self) -> None:
+        for found in run_ranks(2, nonfinite_is_named):
+            for text in found.values():
+                self.assertIn("rank 1", text)
+                self.assertIn("2.weight", text)
+
+    def test_missing_frozen_and_sparse(self) -> None:
+        ranks = start_ranks(2, odd_gradients)
+        self.assertEqual([rank.status for rank in ranks], [0, 0], told(ranks))
+        for rank in ranks:
+            self.assertTrue(rank.value["moved"] and rank.value["stays"], rank.value)
+            self.assertIn("0.weight was frozen", rank.value["thawed"])
+        self.assertIn("sparse=False", ranks[0].value["sparse"])
+
+    def test_bfloat16(self) -> None:
+        for found in run_ranks(2, sixteen_bits):
+            for method, ratio in found.items():
+                self.assertLess(ratio, 0.6, method)
+
+    def test_refusals(self) -> None:
+        for found in run_ranks(1, refusals):
+            for expected, text in found.items():
+                self.assertIn(expected, text)
+
+
+if __name__ == "__main__":
+    unittest.main()

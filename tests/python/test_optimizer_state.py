@@ -1,0 +1,181 @@
+"""laconic.Optimizer: a run that is cut goes on, and nothing is loaded silently where it does not belong."""
+
+import io
+import pathlib
+import tempfile
+import unittest
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from networks import flat, message_of, network, numpy_free_objects, optimizer_for, same_everywhere, train
+from ranks import run_ranks
+
+import laconic
+
+METHODS = [row["name"] for row in laconic.methods()]
+
+
+def whole(optimizer: laconic.Optimizer) -> dict[str, Any]:
+    return {"model": optimizer.model.state_dict(), "optimizer": optimizer.state_dict()}
+
+
+def cut_and_resumed(methods: list[str]) -> list[str]:
+    """Methods whose run, cut in the middle of a period and loaded from a file, ends elsewhere."""
+    wrong = []
+    for method in methods:
+        optimizer = optimizer_for(method, network())
+        train(optimizer, 0, 6)
+        file = io.BytesIO()
+        torch.save(whole(optimizer), file)
+        train(optimizer, 6, 12)
+        file.seek(0)
+        saved = torch.load(file)  # with weights only, which is the default
+        resumed = optimizer_for(method, network(seed=99))
+        resumed.model.load_state_dict(saved["model"])
+        resumed.load_state_dict(saved["optimizer"])
+        train(resumed, 6, 12)
+        with optimizer.read_out(), resumed.read_out():
+            same = torch.equal(flat(optimizer.model), flat(resumed.model))
+        if not same or not torch.equal(flat(optimizer.model), flat(resumed.model)):
+            wrong.append(method)
+    return wrong
+
+
+def saved_inside_read_out() -> bool:
+    """A state that is taken where the model holds the point to test is that of training."""
+    optimizer = optimizer_for("def", network())
+    train(optimizer, 0, 4)
+    with optimizer.read_out():
+        state = optimizer.state_dict()
+    resumed = optimizer_for("def", network())
+    resumed.load_state_dict(state)
+    return torch.equal(flat(optimizer.model), flat(resumed.model))
+
+
+def by_distributed_checkpoint(folder: str) -> dict[str, bool]:
+    found = {}
+    with numpy_free_objects():
+        for method in ("topk", "def", "mgrawa"):
+            optimizer = optimizer_for(method, network())
+            train(optimizer, 0, 6)
+            dcp.save(whole(optimizer), checkpoint_id=f"{folder}/{method}")
+            train(optimizer, 6, 10)
+            resumed = optimizer_for(method, network())
+            state = whole(resumed)  # of a run that has made no step: smaller than what was saved
+            dcp.load(state, checkpoint_id=f"{folder}/{method}")
+            resumed.model.load_state_dict(state["model"])
+            resumed.load_state_dict(state["optimizer"])
+            train(resumed, 6, 10)
+            found[method] = torch.equal(flat(optimizer.model), flat(resumed.model))
+    return found
+
+
+def through_rank_zero(path: str) -> bool:
+    """One file with everybody's state."""
+    optimizer = optimizer_for("easgd", network())
+    train(optimizer, 0, 6)
+    states = optimizer.gather_state_dict()
+    if dist.get_rank() == 0:
+        torch.save(states, path)
+    dist.barrier()
+    train(optimizer, 6, 9)
+    resumed = optimizer_for("easgd", network())
+    resumed.load_state_dict(torch.load(path))
+    train(resumed, 6, 9)
+    return torch.equal(flat(optimizer.model), flat(resumed.model)) and len(states) == 2 * dist.get_world_size()
+
+
+def refusals(path: str) -> dict[str, str]:
+    rank, model = dist.get_rank(), network()
+    optimizer = optimizer_for("def", model)
+    train(optimizer, 0, 3)
+    mine = optimizer.state_dict()
+    all_states = optimizer.gather_state_dict()
+    others = {key: value for key, value in all_states.items() if key not in mine}
+    found = {
+        "each rank loads its own": message_of(lambda: optimizer.load_state_dict(others)),
+        "of another method than": message_of(lambda: optimizer_for("psync", network()).load_state_dict(mine)),
+        "no state of": message_of(lambda: optimizer.load_state_dict({})),
+        "the seed of the run": message_of(lambda: optimizer_for("def", network(), seed=5).load_state_dict(mine)),
+        "saved by 3 ranks": message_of(lambda: optimizer.load_state_dict(torch.load(path))),
+        # One rank's refusal is everybody's.
+        "step of the saved state" if rank == 0 else "no state of": message_of(
+            lambda: optimizer.load_state_dict(mine if rank == 0 else {})
+        ),
+    }
+    train(optimizer, 3, 5)  # and it goes on as if nothing had been tried
+    with optimizer.read_out():
+        found["same" if same_everywhere(flat(model)) else "differs"] = "same"
+    return found
+
+
+def written_by_three(path: str) -> None:
+    optimizer = optimizer_for("def", network())
+    states = optimizer.gather_state_dict()
+    if dist.get_rank() == 0:
+        torch.save(states, path)
+
+
+def asynchronous() -> dict[str, Any]:
+    """Saved after a round, as the others; elsewhere it is refused."""
+    states: list[dict[str, Any]] = []
+    model = network()
+    holder: list[laconic.Optimizer] = []
+    optimizer = optimizer_for(
+        "easgd", model, pace="async", total_steps=12, after_round=lambda: states.append(holder[0].state_dict())
+    )
+    holder.append(optimizer)
+    elsewhere = ""
+    step = 0
+    while not optimizer.finished:
+        train(optimizer, step, step + 1)
+        step += 1
+        if not elsewhere and optimizer.metrics()["rounds"] == 0:
+            elsewhere = message_of(optimizer.state_dict)
+    resumed = optimizer_for("easgd", network(), pace="async", total_steps=12)
+    resumed.load_state_dict(states[1])
+    while not resumed.finished:
+        train(resumed, step, step + 1)
+        step += 1
+    with resumed.read_out():
+        same = same_everywhere(flat(resumed.model))
+    return {"same": same, "rounds": resumed.metrics()["rounds"], "states": len(states), "elsewhere": elsewhere}
+
+
+class StateTest(unittest.TestCase):
+    def test_resumes_to_the_bit(self) -> None:
+        self.assertEqual(run_ranks(2, cut_and_resumed, METHODS), [[]] * 2)
+        self.assertEqual(run_ranks(3, cut_and_resumed, ["regtopk", "def-a", "lgrawa"]), [[]] * 3)
+
+    def test_a_state_taken_inside_read_out(self) -> None:
+        self.assertEqual(run_ranks(2, saved_inside_read_out), [True] * 2)
+
+    def test_distributed_checkpoint(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for found in run_ranks(2, by_distributed_checkpoint, folder):
+                self.assertEqual(found, {"topk": True, "def": True, "mgrawa": True})
+
+    def test_one_file_of_all_ranks(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(run_ranks(3, through_rank_zero, str(pathlib.Path(folder) / "all.pt")), [True] * 3)
+
+    def test_what_does_not_belong_is_refused(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(pathlib.Path(folder) / "three.pt")
+            run_ranks(3, written_by_three, path)
+            for found in run_ranks(2, refusals, path):
+                for expected, text in found.items():
+                    self.assertIn(expected, text)
+
+    def test_asynchronous_runs_are_saved_at_rounds(self) -> None:
+        for found in run_ranks(2, asynchronous):
+            text = found.pop("elsewhere")
+            if text:
+                self.assertIn("at a round only", text)
+            self.assertEqual(found, {"same": True, "rounds": 3, "states": 3})
+
+
+if __name__ == "__main__":
+    unittest.main()
