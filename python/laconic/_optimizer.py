@@ -93,6 +93,7 @@ class Optimizer(torch.optim.Optimizer):
         self.method = method
         self._scaler = scaler
         self._group = group
+        self._options = dict(options)
         self._is_sgd = method in SGD_METHODS
         self._steps_inside = gradient_method
         if self._is_sgd:

@@ -13,6 +13,7 @@ void bind_ddp(py::module_& module);
 void bind_errors(py::module_& module);
 void bind_info(py::module_& module);
 void bind_optimizer(py::module_& module);
+void bind_report(py::module_& module);
 void bind_communicator(py::module_& module);
 void bind_reference(py::module_& module);
 

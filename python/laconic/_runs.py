@@ -1,0 +1,166 @@
+"""What a run in Python did: a folder that `laconic.report` and the program read, and figures for TensorBoard."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pathlib
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from . import _core
+
+_SUMS = ("payload_bytes", "sent_bytes", "received_bytes", "sent_messages")
+_SECONDS = ("select_seconds", "encode_seconds", "exchange_seconds", "decode_seconds")
+
+
+def log_to_tensorboard(writer: Any, source: Any, step: int, prefix: str = "laconic") -> None:
+    """Every figure of a `laconic.State` or `laconic.Optimizer`, or of their metrics(), as scalars of a SummaryWriter."""
+    metrics = source if isinstance(source, Mapping) else source.metrics()
+    for name, value in metrics.items():
+        if isinstance(value, Mapping):
+            log_to_tensorboard(writer, value, step, f"{prefix}/{name}")
+        else:
+            writer.add_scalar(f"{prefix}/{name}", value, step)
+
+
+class RunLog:
+    """Records a run in the folder format of the program's `train --out`: config.json, metrics.jsonl, result.json.
+
+        log = laconic.RunLog("runs/def-a", optimizer, task="cifar10", lr=0.1)
+        for step, (inputs, labels) in enumerate(loader):
+            ...
+            optimizer.step()
+            log.step(batch_loss=loss.item())
+        log.finish(accuracy=accuracy)
+        laconic.report("runs")
+
+    Rank 0 writes; on the other ranks `step` does nothing. `finish` is collective: it collects what every rank sent.
+
+    Args:
+        folder: is made; what an earlier run left there is removed. With `resume` its lines are kept and gone on with.
+        source: the `laconic.Optimizer` or `laconic.State` whose metrics are recorded.
+        task: what is trained, for the page's title.
+        settings: whatever else tells this run from others.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str], source: Any, *, task: str = "python", resume: bool = False, **settings: Any
+    ) -> None:
+        self._folder = pathlib.Path(folder)
+        self._source = source
+        self._group = source._group
+        self._writes = dist.get_rank(self._group) == 0
+        self._step = 0
+        self._before = self._figures()
+        self._clock = time.perf_counter()
+        self._started = self._clock
+        self._seconds = 0.0
+        if not self._writes:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        lines = self._folder / "metrics.jsonl"
+        if resume and lines.exists():
+            self._step = _last_step(lines)
+        (self._folder / "result.json").unlink(missing_ok=True)
+        config = {
+            "laconic": _core.version,
+            "task": {"name": task},
+            "method": {"name": source.method, **getattr(source, "_options", {})},
+            "run": {"workers": dist.get_world_size(self._group), **settings},
+        }
+        _write_whole(self._folder / "config.json", json.dumps(config, indent=2, default=str) + "\n")
+        self._lines = open(lines, "a" if resume else "w", buffering=1, encoding="utf-8")  # noqa: SIM115
+
+    def step(
+        self, *, batch_loss: float | None = None, loss: float | None = None, accuracy: float | None = None
+    ) -> None:
+        """Records a step, after the optimizer's. `loss` and `accuracy` (0 to 1) are an evaluation's."""
+        if not self._writes:
+            return
+        now = time.perf_counter()
+        figures = self._figures()
+        self._step += 1
+        seconds = now - self._clock
+        self._seconds += seconds
+        line: dict[str, Any] = {"step": self._step, "batch_loss": _finite(batch_loss)}
+        if loss is not None or accuracy is not None:
+            line.update(loss=_finite(loss), accuracy=_finite(accuracy), residual_norm=_finite(figures["residual_norm"]))
+        for name in (*_SUMS, "rounds", *_SECONDS):
+            line[name] = max(figures[name] - self._before[name], 0)
+        line.update(bits=_finite(figures["bits"]), step_seconds=seconds)
+        self._lines.write(json.dumps(line) + "\n")
+        self._before = figures
+        self._clock = time.perf_counter()
+
+    def pause(self) -> None:
+        """The time since the last step, an evaluation's for example, is not counted to the next one."""
+        self._clock = time.perf_counter()
+
+    def finish(self, *, loss: float | None = None, accuracy: float | None = None) -> None:
+        """Ends the record. Collective."""
+        figures = self._figures()
+        device = "cuda" if dist.get_backend(self._group) == "nccl" else "cpu"
+        mine = torch.tensor([figures["steps"], *(figures[name] for name in _SUMS)], dtype=torch.int64, device=device)
+        by_rank = [torch.empty_like(mine) for _ in range(dist.get_world_size(self._group))]
+        dist.all_gather(by_rank, mine, group=self._group)
+        if not self._writes:
+            return
+        steps, payload, sent, received, messages = torch.stack(by_rank).T.tolist()
+        result = {
+            "method": self._source.method,
+            "workers": len(by_rank),
+            "loss": _finite(loss),
+            "accuracy": _finite(accuracy),
+            "steps_by_rank": steps,
+            "rounds": figures["rounds"],
+            "skipped": figures["skipped"],
+            "payload_bytes": payload[0],
+            "total_sent_bytes": sum(sent),
+            "total_received_bytes": sum(received),
+            "sent_bytes_by_rank": sent,
+            "received_bytes_by_rank": received,
+            "payload_bytes_by_rank": payload,
+            "sent_messages_by_rank": messages,
+            **{name: figures[name] for name in _SECONDS},
+            "step_seconds": self._seconds / max(self._step, 1),
+            "wall_seconds": time.perf_counter() - self._started,
+        }
+        self._lines.close()
+        _write_whole(self._folder / "result.json", json.dumps(result, indent=2) + "\n")
+
+    def _figures(self) -> dict[str, Any]:
+        """Sums so far, in the words of laconic.Optimizer's metrics."""
+        metrics = self._source.metrics()
+        figures = {**metrics, **metrics.get("total", {})}
+        figures.setdefault("rounds", figures["steps"])
+        return figures
+
+
+def _finite(value: float | None) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def _last_step(lines: pathlib.Path) -> int:
+    """Of the lines that are whole; one that was cut is removed."""
+    last, kept = 0, []
+    for text in lines.read_text(encoding="utf-8").splitlines(keepends=True):
+        try:
+            last = json.loads(text)["step"]
+        except (ValueError, KeyError):
+            break
+        kept.append(text)
+    _write_whole(lines, "".join(kept))
+    return last
+
+
+def _write_whole(path: pathlib.Path, text: str) -> None:
+    """Beside it first, so that nobody reads half of it."""
+    part = path.with_suffix(path.suffix + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.rename(path)

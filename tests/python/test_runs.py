@@ -1,0 +1,120 @@
+"""Runs of Python leave folders that the program and laconic.report read, and figures for TensorBoard."""
+
+import json
+import pathlib
+import tempfile
+import unittest
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from networks import batch, loss_of, network, optimizer_for, test_loss
+from ranks import run_ranks
+from torch.nn.parallel import DistributedDataParallel
+
+import laconic
+from laconic import _core
+
+STEPS = 6
+
+
+class Writer:
+    """As much of a SummaryWriter as is used."""
+
+    def __init__(self) -> None:
+        self.scalars: dict[str, Any] = {}
+
+    def add_scalar(self, name: str, value: float, step: int) -> None:
+        self.scalars[name] = (value, step)
+
+
+def record(folder: str, method: str) -> dict[str, Any]:
+    model = network()
+    optimizer = optimizer_for(method, model)
+    log = laconic.RunLog(f"{folder}/{method}", optimizer, task="quadrants", lr=0.05)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        loss = loss_of(model, *batch(dist.get_rank(), step))
+        loss.backward()
+        optimizer.step(loss=loss)
+        if step % 3 == 2:
+            with optimizer.read_out():
+                log.step(batch_loss=loss.item(), loss=test_loss(model), accuracy=0.5)
+            log.pause()
+        else:
+            log.step(batch_loss=loss.item())
+    log.finish(loss=test_loss(model), accuracy=0.75)
+    writer = Writer()
+    laconic.log_to_tensorboard(writer, optimizer, STEPS)
+    return {**writer.scalars, "metrics": optimizer.metrics()}
+
+
+def record_all(folder: str) -> list[dict[str, Any]]:
+    return [record(folder, method) for method in ("def-a", "mgrawa")]
+
+
+def record_hook(folder: str) -> dict[str, Any]:
+    ddp = DistributedDataParallel(network())
+    state = laconic.attach(ddp, "topk", keep=0.1)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05)
+    cut = pathlib.Path(folder) / "topk" / "metrics.jsonl"
+    for resume in (False, True):
+        log = laconic.RunLog(f"{folder}/topk", state, task="quadrants", resume=resume)
+        for step in range(STEPS):
+            optimizer.zero_grad()
+            loss_of(ddp, *batch(dist.get_rank(), step)).backward()
+            optimizer.step()
+            log.step(loss=1.0)
+        if not resume and dist.get_rank() == 0:
+            with open(cut, "a", encoding="utf-8") as file:
+                file.write('{"step": 7, "ba')
+    log.finish()
+    writer = Writer()
+    laconic.log_to_tensorboard(writer, state.metrics(), STEPS)
+    return writer.scalars
+
+
+class RunsTest(unittest.TestCase):
+    def test_folders_and_page(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for found in run_ranks(2, record_all, name):
+                for each in found:
+                    metrics = each["metrics"]
+                    self.assertEqual(each["laconic/sent_bytes"], (metrics["sent_bytes"], STEPS))
+                    self.assertIn("laconic/exchange_seconds", each)
+                    self.assertIn("laconic/residual_norm", each)
+            lines = [json.loads(line) for line in (folder / "def-a" / "metrics.jsonl").read_text().splitlines()]
+            result = json.loads((folder / "def-a" / "result.json").read_text())
+            self.assertEqual([line["step"] for line in lines], list(range(1, STEPS + 1)))
+            self.assertEqual(sum(line["sent_bytes"] for line in lines), result["sent_bytes_by_rank"][0])
+            self.assertEqual(result["steps_by_rank"], [STEPS, STEPS])
+            self.assertGreater(lines[-1]["residual_norm"], 0)
+            if not hasattr(_core, "report_json"):
+                self.skipTest("built without nlohmann-json")
+            (folder / "plotly.min.js").write_text("/* charts */")
+            page = laconic.report(folder, folder / "report.html", plotly=folder / "plotly.min.js").read_text()
+            self.assertIn("/* charts */", page)
+            self.assertNotIn("{{", page.split("</style>")[0])
+            data = page.split('<script id="data" type="application/json">')[1].split("</script>")[0]
+            runs = json.loads(data)["runs"]
+            self.assertEqual([run["label"] for run in runs], ["def-a", "mgrawa"])
+
+    def test_a_hook_that_was_cut(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            for found in run_ranks(2, record_hook, name):
+                self.assertIn("laconic/total/sent_bytes", found)
+            lines = [json.loads(line) for line in (pathlib.Path(name) / "topk" / "metrics.jsonl").read_text().splitlines()]
+            self.assertEqual([line["step"] for line in lines], list(range(1, 2 * STEPS + 1)))
+            self.assertTrue(all(line["sent_bytes"] > 0 for line in lines))
+
+    def test_what_is_missing_is_named(self) -> None:
+        if not hasattr(_core, "report_json"):
+            self.skipTest("built without nlohmann-json")
+        with tempfile.TemporaryDirectory() as name, self.assertRaisesRegex(laconic.InvalidConfig, "is no run"):
+            (pathlib.Path(name) / "p.js").write_text("")
+            laconic.report(name, plotly=pathlib.Path(name) / "p.js")
+
+
+if __name__ == "__main__":
+    unittest.main()
