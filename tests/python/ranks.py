@@ -60,10 +60,11 @@ def start_ranks(
     function: Callable[..., Any],
     *arguments: Any,
     timeout: float = 60.0,
-    group_timeout: float = 30.0,
+    group_timeout: float | None = 30.0,
     stop_early: bool = False,
 ) -> list[Rank]:
-    """As run_ranks, for tests in which ranks fail: tells how each ended and raises nothing."""
+    """As run_ranks, for tests in which ranks fail: tells how each ended and raises nothing. Without a group_timeout the
+    function makes the process group itself, from torchrun's variables."""
     with tempfile.TemporaryDirectory(prefix="laconic_ranks_") as name:
         folder = pathlib.Path(name)
         sys.stdout.flush()
@@ -118,7 +119,7 @@ def _be_rank(
     arguments: Sequence[Any],
     folder: pathlib.Path,
     timeout: float,
-    group_timeout: float,
+    group_timeout: float | None,
 ) -> NoReturn:
     """The life of a forked rank; never returns into the test."""
     status = 1
@@ -128,9 +129,10 @@ def _be_rank(
         os.dup2(log, 2)
         faulthandler.dump_traceback_later(max(timeout - 2.0, 1.0), file=2)  # where it hangs, before it is killed
         address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": _read_port(folder / "port")}
-        os.environ.update(address, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(count))
+        os.environ.update(address, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(count), LOCAL_WORLD_SIZE=str(count))
         os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "True"
-        dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=group_timeout))
+        if group_timeout is not None:
+            dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=group_timeout))
         value = function(*arguments)
         _write(folder / f"value.{rank}", pickle.dumps(value))
         status = 0

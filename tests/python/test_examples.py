@@ -1,0 +1,78 @@
+"""The examples run on two ranks, learn, and say what they saved, which is what the pages say that they print."""
+
+import pathlib
+import re
+import runpy
+import sys
+import tempfile
+import unittest
+
+from ranks import run_torchrun, start_ranks, told
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples" / "python"
+
+
+def be_script(path: str, *arguments: str) -> None:
+    sys.argv = [path, *arguments]
+    runpy.run_path(path, run_name="__main__")
+
+
+def run_example(name: str, *arguments: str) -> str:
+    """What rank 0 prints. As torchrun starts it, but on forks of this process: torch is imported once for all."""
+    ranks = start_ranks(2, be_script, str(EXAMPLES / name), *arguments, group_timeout=None, stop_early=True)
+    if any(rank.status != 0 for rank in ranks):
+        raise AssertionError(told(ranks))
+    return ranks[0].output
+
+
+def saved(output: str) -> int:
+    """How many times as many bytes dense would send."""
+    found = re.search(r"sent [\d,]+ bytes; dense would send [\d,]+: (\d+) times as many", output)
+    if found is None:
+        raise AssertionError(f"does not say what it saved:\n{output}")
+    return int(found[1])
+
+
+class ExamplesTest(unittest.TestCase):
+    def test_minimal(self) -> None:
+        output = run_torchrun(2, EXAMPLES / "minimal.py")
+        losses = [float(loss) for loss in re.findall(r"^step \d+: loss ([\d.]+)$", output, re.MULTILINE)]
+        self.assertEqual(len(losses), 4, output)
+        self.assertLess(losses[-1], 1.2, output)  # guessing: 2.3
+        self.assertGreater(saved(output), 50)
+        for page in ("README.md", "docs/first-run.md"):  # which show what it prints
+            self.assertAlmostEqual(saved((ROOT / page).read_text()), saved(output), delta=3, msg=page)
+
+    def test_mixed_precision(self) -> None:
+        output = run_example("mixed_precision.py")
+        scales = [int(scale) for scale in re.findall(r"scale (\d+)$", output, re.MULTILINE)]
+        self.assertEqual(len(scales), 5, output)
+        self.assertGreater(max(scales[:3]), scales[0])  # it has grown
+        self.assertLess(scales[3], scales[2])  # and was halved after the bad batch
+        self.assertIn("1 skipped", output)
+        self.assertGreater(saved(output), 20)
+
+    def test_resume(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            whole = run_example("resume.py", f"{folder}/whole")
+            first = run_example("resume.py", f"{folder}/halves", "--steps", "100")
+            second = run_example("resume.py", f"{folder}/halves")
+        self.assertIn("steps 0 to 100", first)
+        self.assertIn("steps 100 to 200", second)
+        self.assertEqual(re.findall("loss.*", second), re.findall("loss.*", whole))
+        self.assertGreater(saved(second), 50)
+
+    def test_grawa(self) -> None:
+        output = run_example("grawa.py")
+        self.assertRegex(output, r"208 steps, 13 rounds, [789]\d\.\d % right")
+        self.assertGreater(saved(output), 10)
+
+    def test_def_a(self) -> None:
+        output = run_example("def_a.py")
+        self.assertRegex(output, r"300 steps, [789]\d\.\d % right")
+        self.assertGreater(saved(output), 50)
+
+
+if __name__ == "__main__":
+    unittest.main()
