@@ -43,12 +43,28 @@ class OptimizerHost:
     def load(self, saved: Tensor, refusal: str = "") -> None: ...
     def metrics(self) -> dict[str, Any]: ...
 
+class GivenModel:
+    def __init__(
+        self,
+        names: list[str],
+        parameters: list[Tensor],
+        frozen_names: list[str],
+        frozen: list[Tensor],
+        start: list[Tensor],
+    ) -> None: ...
+
+class HostCalls:
+    def __init__(
+        self,
+        optimizer: Callable[[], None] | None,
+        scoring: Callable[[int], None] | None,
+        after_round: Callable[[], None] | None,
+    ) -> None: ...
+
 def reducing_host(
     communicator: Communicator,
     threads: int,
-    names: list[str],
-    parameters: list[Tensor],
-    start: list[Tensor],
+    model: GivenModel,
     groups: list[tuple[str, list[tuple[str, str]], list[int]]],
     seed: int,
     warmup: int,
@@ -57,16 +73,12 @@ def reducing_host(
 def model_host(
     communicator: Communicator,
     threads: int,
-    names: list[str],
-    parameters: list[Tensor],
-    start: list[Tensor],
+    model: GivenModel,
     method: tuple[str, list[tuple[str, str]]],
     group_of_parameter: list[int],
     seed: int,
     skips: bool,
-    optimizer: Callable[[], None] | None,
-    scoring: Callable[[int], None] | None,
-    after_round: Callable[[], None] | None,
+    calls: HostCalls,
 ) -> OptimizerHost: ...
 def report_json(runs: list[str]) -> str: ...
 def c10d_communicator(

@@ -85,7 +85,7 @@ class Optimizer(torch.optim.Optimizer):
         if nonfinite not in ("error", "skip"):
             raise _core.InvalidConfig(f"nonfinite must be error or skip, got {nonfinite!r}")
         _require_plain(model)
-        names, parameters, self._frozen = _trained(optimizer, model)
+        names, parameters, frozen = _trained(optimizer, model)
         gradient_method = _is_gradient_method(method)
         _require_fitting(optimizer, method, options, scoring)
         self.inner = optimizer
@@ -104,9 +104,13 @@ class Optimizer(torch.optim.Optimizer):
         common = {
             "communicator": communicator,
             "threads": torch.get_num_threads() if threads is None else threads,
-            "names": names,
-            "parameters": parameters,
-            "start": [each.detach() for each in (*model.parameters(), *model.buffers())],
+            "model": _core.GivenModel(
+                names,
+                parameters,
+                frozen_names=[name for name, _ in frozen],
+                frozen=[parameter for _, parameter in frozen],
+                start=[each.detach() for each in (*model.parameters(), *model.buffers())],
+            ),
             "seed": seed,
             "skips": nonfinite == "skip",
         }
@@ -125,9 +129,11 @@ class Optimizer(torch.optim.Optimizer):
                 **common,
                 method=(method, _options.texts(options)),
                 group_of_parameter=_groups_of(optimizer, parameters),
-                optimizer=None if self._is_sgd else _weakly(self, "_step_inner"),
-                scoring=None if scoring is None else _weakly(self, "_score"),
-                after_round=after_round,
+                calls=_core.HostCalls(
+                    optimizer=None if self._is_sgd else _weakly(self, "_step_inner"),
+                    scoring=None if scoring is None else _weakly(self, "_score"),
+                    after_round=after_round,
+                ),
             )
         self._scoring = scoring
 
@@ -184,7 +190,6 @@ class Optimizer(torch.optim.Optimizer):
                 loss = closure()
         if loss is None and self.method == "lsgd":
             raise _core.InvalidConfig("lsgd elects its leader by the loss: call step(loss=loss), or step(closure)")
-        self._require_frozen()
         scale = getattr(self, "grad_scale", None)  # GradScaler sets both for the time of the call
         scaled = getattr(self, "found_inf", None) is not None
         factor = 1.0 if scale is None else 1.0 / float(scale)
@@ -231,14 +236,17 @@ class Optimizer(torch.optim.Optimizer):
             self._host.leave_read_out()
 
     def metrics(self) -> dict[str, Any]:
-        """What was said and how long it took, on this rank: bytes and seconds by stage since this was made; steps, skipped
-        steps and rounds of the whole run; bits, the method's own figure (`extra`) and the residual's norm now.
+        """What was said and how long it took, on this rank: bytes and seconds by stage, `last` of the last step, `total` of
+        all since this was made; steps, skipped steps and rounds of the whole run; the last step's bits and the method's
+        own figure (`extra`); the residual's norm now.
 
         `ratio` is the bytes of float32 values of all parameters in every step over those of the payloads.
         """
         found = self._host.metrics()
-        payload = found["payload_bytes"]
-        found["ratio"] = found["dense_bytes"] / payload if payload else 1.0
+        for part in (found["last"], found["total"]):
+            payload = part["payload_bytes"]
+            part["ratio"] = part["dense_bytes"] / payload if payload else 1.0
+        found["ratio"] = found["total"]["ratio"]
         return found
 
     def state_dict(self) -> dict[str, Any]:
@@ -269,13 +277,6 @@ class Optimizer(torch.optim.Optimizer):
                 )
             found.append((float(group["lr"]), float(group["momentum"]), float(group["weight_decay"])))
         return found
-
-    def _require_frozen(self) -> None:
-        for name, parameter in self._frozen:
-            if parameter.grad is not None:
-                raise _core.InvalidConfig(
-                    f"parameter {name} was frozen when this was made and has a gradient now: make a new laconic.Optimizer"
-                )
 
     def _step_inner(self) -> None:
         self.inner.step()

@@ -177,6 +177,54 @@ def sixteen_bits() -> dict[str, float]:
     return found
 
 
+# Layouts, groups of ranks, several models
+
+
+def layouts() -> dict[str, float]:
+    """The largest difference between convolutions whose parameters lie otherwise in memory on one rank."""
+    found = {}
+    for method in ("topk", "def"):
+        models = []
+        for differs in (False, True):
+            torch.manual_seed(1)
+            model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.Linear(16, 4))
+            if differs and dist.get_rank() == 1:
+                model = model.to(memory_format=torch.channels_last)
+            optimizer = optimizer_for(method, model)
+            for step in range(4):
+                generator = torch.Generator().manual_seed(10 * step + dist.get_rank())
+                optimizer.zero_grad()
+                model(torch.randn(2, 3, 4, 4, generator=generator)).square().mean().backward()
+                optimizer.step()
+            models.append(flat(model))
+        found[method] = (models[0] - models[1]).abs().max().item()
+    return found
+
+
+def some_ranks() -> dict[str, Any]:
+    """Pairs of ranks train a model each, and one model of all ranks beside it."""
+    pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    mine = pairs[dist.get_rank() // 2]
+    calls = []
+    everybody, pair = network(), network()
+    of_all = laconic.Optimizer(sgd(everybody), everybody, "topk", keep=0.1)
+    of_pair = laconic.Optimizer(sgd(pair), pair, "def", ratio=2, group=mine)
+    of_pair.register_step_post_hook(lambda *_: calls.append(1))
+    train(of_all, 0, 4)
+    train(of_pair, 0, 4)
+    train(of_all, 4, 6)
+    with of_pair.read_out():
+        points = [torch.empty_like(flat(pair)) for _ in range(4)]
+        dist.all_gather(points, flat(pair))
+    return {
+        "is one": isinstance(of_all, torch.optim.Optimizer) and of_all.param_groups is of_all.inner.param_groups,
+        "all": same_everywhere(flat(everybody)),
+        "pairs": torch.equal(points[0], points[1]) and torch.equal(points[2], points[3]),
+        "apart": not torch.equal(points[0], points[2]),
+        "hooks": len(calls) == 4,
+    }
+
+
 # What is refused
 
 
@@ -249,6 +297,15 @@ class LoopTest(unittest.TestCase):
         for found in run_ranks(2, sixteen_bits):
             for method, ratio in found.items():
                 self.assertLess(ratio, 0.6, method)
+
+    def test_other_layouts(self) -> None:
+        for found in run_ranks(2, layouts):
+            for method, difference in found.items():
+                self.assertLess(difference, 1e-5, method)
+
+    def test_groups_of_ranks_and_several_models(self) -> None:
+        for found in run_ranks(4, some_ranks):
+            self.assertEqual(found, dict.fromkeys(found, True))
 
     def test_refusals(self) -> None:
         for found in run_ranks(1, refusals):

@@ -81,8 +81,8 @@ class RunsTest(unittest.TestCase):
             for found in run_ranks(2, record_all, name):
                 for each in found:
                     metrics = each["metrics"]
-                    self.assertEqual(each["laconic/sent_bytes"], (metrics["sent_bytes"], STEPS))
-                    self.assertIn("laconic/exchange_seconds", each)
+                    self.assertEqual(each["laconic/total/sent_bytes"], (metrics["total"]["sent_bytes"], STEPS))
+                    self.assertIn("laconic/last/exchange_seconds", each)
                     self.assertIn("laconic/residual_norm", each)
             lines = [json.loads(line) for line in (folder / "def-a" / "metrics.jsonl").read_text().splitlines()]
             result = json.loads((folder / "def-a" / "result.json").read_text())

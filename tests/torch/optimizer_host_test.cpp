@@ -208,7 +208,7 @@ TEST(ReducingHost, GivesTheAggregateOfEveryMethod) {
         ASSERT_EQ(loop.flat_gradient(), gradient) << row.name << " step " << step;
         loop.step();
       }
-      EXPECT_GT(host.metrics().traffic.sent_bytes, 0U);
+      EXPECT_GT(host.metrics().total.traffic.sent_bytes, 0U);
     });
   }
 }

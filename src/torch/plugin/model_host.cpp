@@ -41,10 +41,10 @@ ModelHost::~ModelHost() = default;
 /// What the loop's optimizer made of the parameters.
 void ModelHost::move(View<float> model) {
   {
-    const Stopwatch watch(counted().host_seconds);
+    const Stopwatch watch(costs().host_seconds);
     calls_.optimizer();
   }
-  const Stopwatch watch(counted().copy_seconds);
+  const Stopwatch watch(costs().copy_seconds);
   parameters().read(place(), model);
   parameters().note_written();
 }
@@ -83,7 +83,7 @@ void ModelHost::refresh_model() {
 }
 
 void ModelHost::write_model() {
-  const Stopwatch watch(counted().copy_seconds);
+  const Stopwatch watch(costs().copy_seconds);
   parameters().write(place(), model());
 }
 
@@ -106,7 +106,7 @@ void ModelHost::take_coefficients(std::span<const Coefficients> groups) {
 StepReport ModelHost::do_step(const HostStepInput& input) {
   refresh_model();
   {
-    const Stopwatch watch(counted().copy_seconds);
+    const Stopwatch watch(costs().copy_seconds);
     const bool in_place = !is_sgd() && input.factor != 1.0F;  // the loop's optimizer must see them unscaled too
     if (in_place) parameters().scale_gradients(input.factor);
     parameters().read_gradients(place(), in_place ? 1.0F : input.factor, gradient());

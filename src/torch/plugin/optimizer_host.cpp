@@ -13,6 +13,16 @@
 
 namespace laconic::plugin {
 
+StepCosts& StepCosts::operator+=(const StepCosts& other) {
+  dense_bytes += other.dense_bytes;
+  traffic += other.traffic;
+  select_seconds += other.select_seconds;
+  copy_seconds += other.copy_seconds;
+  host_seconds += other.host_seconds;
+  step_seconds += other.step_seconds;
+  return *this;
+}
+
 OptimizerHost::OptimizerHost(std::shared_ptr<Communicator> communicator, int threads, std::uint64_t seed,
                              ParameterSet parameters)
     : communicator_(std::move(communicator)),
@@ -78,10 +88,11 @@ bool OptimizerHost::step(const HostStepInput& input) {
   if (reads_out_) {
     throw InvalidConfig("step() inside read_out(): the parameters are the point to test; leave the with block first");
   }
-  const Stopwatch watch(metrics_.step_seconds);
+  metrics_.last = {};
   StepReport report;
   ++step_;
   try {
+    const Stopwatch watch(metrics_.last.step_seconds);
     report = do_step(input);
   } catch (const NonfiniteValue&) {
     throw;  // all ranks know, or were told
@@ -94,9 +105,10 @@ bool OptimizerHost::step(const HostStepInput& input) {
   finished_ = report.finished;
   ++metrics_.steps;
   if (report.skipped) ++metrics_.skipped;
-  metrics_.dense_bytes += parameters_.size() * sizeof(float);
-  metrics_.traffic += report.traffic;
-  metrics_.select_seconds += report.select_seconds;
+  metrics_.last.dense_bytes = parameters_.size() * sizeof(float);
+  metrics_.last.traffic = report.traffic;
+  metrics_.last.select_seconds = report.select_seconds;
+  metrics_.total += metrics_.last;
   metrics_.bits = report.bits;
   metrics_.extra = report.extra;
   return !report.skipped;

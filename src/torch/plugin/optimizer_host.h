@@ -12,20 +12,29 @@ struct HostStepInput {
   std::span<const Coefficients> groups{};  ///< one a group of parameters, for methods that are SGD themselves
 };
 
-/// Sums over the steps since the host was made, on this rank; the first three over the whole run, if it was resumed.
-struct OptimizerMetrics {
-  std::uint64_t steps = 0;
-  std::uint64_t skipped = 0;
-  std::uint64_t rounds = 0;
+/// What a step cost, or all of them, on this rank.
+struct StepCosts {
   std::uint64_t dense_bytes = 0;  ///< what float32 values of all parameters would be
   Traffic traffic;
   double select_seconds = 0.0;
   double copy_seconds = 0.0;  ///< parameters and gradients into float32 and back
   double host_seconds = 0.0;  ///< the loop's own optimizer, where the method calls it
   double step_seconds = 0.0;  ///< all of step
-  double bits = 0.0;          ///< of the last step
-  double extra = 0.0;         ///< the method's own diagnostic, of the last step
+
+  StepCosts& operator+=(const StepCosts& other);
+};
+
+struct OptimizerMetrics {
+  // Of the whole run, also if it was resumed.
+  std::uint64_t steps = 0;
+  std::uint64_t skipped = 0;
+  std::uint64_t rounds = 0;
+  // Of the last step.
+  double bits = 0.0;
+  double extra = 0.0;  ///< the method's own diagnostic
   double residual_norm = 0.0;
+  StepCosts last;
+  StepCosts total;  ///< since the host was made
 };
 
 /// Runs a method for a training loop that steps by itself: an optimizer around the loop's own. Everything happens in
@@ -87,6 +96,7 @@ class OptimizerHost {
   /// Of the step that is being made.
   StepKey key() const { return {seed_, step_ - 1, static_cast<std::uint32_t>(rank())}; }
   OptimizerMetrics& counted() { return metrics_; }
+  StepCosts& costs() { return metrics_.last; }
 
  private:
   void require_same_tensors();

@@ -58,6 +58,19 @@ ParameterSet::ParameterSet(std::vector<std::string> names, std::vector<at::Tenso
   note_written();
 }
 
+void ParameterSet::set_frozen(std::vector<std::string> names, std::vector<at::Tensor> frozen) {
+  frozen_names_ = std::move(names);
+  frozen_ = std::move(frozen);
+}
+
+void ParameterSet::require_frozen() const {
+  for (std::size_t i = 0; i < frozen_.size(); ++i) {
+    if (!frozen_[i].grad().defined()) continue;
+    throw InvalidConfig("parameter " + frozen_names_[i] +
+                        " was frozen when the optimizer was made and has a gradient now: make a new optimizer");
+  }
+}
+
 void ParameterSet::require_same_size(std::size_t i) const {
   const auto now = static_cast<std::uint64_t>(parameters_[i].numel());
   if (now == tensors_[i].size) return;
@@ -112,6 +125,7 @@ at::Tensor ParameterSet::gradient_of(std::size_t i) const {
 
 void ParameterSet::read_gradients(Place& place, float factor, View<float> flat) const {
   const c10::NoGradGuard no_graph;
+  require_frozen();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const View<float> values = flat.sub(offsets_[i], tensors_[i].size);
     const at::Tensor gradient = gradient_of(i);
@@ -144,6 +158,7 @@ void ParameterSet::give_gradients(const std::vector<at::Tensor>& gradients) {
 
 std::span<const TensorPart> ParameterSet::open_gradients(Place& place, float factor) {
   const c10::NoGradGuard no_graph;
+  require_frozen();
   parts_.clear();
   copied_.clear();
   for (std::uint32_t i = 0; i < parameters_.size(); ++i) {

@@ -22,6 +22,9 @@ class ParameterSet {
   void set_start(std::vector<at::Tensor> start) { start_ = std::move(start); }
   const std::vector<at::Tensor>& start() const { return start_; }
 
+  /// Parameters that are not trained: a gradient of one of them is refused, for nobody would move it.
+  void set_frozen(std::vector<std::string> names, std::vector<at::Tensor> frozen);
+
   const std::vector<Tensor>& tensors() const { return tensors_; }
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
   std::uint64_t size() const { return offsets_.back(); }
@@ -33,7 +36,7 @@ class ParameterSet {
   const std::string* changed() const;
   void note_written();
 
-  /// Gradients times `factor`; a missing one is zero. InvalidConfig for a sparse one.
+  /// Gradients times `factor`; a missing one is zero. InvalidConfig for a sparse one, or one of a frozen parameter.
   void read_gradients(Place& place, float factor, View<float> flat) const;
 
   /// In place, each in its own type.
@@ -48,12 +51,15 @@ class ParameterSet {
   void close_gradients();
 
  private:
+  void require_frozen() const;
   void require_same_size(std::size_t i) const;
   at::Tensor gradient_of(std::size_t i) const;
 
   std::vector<Tensor> tensors_;
   std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> start_;
+  std::vector<std::string> frozen_names_;
+  std::vector<at::Tensor> frozen_;
   std::vector<std::uint64_t> offsets_;  ///< and the size at the end
   std::vector<std::uint32_t> versions_;
   std::vector<TensorPart> parts_;

@@ -12,14 +12,14 @@ ReducingHost::ReducingHost(std::shared_ptr<Communicator> communicator, int threa
 StepReport ReducingHost::do_step(const HostStepInput& input) {
   std::span<const TensorPart> parts;
   {
-    const Stopwatch watch(counted().copy_seconds);
+    const Stopwatch watch(costs().copy_seconds);
     parts = parameters().open_gradients(place(), input.factor);
   }
   methods_.begin();
   methods_.add(parts);
   const bool counts = methods_.finish(!input.skips);
   {
-    const Stopwatch watch(counted().copy_seconds);
+    const Stopwatch watch(costs().copy_seconds);
     parameters().close_gradients();
   }
   ++counted().rounds;

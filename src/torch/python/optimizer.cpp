@@ -16,6 +16,22 @@ using Texts = std::vector<std::pair<std::string, std::string>>;
 using GroupTuple = std::tuple<std::string, Texts, std::vector<std::uint32_t>>;
 using CoefficientTuple = std::tuple<float, float, float>;  // learning rate, momentum, weight decay
 
+/// What Python tells of a model.
+struct GivenModel {
+  std::vector<std::string> names;
+  std::vector<at::Tensor> parameters;
+  std::vector<std::string> frozen_names;
+  std::vector<at::Tensor> frozen;
+  std::vector<at::Tensor> start;  ///< what all ranks shall begin with alike
+};
+
+plugin::ParameterSet parameters_of(GivenModel model) {
+  plugin::ParameterSet set(std::move(model.names), std::move(model.parameters));
+  set.set_frozen(std::move(model.frozen_names), std::move(model.frozen));
+  set.set_start(std::move(model.start));
+  return set;
+}
+
 /// Groups and calls may need the interpreter's lock to end, and whoever drops the last reference may hold it.
 void end_host(OptimizerHost* host) {
   if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
@@ -34,33 +50,27 @@ MethodOptions options_of(const std::string& method, const Texts& texts) {
 
 NonfinitePolicy policy_of(bool skips) { return skips ? NonfinitePolicy::skip : NonfinitePolicy::error; }
 
-std::shared_ptr<OptimizerHost> reducing_host(std::shared_ptr<Communicator> communicator, int threads,
-                                             std::vector<std::string> names, std::vector<at::Tensor> parameters,
-                                             std::vector<at::Tensor> start, const std::vector<GroupTuple>& groups,
-                                             std::uint64_t seed, std::uint32_t warmup, bool skips) {
+std::shared_ptr<OptimizerHost> reducing_host(std::shared_ptr<Communicator> communicator, int threads, GivenModel model,
+                                             const std::vector<GroupTuple>& groups, std::uint64_t seed,
+                                             std::uint32_t warmup, bool skips) {
   std::vector<plugin::MethodGroup> made;
   for (const auto& [method, texts, members] : groups) made.push_back({method, options_of(method, texts), members});
   plugin::MethodSetOptions options;
   options.seed = seed;
   options.warmup = warmup;
   options.policy = policy_of(skips);
-  plugin::ParameterSet set(std::move(names), std::move(parameters));
-  set.set_start(std::move(start));
-  return {new plugin::ReducingHost(std::move(communicator), threads, std::move(set), std::move(made), options),
+  return {new plugin::ReducingHost(std::move(communicator), threads, parameters_of(std::move(model)), std::move(made),
+                                   options),
           end_host};
 }
 
-std::shared_ptr<OptimizerHost> model_host(std::shared_ptr<Communicator> communicator, int threads,
-                                          std::vector<std::string> names, std::vector<at::Tensor> parameters,
-                                          std::vector<at::Tensor> start, const std::pair<std::string, Texts>& method,
+std::shared_ptr<OptimizerHost> model_host(std::shared_ptr<Communicator> communicator, int threads, GivenModel model,
+                                          const std::pair<std::string, Texts>& method,
                                           std::vector<std::uint32_t> group_of_parameter, std::uint64_t seed, bool skips,
-                                          std::function<void()> optimizer, std::function<void(std::uint32_t)> scoring,
-                                          std::function<void()> after_round) {
-  plugin::ParameterSet set(std::move(names), std::move(parameters));
-  set.set_start(std::move(start));
+                                          plugin::HostCalls calls) {
   auto host = std::make_unique<plugin::ModelHost>(
-      std::move(communicator), threads, seed, std::move(set), method.first, options_of(method.first, method.second),
-      plugin::HostCalls{std::move(optimizer), std::move(scoring), std::move(after_round)}, policy_of(skips));
+      std::move(communicator), threads, seed, parameters_of(std::move(model)), method.first,
+      options_of(method.first, method.second), std::move(calls), policy_of(skips));
   host->set_groups(std::move(group_of_parameter));
   return {host.release(), end_host};
 }
@@ -88,6 +98,23 @@ void load(OptimizerHost& host, const at::Tensor& saved, std::string refusal) {
   host.load(state, std::move(refusal));
 }
 
+py::dict described(const plugin::StepCosts& costs) {
+  py::dict entry;
+  entry["payload_bytes"] = costs.traffic.payload_bytes;
+  entry["sent_bytes"] = costs.traffic.sent_bytes;
+  entry["received_bytes"] = costs.traffic.received_bytes;
+  entry["sent_messages"] = costs.traffic.sent_messages;
+  entry["dense_bytes"] = costs.dense_bytes;
+  entry["select_seconds"] = costs.select_seconds;
+  entry["encode_seconds"] = costs.traffic.encode_seconds;
+  entry["exchange_seconds"] = costs.traffic.exchange_seconds;
+  entry["decode_seconds"] = costs.traffic.decode_seconds;
+  entry["copy_seconds"] = costs.copy_seconds;
+  entry["optimizer_seconds"] = costs.host_seconds;
+  entry["step_seconds"] = costs.step_seconds;
+  return entry;
+}
+
 py::dict metrics_of(OptimizerHost& host) {
   plugin::OptimizerMetrics metrics;
   {
@@ -98,21 +125,11 @@ py::dict metrics_of(OptimizerHost& host) {
   entry["steps"] = metrics.steps;
   entry["skipped"] = metrics.skipped;
   entry["rounds"] = metrics.rounds;
-  entry["payload_bytes"] = metrics.traffic.payload_bytes;
-  entry["sent_bytes"] = metrics.traffic.sent_bytes;
-  entry["received_bytes"] = metrics.traffic.received_bytes;
-  entry["sent_messages"] = metrics.traffic.sent_messages;
-  entry["dense_bytes"] = metrics.dense_bytes;
-  entry["select_seconds"] = metrics.select_seconds;
-  entry["encode_seconds"] = metrics.traffic.encode_seconds;
-  entry["exchange_seconds"] = metrics.traffic.exchange_seconds;
-  entry["decode_seconds"] = metrics.traffic.decode_seconds;
-  entry["copy_seconds"] = metrics.copy_seconds;
-  entry["optimizer_seconds"] = metrics.host_seconds;
-  entry["step_seconds"] = metrics.step_seconds;
   entry["bits"] = metrics.bits;
   entry["extra"] = metrics.extra;
   entry["residual_norm"] = metrics.residual_norm;
+  entry["last"] = described(metrics.last);
+  entry["total"] = described(metrics.total);
   return entry;
 }
 
@@ -135,12 +152,25 @@ void bind_optimizer(py::module_& module) {
       .def("save", &save, Unlocked())
       .def("load", &load, py::arg("saved"), py::arg("refusal") = "", Unlocked())
       .def("metrics", &metrics_of);
-  module.def("reducing_host", &reducing_host, py::arg("communicator"), py::arg("threads"), py::arg("names"),
-             py::arg("parameters"), py::arg("start"), py::arg("groups"), py::arg("seed"), py::arg("warmup"),
-             py::arg("skips"), Unlocked());
-  module.def("model_host", &model_host, py::arg("communicator"), py::arg("threads"), py::arg("names"),
-             py::arg("parameters"), py::arg("start"), py::arg("method"), py::arg("group_of_parameter"), py::arg("seed"),
-             py::arg("skips"), py::arg("optimizer"), py::arg("scoring"), py::arg("after_round"), Unlocked());
+  py::class_<GivenModel>(module, "GivenModel")
+      .def(py::init([](std::vector<std::string> names, std::vector<at::Tensor> parameters,
+                       std::vector<std::string> frozen_names, std::vector<at::Tensor> frozen,
+                       std::vector<at::Tensor> start) {
+             return GivenModel{std::move(names), std::move(parameters), std::move(frozen_names), std::move(frozen),
+                               std::move(start)};
+           }),
+           py::arg("names"), py::arg("parameters"), py::arg("frozen_names"), py::arg("frozen"), py::arg("start"));
+  py::class_<plugin::HostCalls>(module, "HostCalls")
+      .def(py::init([](std::function<void()> optimizer, std::function<void(std::uint32_t)> scoring,
+                       std::function<void()> after_round) {
+             return plugin::HostCalls{std::move(optimizer), std::move(scoring), std::move(after_round)};
+           }),
+           py::arg("optimizer"), py::arg("scoring"), py::arg("after_round"));
+  module.def("reducing_host", &reducing_host, py::arg("communicator"), py::arg("threads"), py::arg("model"),
+             py::arg("groups"), py::arg("seed"), py::arg("warmup"), py::arg("skips"), Unlocked());
+  module.def("model_host", &model_host, py::arg("communicator"), py::arg("threads"), py::arg("model"),
+             py::arg("method"), py::arg("group_of_parameter"), py::arg("seed"), py::arg("skips"), py::arg("calls"),
+             Unlocked());
 }
 
 }  // namespace laconic::python
