@@ -1,6 +1,6 @@
 # The front door. Every goal first runs scripts/setup, which installs what is missing or says what to install.
 
-.PHONY: help demo build test bench wheel install format tidy clean
+.PHONY: help demo build test bench docs wheel install format tidy clean
 .DEFAULT_GOAL := help
 
 help:
@@ -8,6 +8,7 @@ help:
 	@echo "make build     set up and build; the program is build/bin/laconic"
 	@echo "make test      every test: release, minimal, sanitizers, fuzzing"
 	@echo "make bench     the full benchmarks; results also in build/bench-*.json"
+	@echo "make docs      the documentation as a site, build/site/index.html"
 	@echo "make wheel     the Python package for the torch that is here, in build/wheel; or: pip install ."
 	@echo "make install   library, headers and program to PREFIX (default /usr/local), for CMake's find_package(laconic)"
 	@echo "make format    clang-format over our sources"
@@ -29,6 +30,9 @@ bench: build
 	build/bin/laconic bench kernels --json build/bench-kernels.json
 	build/bin/laconic bench exchange --json build/bench-exchange.json
 	build/bin/laconic bench methods --json build/bench-methods.json
+
+docs:
+	@scripts/docs || [ $$? = 77 ]
 
 wheel:
 	@scripts/setup build

@@ -3,8 +3,8 @@
     torchrun --nproc-per-node 2 resume.py FOLDER --steps 100      # stops after 100 steps
     torchrun --nproc-per-node 2 resume.py FOLDER                  # goes on to 200
 
-Residuals differ from rank to rank, so each rank saves a file of its own. Under `torchrun --max-restarts` the same script
-goes on by itself after a rank has died.
+Residuals differ from rank to rank, so each rank saves a file of its own. Under `torchrun --max-restarts` the same
+script goes on by itself after a rank has died.
 """
 
 import argparse

@@ -15,7 +15,7 @@ Patterns = str | Iterable[str]
 
 
 class State:
-    """A gradient method's memory for one DistributedDataParallel model: what `laconic.hook` needs.
+    """A gradient method with its memory, for one DistributedDataParallel model: what `laconic.hook` needs. Collective.
 
         ddp.register_comm_hook(laconic.State(ddp, "regtopk", keep=0.01), laconic.hook)
 
@@ -26,7 +26,8 @@ class State:
     Args:
         ddp: the wrapped model. Its parameters must not change afterwards.
         method: a gradient method of `laconic.methods()`.
-        include, exclude: shell patterns of parameters' names (`"*.weight"`); what is left out travels dense.
+        include: shell patterns of parameters' names (`"*.weight"`, or a list of such); the others travel dense.
+        exclude: patterns of those that travel dense although they are included.
         min_size: tensors with fewer entries travel dense. Default: what the method's paper does, which is 10,000 for
             qsgd, so that biases and norms are dense, and 0 for the others.
         groups: methods for some parameters, each a dict with `params` (patterns), `method` and its options; the first
@@ -39,7 +40,13 @@ class State:
         threads: that kernels may use; default: as many as torch uses.
         timeout: seconds that ranks wait for each other; default: the process group's.
         chunk_entries: how many entries travel together in methods that begin before backward ends.
-        options: the method's own: `keep=0.01`, `scope="tensor"`, `bits=4`, … (`laconic.methods()` lists them).
+        options: the method's own: `keep=0.01`, `scope="tensor"`, `bits=4`, … (`laconic.methods()` lists them). A name
+            that is a word of Python has an underscore behind it: `return_="full"`.
+
+    Raises:
+        InvalidConfig: an unknown method or option, a value out of its range, patterns that fit nothing, a model method,
+            a model that is not in DistributedDataParallel, or settings that differ between ranks.
+        TransportError: another rank failed or did not come within the timeout. In a step, `backward` raises it.
     """
 
     def __init__(
@@ -96,7 +103,13 @@ class State:
         """What was said and how long it took, on this rank; `last` of the last step, `total` of all since it was made.
 
         `ratio` is the bytes of float32 gradients over those of the payloads. Seconds are those of the hook's thread, by
-        stage; exchanges that overlap backward or each other count in full. Ask between steps.
+        stage; exchanges that overlap backward or each other count in full. Ask between steps. Not collective.
+
+        Returns:
+            `steps`, `skipped`, `ratio`, `residual_norm` (of what this rank owes), `convert_seconds` (to float32 and
+                back), `busy_seconds`, `method_seconds`, and two dicts, `last` and `total`, with `payload_bytes`, `sent_bytes`,
+                `received_bytes`, `sent_messages`, `dense_bytes`, `ratio`, `bits`, `select_seconds`, `encode_seconds`,
+                `exchange_seconds`, `decode_seconds` and `wait_seconds`.
         """
         found = self._host.metrics()
         for part in (found["last"], found["total"]):
@@ -106,7 +119,10 @@ class State:
         return found
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """This rank's memory, under a key that carries the rank: for torch.save by rank and distributed checkpoint."""
+        """This rank's memory, under a key that carries the rank: for torch.save by rank and distributed checkpoint.
+
+        Not collective. Ask between steps.
+        """
         return _state.pack("hook", self._host.save(), self._rank, self._size)
 
     def gather_state_dict(self) -> dict[str, torch.Tensor]:
@@ -114,8 +130,15 @@ class State:
         return _state.gather(self.state_dict(), self._group)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Goes on where the run was saved, bit for bit. Collective; state of another rank, another number of ranks or
-        another method is refused, on all ranks."""
+        """Goes on where the run was saved, bit for bit. Collective.
+
+        Args:
+            state_dict: what `state_dict` gave on this rank, or `gather_state_dict` on any; other entries do not matter.
+
+        Raises:
+            InvalidConfig: on all ranks, if one of them was given the state of another rank, another number of ranks,
+                another method or other parameters. Nothing has changed then.
+        """
         refusal = ""
         saved = torch.empty(0, dtype=torch.uint8)
         try:
@@ -126,7 +149,15 @@ class State:
 
 
 def hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """The communication hook: `ddp.register_comm_hook(laconic.State(...), laconic.hook)`. Returns at once."""
+    """The communication hook: `ddp.register_comm_hook(laconic.State(...), laconic.hook)`. Returns at once.
+
+    Args:
+        state: the model's.
+        bucket: some gradients, as DDP fills it.
+
+    Returns:
+        A future of the bucket with the aggregate in it, done when the step is; errors reach `backward` through it.
+    """
     return state._host.submit(bucket)
 
 
@@ -136,6 +167,14 @@ def attach(ddp: DistributedDataParallel, method: str, **settings: Any) -> State:
         state = laconic.attach(ddp, "regtopk", keep=0.01)
 
     The hook is C++ all through: the result is that of `laconic.hook`, and a step needs neither Python nor its lock.
+
+    Args:
+        ddp: the wrapped model, which has no hook yet.
+        method: a gradient method of `laconic.methods()`.
+        settings: those of `laconic.State` (`include`, `warmup`, `scaler`, …) and the method's own options.
+
+    Raises:
+        InvalidConfig: as `laconic.State` does.
     """
     state = State(ddp, method, **settings)
     state._host.register_on(ddp.reducer)

@@ -43,7 +43,11 @@ class Optimizer(torch.optim.Optimizer):
         model: not wrapped in DistributedDataParallel, which would reduce gradients a second time.
         method: a name of `laconic.methods()`.
         group: the process group; default: all ranks.
-        include, exclude, min_size, groups, warmup: which parameters a gradient method takes, as in `laconic.State`.
+        include: gradient methods: patterns of the parameters that are compressed, as in `laconic.State`.
+        exclude: gradient methods: patterns of those that travel dense.
+        min_size: gradient methods: tensors with fewer entries travel dense.
+        groups: gradient methods: other methods for some parameters.
+        warmup: gradient methods: so many first steps travel dense.
         scoring: mgrawa and lgrawa: called in a round with its number, computes gradients (`loss.backward()`) on a batch
             that is the same on all ranks. Without it, scores are the norms of the local steps' gradients.
         after_round: round methods: called after every round, on all ranks at the same one; the moment to save an
@@ -55,6 +59,11 @@ class Optimizer(torch.optim.Optimizer):
         timeout: seconds that ranks wait for each other; default: the process group's.
         options: the method's own: `keep=0.01`, `ratio=64`, `period=16`, `pace="async"`, ... A name that is a word of
             Python has an underscore behind it: `lambda_=0.3`.
+
+    Raises:
+        InvalidConfig: an unknown method or option, a value out of its range, an optimizer or a setting of it that the
+            method has not, a model in DistributedDataParallel or in shards, or settings that differ between ranks.
+        TransportError: another rank failed or did not come within the timeout; so in `step` and `read_out`.
     """
 
     _step_supports_amp_scaling = True  # GradScaler calls step() on every rank, and this decides with the others

@@ -20,7 +20,16 @@ _SECONDS = ("select_seconds", "encode_seconds", "exchange_seconds", "decode_seco
 
 
 def log_to_tensorboard(writer: Any, source: Any, step: int, prefix: str = "laconic") -> None:
-    """Every figure of a `laconic.State` or `laconic.Optimizer`, or of their metrics(), as scalars of a SummaryWriter."""
+    """Writes every figure of a `laconic.State` or `laconic.Optimizer` as scalars of a SummaryWriter. Not collective.
+
+        laconic.log_to_tensorboard(writer, state, step)
+
+    Args:
+        writer: torch.utils.tensorboard's, or whatever has its `add_scalar`.
+        source: the State or Optimizer, or what their `metrics()` gave.
+        step: of the run.
+        prefix: of the names: `laconic/total/sent_bytes`.
+    """
     metrics = source if isinstance(source, Mapping) else source.metrics()
     for name, value in metrics.items():
         if isinstance(value, Mapping):
