@@ -42,9 +42,10 @@ with optimizer.read_out(batches=examples):
     model.train()  # torch.save(model.state_dict(), ...) belongs here, too
 
 if rank == 0:
-    total = optimizer.metrics()
+    metrics = optimizer.metrics()
+    total = metrics["total"]
     dense = 2 * (ranks - 1) / ranks * total["dense_bytes"]  # what a ring of dense gradients sends
-    print(f"{total['steps']} steps, {100 * right:.1f} % right")
+    print(f"{metrics['steps']} steps, {100 * right:.1f} % right")
     sent = total["sent_bytes"]
     print(f"sent {sent:,} bytes; dense would send {dense:,.0f}: {dense / sent:.0f} times as many")
 dist.destroy_process_group()
