@@ -52,7 +52,7 @@ class RunLog:
     Rank 0 writes; on the other ranks `step` does nothing. `finish` is collective: it collects what every rank sent.
 
     Args:
-        folder: is made; what an earlier run left there is removed. With `resume` its lines are kept and gone on with.
+        folder: is made; what an earlier run left there is removed, or with `resume` kept as far as the source has come.
         source: the `laconic.Optimizer` or `laconic.State` whose metrics are recorded.
         task: what is trained, for the page's title.
         settings: whatever else tells this run from others.
@@ -65,8 +65,9 @@ class RunLog:
         self._source = source
         self._group = source._group
         self._writes = dist.get_rank(self._group) == 0
-        self._step = 0
         self._before = self._figures()
+        self._step = self._before["steps"]  # those of a run that was resumed count on
+        self._recorded = 0
         self._clock = time.perf_counter()
         self._started = self._clock
         self._seconds = 0.0
@@ -75,7 +76,7 @@ class RunLog:
         self._folder.mkdir(parents=True, exist_ok=True)
         lines = self._folder / "metrics.jsonl"
         if resume and lines.exists():
-            self._step = _last_step(lines)
+            _keep(lines, self._step)
         (self._folder / "result.json").unlink(missing_ok=True)
         config = {
             "laconic": _core.version,
@@ -95,6 +96,7 @@ class RunLog:
         now = time.perf_counter()
         figures = self._figures()
         self._step += 1
+        self._recorded += 1
         seconds = now - self._clock
         self._seconds += seconds
         line: dict[str, Any] = {"step": self._step, "batch_loss": _finite(batch_loss)}
@@ -137,7 +139,7 @@ class RunLog:
             "payload_bytes_by_rank": payload,
             "sent_messages_by_rank": messages,
             **{name: figures[name] for name in _SECONDS},
-            "step_seconds": self._seconds / max(self._step, 1),
+            "step_seconds": self._seconds / max(self._recorded, 1),
             "wall_seconds": time.perf_counter() - self._started,
         }
         self._lines.close()
@@ -155,17 +157,17 @@ def _finite(value: float | None) -> float | None:
     return float(value) if value is not None and math.isfinite(value) else None
 
 
-def _last_step(lines: pathlib.Path) -> int:
-    """Of the lines that are whole; one that was cut is removed."""
-    last, kept = 0, []
+def _keep(lines: pathlib.Path, steps: int) -> None:
+    """The lines of so many steps; one that was cut, and what follows, is removed."""
+    kept = []
     for text in lines.read_text(encoding="utf-8").splitlines(keepends=True):
         try:
-            last = json.loads(text)["step"]
+            if json.loads(text)["step"] > steps:
+                break
         except (ValueError, KeyError):
             break
         kept.append(text)
     _write_whole(lines, "".join(kept))
-    return last
 
 
 def _write_whole(path: pathlib.Path, text: str) -> None:

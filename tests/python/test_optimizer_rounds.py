@@ -82,6 +82,23 @@ def scored() -> dict[str, Any]:
     return {"rounds": rounds, "same": same, "has gradient": bool(gradient.abs().sum() > 0)}
 
 
+def scoring_fails() -> str:
+    """What each rank is told when the scoring function of one raises."""
+    model = network()
+
+    def score(number: int) -> None:
+        if dist.get_rank() == 1:
+            raise LookupError("no shared batch here")
+        loss_of(model, *batch(5000, number)).backward()
+
+    optimizer = optimizer_for("mgrawa", model, scoring=score)
+    try:
+        train(optimizer, 0, 4)
+    except (LookupError, laconic.TransportError) as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
 def asynchronous(method: str) -> dict[str, Any]:
     """Workers at their own pace: rank 0 is slow."""
     model = network()
@@ -119,6 +136,12 @@ class RoundsTest(unittest.TestCase):
     def test_scoring(self) -> None:
         for found in run_ranks(2, scored):
             self.assertEqual(found, {"rounds": [0, 1], "same": True, "has gradient": True})
+
+    def test_a_scoring_function_that_fails(self) -> None:
+        told = run_ranks(2, scoring_fails)
+        self.assertIn("TransportError", told[0])
+        self.assertIn("no shared batch here", told[0])
+        self.assertTrue(told[1].startswith("LookupError: no shared batch here"), told[1])
 
     def test_asynchronous(self) -> None:
         for method in ("mgrawa", "lsgd"):

@@ -67,7 +67,7 @@ def record_hook(folder: str) -> dict[str, Any]:
             log.step(loss=1.0)
         if not resume and dist.get_rank() == 0:
             with open(cut, "a", encoding="utf-8") as file:
-                file.write('{"step": 7, "ba')
+                file.write('{"step": 7}\n{"step": 8, "ba')  # steps that the state does not know
     log.finish()
     writer = Writer()
     laconic.log_to_tensorboard(writer, state.metrics(), STEPS)
