@@ -2,6 +2,8 @@
 
 import pathlib
 import re
+import subprocess
+import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -37,6 +39,10 @@ class DocumentsTest(unittest.TestCase):
         for page in PAGES:
             for name in re.findall(r"\bexamples/[\w./-]+\.(?:py|cpp)\b", page.read_text()):
                 self.assertTrue((ROOT / name).exists(), f"{page}: {name}")
+
+    def test_which_method_is_what_was_measured(self) -> None:
+        done = subprocess.run([sys.executable, ROOT / "scripts" / "which-method", "--check"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_links_lead_somewhere(self) -> None:
         for page in PAGES:

@@ -1,5 +1,6 @@
 """The examples run on two ranks, learn, and say what they saved, which is what the pages say that they print."""
 
+import os
 import pathlib
 import re
 import runpy
@@ -7,7 +8,11 @@ import sys
 import tempfile
 import unittest
 
+from networks import numpy_free_objects
 from ranks import run_torchrun, start_ranks, told
+from test_documents import blocks
+
+import laconic
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "python"
@@ -32,6 +37,30 @@ def saved(output: str) -> int:
     if found is None:
         raise AssertionError(f"does not say what it saved:\n{output}")
     return int(found[1])
+
+
+def be_page(path: str, folder: str) -> None:
+    """The blocks of a page, one after the other."""
+    os.chdir(folder)
+    program = "\n".join(blocks(pathlib.Path(path)))
+    with numpy_free_objects():
+        exec(compile(program, path, "exec"), {"__name__": "__main__"})
+
+
+class PagesTest(unittest.TestCase):
+    def test_the_plug_ins_page_runs(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            ranks = start_ranks(2, be_page, str(ROOT / "docs" / "pytorch.md"), folder, group_timeout=None, stop_early=True)
+            self.assertTrue((pathlib.Path(folder) / "runs" / "topk" / "result.json").exists(), told(ranks))
+        self.assertEqual([rank.status for rank in ranks], [0, 0], told(ranks))
+        self.assertRegex(ranks[0].output, "regtopk .*; options: keep, ")
+
+    def test_methods_memory(self) -> None:
+        memory = {row["name"]: row["memory_bytes"] for row in laconic.methods()}
+        rows = re.findall(r"^\| ([\w-]+) \|(?:[^|]*\|){5} (\d+) \|", (ROOT / "docs" / "which-method.md").read_text(), re.MULTILINE)
+        self.assertGreater(len(rows), 20)
+        for method, shown in rows:
+            self.assertEqual(float(shown), memory[method], method)
 
 
 class ExamplesTest(unittest.TestCase):
