@@ -124,3 +124,15 @@ def step_on_threads(
     start: Tensor,
     gradients: Sequence[Sequence[Tensor]],
 ) -> list[Tensor]: ...
+
+class DirectMethod:
+    def __init__(
+        self,
+        communicator: Communicator,
+        threads: int,
+        method: str,
+        options: Sequence[tuple[str, str]],
+        names: Sequence[str],
+        sizes: Sequence[int],
+    ) -> None: ...
+    def reduce(self, step: int, gradient: torch.Tensor) -> None: ...

@@ -95,7 +95,8 @@ def run_torchrun(
         stderr=subprocess.STDOUT,
         text=True,
         timeout=timeout,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        # The agent's store survives a restart, and ranks would find the addresses of those that were killed.
+        env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
         check=False,
     )
     if done.returncode != 0:

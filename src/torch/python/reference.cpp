@@ -71,9 +71,41 @@ std::vector<at::Tensor> step_on_threads(const std::string& method, const Texts& 
   return models;
 }
 
+/// A method without a host, over a communicator: what a hook's time is compared with.
+class DirectMethod {
+ public:
+  DirectMethod(std::shared_ptr<Communicator> communicator, int threads, const std::string& method, const Texts& texts,
+               const std::vector<std::string>& names, const std::vector<std::uint64_t>& sizes)
+      : communicator_(std::move(communicator)), place_(CpuOptions{.threads = threads}) {
+    MethodOptions options;
+    for (const auto& [name, text] : texts) set_option(options, method, name, text);
+    std::vector<Tensor> tensors;
+    for (std::size_t i = 0; i < names.size(); ++i) tensors.push_back({names[i], sizes.at(i)});
+    method_ = make_method(method, options, *communicator_, place_);
+    method_->register_tensors(tensors);
+  }
+
+  void reduce(std::uint32_t step, const at::Tensor& gradient) {
+    method_->reduce({0, step, static_cast<std::uint32_t>(communicator_->rank())},
+                    plugin::float_view(gradient, "a gradient"));
+  }
+
+ private:
+  std::shared_ptr<Communicator> communicator_;
+  Place place_;
+  std::unique_ptr<GradientMethod> method_;
+};
+
 }  // namespace
 
 void bind_reference(py::module_& module) {
+  py::class_<DirectMethod>(module, "DirectMethod", "A method without a host, for benchmarks.")
+      .def(py::init<std::shared_ptr<Communicator>, int, const std::string&, const Texts&,
+                    const std::vector<std::string>&, const std::vector<std::uint64_t>&>(),
+           py::arg("communicator"), py::arg("threads"), py::arg("method"), py::arg("options"), py::arg("names"),
+           py::arg("sizes"), py::call_guard<py::gil_scoped_release>())
+      .def("reduce", &DirectMethod::reduce, py::arg("step"), py::arg("gradient"),
+           py::call_guard<py::gil_scoped_release>());
   module.def("reduce_on_threads", &reduce_on_threads, py::arg("method"), py::arg("options"), py::arg("names"),
              py::arg("sizes"), py::arg("seed"), py::arg("first_step"), py::arg("gradients"),
              "The method alone, its ranks threads of this process: gradients[rank][step], flat and in order, become "
