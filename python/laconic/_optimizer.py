@@ -267,11 +267,19 @@ class Optimizer(torch.optim.Optimizer):
         """All ranks' states together, on every rank: for those who save from rank 0. Collective."""
         return _optimizer_state.gather(self.state_dict(), self._group)
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:  # type: ignore[override]
+    def load_state_dict(self, state_dict: Mapping[str, Any], *, redeal: bool = False) -> None:  # type: ignore[override]
         """Goes on where the run was saved, bit for bit. Collective; a state of another rank, another number of ranks,
         another method or another model is refused, on all ranks. Load the model's state first: model methods set the
-        parameters to where this rank was."""
-        _optimizer_state.load(self._host, self.inner, state_dict)
+        parameters to where this rank was.
+
+        With `redeal` the states of all ranks of a run, as `gather_state_dict` gives them, are taken over by another
+        number of ranks: what the ranks owed, the mean of their residuals, is kept, momenta become their mean, regtopk
+        forgets its last support, and a newcomer to a round method starts at the centre.
+        """
+        if redeal:
+            _optimizer_state.redeal(self._host, self.inner, state_dict, not (self._is_sgd or self._steps_inside))
+        else:
+            _optimizer_state.load(self._host, self.inner, state_dict)
 
     def _coefficients(self) -> list[tuple[float, float, float]]:
         """Of each group; the method does what SGD does with these, and nothing else."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import io
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,27 +50,75 @@ def load(host: _core.OptimizerHost, inner: torch.optim.Optimizer, state_dict: Ma
     memory = torch.empty(0, dtype=torch.uint8)
     settings: Any = None
     try:
-        memory = _part(MEMORY, state_dict, host)
-        settings = _part(INNER, state_dict, host)
-        sizes = [[len(group["params"]) for group in groups] for groups in (settings["param_groups"], inner.param_groups)]
-        if sizes[0] != sizes[1]:
-            raise _core.InvalidConfig(
-                f"the state has groups of {sizes[0]} parameters, this optimizer of {sizes[1]}: "
-                "make it as it was when it was saved"
-            )
+        memory = _part(MEMORY, state_dict, host.rank, host.ranks)
+        settings = _part(INNER, state_dict, host.rank, host.ranks)
+        _require_same_groups(settings, inner)
     except _core.InvalidConfig as error:
         refusal = str(error)
+        if "cannot be loaded by" in refusal:
+            refusal += "; load_state_dict(states, redeal=True) deals the states of all these ranks anew"
     host.load(memory, refusal)  # raises the refusal here, and that there was one on the other ranks
     inner.load_state_dict(settings)
 
 
-def _part(name: str, state_dict: Mapping[str, Any], host: _core.OptimizerHost) -> Any:
-    saved = state_dict.get(_state.key(name, host.rank, host.ranks))
+def redeal(
+    host: _core.OptimizerHost, inner: torch.optim.Optimizer, state_dict: Mapping[str, Any], own_steps: bool
+) -> None:
+    """From the parts of all ranks that there were. `own_steps`: the optimizers inside remember what differs by rank."""
+    refusal = ""
+    memories: list[torch.Tensor] = []
+    settings: list[Any] = []
+    try:
+        ranks = _saved_ranks(state_dict)
+        memories = [_part(MEMORY, state_dict, rank, ranks) for rank in range(ranks)]
+        settings = [_part(INNER, state_dict, rank, ranks) for rank in range(ranks)]
+        for each in settings:
+            _require_same_groups(each, inner)
+    except _core.InvalidConfig as error:
+        refusal = str(error)
+    host.redeal(memories, refusal)
+    inner.load_state_dict(_mean_of(settings) if own_steps else settings[0])
+
+
+def _require_same_groups(settings: Mapping[str, Any], inner: torch.optim.Optimizer) -> None:
+    sizes = [[len(group["params"]) for group in groups] for groups in (settings["param_groups"], inner.param_groups)]
+    if sizes[0] != sizes[1]:
+        raise _core.InvalidConfig(
+            f"the state has groups of {sizes[0]} parameters, this optimizer of {sizes[1]}: "
+            "make it as it was when it was saved"
+        )
+
+
+def _mean_of(settings: list[Any]) -> Any:
+    """The first, with momenta and their like replaced by their mean over the ranks."""
+    merged = settings[0]
+    for parameter, values in merged["state"].items():
+        for name, value in values.items():
+            if isinstance(value, torch.Tensor) and value.is_floating_point() and value.dim() > 0:
+                others = [each["state"][parameter][name].float() for each in settings]
+                values[name] = (sum(others[1:], others[0]) / len(others)).to(value.dtype)
+    return merged
+
+
+def _part(name: str, state_dict: Mapping[str, Any], rank: int, ranks: int) -> Any:
+    saved = state_dict.get(_state.key(name, rank, ranks))
     if saved is None:
-        _state.unpack(name, state_dict, host.rank, host.ranks)  # says whose state stands there instead
+        _state.unpack(name, state_dict, rank, ranks)  # says whose state stands there instead
     if not isinstance(saved, Saved):
         raise _core.InvalidConfig(f"the state of {name} is a {type(saved).__name__}: load what state_dict() gave")
     return saved.value
+
+
+def _saved_ranks(state_dict: Mapping[str, Any]) -> int:
+    """How many ranks saved this."""
+    pattern = re.compile(rf"^laconic/rank\d+of(\d+)/{MEMORY}$")
+    sizes = {int(match[1]) for match in map(pattern.match, map(str, state_dict)) if match}
+    if len(sizes) != 1:
+        raise _core.InvalidConfig(
+            f"to deal states anew there must be those of all ranks of one run, got those of {len(sizes)} runs: "
+            "give what gather_state_dict() gave"
+        )
+    return sizes.pop()
 
 
 def _to_bytes(saved: Saved) -> torch.Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from networks import flat, message_of, network, numpy_free_objects, optimizer_for, same_everywhere, train
+from networks import flat, message_of, network, numpy_free_objects, optimizer_for, same_everywhere, test_loss, train
 from ranks import run_ranks
 
 import laconic
@@ -118,6 +118,46 @@ def written_by_three(path: str) -> None:
         torch.save(states, path)
 
 
+def written_by_three_after_steps(folder: str) -> None:
+    for method in METHODS:
+        optimizer = optimizer_for(method, network())
+        train(optimizer, 0, 5)
+        states = optimizer.gather_state_dict()
+        if dist.get_rank() == 0:
+            torch.save({"model": optimizer.model.state_dict(), "optimizer": states}, f"{folder}/{method}.pt")
+
+
+def dealt_anew(folder: str) -> dict[str, Any]:
+    """Goes on with other ranks. What is owed to the others, by the norm of its mean, is that of the three."""
+    found = {}
+    for method in METHODS:
+        saved = torch.load(f"{folder}/{method}.pt")
+        optimizer = optimizer_for(method, network(seed=50))
+        optimizer.model.load_state_dict(saved["model"])
+        refused = message_of(lambda optimizer=optimizer, saved=saved: optimizer.load_state_dict(saved["optimizer"]))
+        optimizer.load_state_dict(saved["optimizer"], redeal=True)
+        owed = optimizer.metrics()["residual_norm"]
+        with optimizer.read_out():
+            start = test_loss(optimizer.model)
+        train(optimizer, 5, 45)
+        with optimizer.read_out():
+            same = same_everywhere(flat(optimizer.model))
+            end = test_loss(optimizer.model)
+        found[method] = {"same": same, "fell": end < 0.8 * start, "owed": owed, "refused": "redeal=True" in refused}
+        found[method]["steps"] = optimizer.metrics()["steps"]
+    return found
+
+
+def owed_by_three(folder: str) -> dict[str, float]:
+    """The norm of the mean of three ranks' residuals, found by going on with one rank."""
+    found = {}
+    for method in ("topk", "def"):
+        optimizer = optimizer_for(method, network())
+        optimizer.load_state_dict(torch.load(f"{folder}/{method}.pt")["optimizer"], redeal=True)
+        found[method] = optimizer.metrics()["residual_norm"]
+    return found
+
+
 def asynchronous() -> dict[str, Any]:
     """Saved after a round, as the others; elsewhere it is refused."""
     states: list[dict[str, Any]] = []
@@ -168,6 +208,20 @@ class StateTest(unittest.TestCase):
             for found in run_ranks(2, refusals, path):
                 for expected, text in found.items():
                     self.assertIn(expected, text)
+
+    def test_another_number_of_ranks_goes_on(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            run_ranks(3, written_by_three_after_steps, folder)
+            alone = run_ranks(1, owed_by_three, folder)[0]
+            for ranks in (2, 4):
+                for found in run_ranks(ranks, dealt_anew, folder, timeout=100):
+                    for method, each in found.items():
+                        with self.subTest(method=method, ranks=ranks):
+                            self.assertTrue(each["same"] and each["fell"] and each["refused"], each)
+                            self.assertEqual(each["steps"], 45)
+                            if method in alone:
+                                self.assertGreater(each["owed"], 0)
+                                self.assertEqual(each["owed"], alone[method])
 
     def test_asynchronous_runs_are_saved_at_rounds(self) -> None:
         for found in run_ranks(2, asynchronous):

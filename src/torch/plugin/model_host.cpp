@@ -4,6 +4,7 @@
 #include "exchange/exchange.h"
 #include "kernels/elementwise/elementwise.h"
 #include "laconic/error.h"
+#include "torch/plugin/redeal.h"
 
 namespace laconic::plugin {
 
@@ -12,6 +13,7 @@ ModelHost::ModelHost(std::shared_ptr<Communicator> communicator, int threads, st
                      HostCalls calls, NonfinitePolicy policy)
     : OptimizerHost(std::move(communicator), threads, seed, std::move(the_parameters)),
       name_(method),
+      options_(options),
       calls_(std::move(calls)),
       policy_(policy),
       async_(options.pace.value_or("") == "async"),
@@ -20,12 +22,7 @@ ModelHost::ModelHost(std::shared_ptr<Communicator> communicator, int threads, st
       coefficients_(group_of_.size()),
       model_(size_),
       gradient_(size_) {
-  OptimizerOptions optimizer;
-  if (!is_sgd()) {
-    optimizer.name = "host";
-    optimizer.host = [this](View<const float> /*gradient*/, View<float> model) { move(model); };
-  }
-  method_ = make_model_method(method, options, optimizer, this->communicator(), place());
+  method_ = make_model_method(method, options, optimizer_options(), this->communicator(), place());
   if (calls_.scoring) {
     method_->set_scoring([this](View<const float> /*model*/, View<float> gradient) { score(gradient); });
   }
@@ -37,6 +34,14 @@ ModelHost::ModelHost(std::shared_ptr<Communicator> communicator, int threads, st
 }
 
 ModelHost::~ModelHost() = default;
+
+OptimizerOptions ModelHost::optimizer_options() {
+  OptimizerOptions optimizer;
+  if (is_sgd()) return optimizer;
+  optimizer.name = "host";
+  optimizer.host = [this](View<const float> /*gradient*/, View<float> model) { move(model); };
+  return optimizer;
+}
 
 /// What the loop's optimizer made of the parameters.
 void ModelHost::move(View<float> model) {
@@ -145,6 +150,42 @@ void ModelHost::do_load(const State& state) {
   method_->load(state.part("method"));
   state.get("model", model());
   write_model();
+}
+
+void ModelHost::do_redeal(const std::vector<State>& saved) {
+  std::vector<State> states;
+  for (const State& each : saved) states.push_back(each.part("method"));
+  OptimizerOptions optimizer = optimizer_options();
+  // All of them must remember alike: those that come have made no step that would tell.
+  if (is_sgd() && states.front().size("momentum") > 0) optimizer.momentum = 0.5;
+  const MethodMaker make = [&](Communicator& communicator, Place& place) {
+    return make_model_method(name_, options_, optimizer, communicator, place);
+  };
+  const State mine = redealt(states, rank(), ranks(), parameters().tensors(), make, is_sgd() ? model() : View<float>());
+  method_->load(mine);
+  if (!is_sgd()) take_dealt_model(saved, mine);
+  write_model();
+}
+
+/// Of round methods each rank keeps its own, and who comes begins at the centre; of psync, which has none, all go on
+/// from the mean.
+void ModelHost::take_dealt_model(const std::vector<State>& saved, const State& mine) {
+  const auto at = static_cast<std::size_t>(rank());
+  if (name_ != "psync") {
+    if (at < saved.size()) {
+      saved[at].get("model", model());
+    } else {
+      mine.get("centre", model());
+    }
+    return;
+  }
+  saved.front().get("model", model());
+  for (std::size_t i = 1; i < saved.size(); ++i) {
+    saved[i].get("model", gradient());
+    axpy(place(), 1.0F, gradient(), model());
+  }
+  const auto ranks_before = static_cast<float>(saved.size());
+  for (float& value : model()) value = value / ranks_before;
 }
 
 /// An asynchronous run takes its next ticket, and may join a round with it.

@@ -41,11 +41,14 @@ class ModelHost final : public OptimizerHost {
   std::string method() const override { return name_; }
   bool in_lockstep() const override { return !async_; }
 
+  void do_redeal(const std::vector<State>& saved) override;
   void do_go_on() override;
 
   bool is_sgd() const { return !calls_.optimizer; }
   /// Whether every step changes the parameters beyond what the loop's optimizer does.
   bool moves_every_step() const { return name_ != "easgd" && name_ != "localsgd"; }
+  OptimizerOptions optimizer_options();
+  void take_dealt_model(const std::vector<State>& saved, const State& mine);
   void take_coefficients(std::span<const Coefficients> groups);
   void refresh_model();
   void write_model();
@@ -57,6 +60,7 @@ class ModelHost final : public OptimizerHost {
   View<float> gradient() const { return gradient_.view(size_); }
 
   std::string name_;
+  MethodOptions options_;
   HostCalls calls_;
   NonfinitePolicy policy_;
   bool async_;

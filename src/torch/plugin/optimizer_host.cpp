@@ -142,37 +142,32 @@ State OptimizerHost::save() {
   return state;
 }
 
-/// Empty, or why it is refused.
-std::string OptimizerHost::refusal_of(const State& state) {
-  try {
-    if (!state.has("host of " + method())) {
-      throw InvalidConfig("saved state is of another method than " + method() + ": load it into the one that saved it");
-    }
-    const auto expect = [&](const char* name, double mine, const char* remedy) {
-      if (state.number(name) == mine) return;
-      throw InvalidConfig("saved state has " + std::string(name) + " = " +
-                          std::to_string(static_cast<std::int64_t>(state.number(name))) + ", this is " +
-                          std::to_string(static_cast<std::int64_t>(mine)) + ": " + remedy);
-    };
-    expect("ranks", ranks(), "load it on as many ranks");
-    expect("rank", rank(), "each rank loads its own");
-    expect("parameters", static_cast<double>(parameters_.size()), "load it for the same model");
-    expect("seed", static_cast<double>(seed_), "give the seed of the run that was saved");
-    do_load(state);
-    step_ = static_cast<std::uint32_t>(state.number("step"));
-    metrics_.steps = step_;
-    metrics_.skipped = static_cast<std::uint64_t>(state.number("skipped"));
-    metrics_.rounds = static_cast<std::uint64_t>(state.number("rounds"));
-    finished_ = state.number("finished") != 0.0;
-  } catch (const Error& error) {
-    return error.what();
+void OptimizerHost::require_fitting(const State& state, int rank, int ranks) const {
+  if (!state.has("host of " + method())) {
+    throw InvalidConfig("saved state is of another method than " + method() + ": load it into the one that saved it");
   }
-  return {};
+  const auto expect = [&](const char* name, double mine, const char* remedy) {
+    if (state.number(name) == mine) return;
+    throw InvalidConfig("saved state has " + std::string(name) + " = " +
+                        std::to_string(static_cast<std::int64_t>(state.number(name))) + ", this is " +
+                        std::to_string(static_cast<std::int64_t>(mine)) + ": " + remedy);
+  };
+  expect("ranks", ranks, "load it on as many ranks, or have it dealt anew");
+  expect("rank", rank, "each rank loads its own");
+  expect("parameters", static_cast<double>(parameters_.size()), "load it for the same model");
+  expect("seed", static_cast<double>(seed_), "give the seed of the run that was saved");
 }
 
-void OptimizerHost::load(const State& state, std::string refusal) {
-  if (reads_out_) refusal = "a state was given inside read_out(): leave the with block first";
-  if (refusal.empty()) refusal = refusal_of(state);
+void OptimizerHost::count_from(const State& state) {
+  step_ = static_cast<std::uint32_t>(state.number("step"));
+  metrics_.steps = step_;
+  metrics_.skipped = static_cast<std::uint64_t>(state.number("skipped"));
+  metrics_.rounds = static_cast<std::uint64_t>(state.number("rounds"));
+  finished_ = state.number("finished") != 0.0;
+}
+
+/// All ranks go on from the same place, or all throw: who refuses why, the others that one did.
+void OptimizerHost::agree(const std::string& refusal) {
   const std::uint64_t where = in_lockstep() ? step_ : metrics_.rounds;
   const AgreedField field{"step of the saved state", refusal.empty() ? std::to_string(where) : refusal};
   try {
@@ -182,6 +177,35 @@ void OptimizerHost::load(const State& state, std::string refusal) {
   }
   if (!refusal.empty()) throw InvalidConfig(refusal);
   do_go_on();
+}
+
+void OptimizerHost::load(const State& state, std::string refusal) {
+  if (reads_out_) refusal = "a state was given inside read_out(): leave the with block first";
+  try {
+    if (refusal.empty()) {
+      require_fitting(state, rank(), ranks());
+      do_load(state);
+      count_from(state);
+    }
+  } catch (const Error& error) {
+    refusal = error.what();
+  }
+  agree(refusal);
+}
+
+void OptimizerHost::redeal(const std::vector<State>& saved, std::string refusal) {
+  if (reads_out_) refusal = "states were given inside read_out(): leave the with block first";
+  try {
+    if (refusal.empty()) {
+      const int olds = static_cast<int>(saved.size());
+      for (int i = 0; i < olds; ++i) require_fitting(saved[static_cast<std::size_t>(i)], i, olds);
+      do_redeal(saved);
+      count_from(saved[static_cast<std::size_t>(rank() < olds ? rank() : 0)]);
+    }
+  } catch (const Error& error) {
+    refusal = error.what();
+  }
+  agree(refusal);
 }
 
 OptimizerMetrics OptimizerHost::metrics() {

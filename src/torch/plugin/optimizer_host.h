@@ -68,6 +68,9 @@ class OptimizerHost {
   State save();
   /// Collective: what one rank refuses, all do. `refusal`: why this rank has nothing to load, if so.
   void load(const State& state, std::string refusal = {});
+  /// Goes on with another number of ranks, from the states of all ranks that there were: what they owed is dealt anew
+  /// (redeal.h). Collective, as load is.
+  void redeal(const std::vector<State>& saved, std::string refusal = {});
   /// Tells the others that this rank cannot go on.
   void fail(const std::string& reason) { communicator_->fail(reason); }
 
@@ -83,6 +86,7 @@ class OptimizerHost {
   virtual void do_save(State& state) = 0;
   /// Not collective; what is, follows in do_go_on, when every rank has accepted its state.
   virtual void do_load(const State& state) = 0;
+  virtual void do_redeal(const std::vector<State>& saved) = 0;
   virtual void do_go_on() {}
   virtual double residual_norm() = 0;
   virtual std::string method() const = 0;
@@ -100,7 +104,9 @@ class OptimizerHost {
 
  private:
   void require_same_tensors();
-  std::string refusal_of(const State& state);
+  void require_fitting(const State& state, int rank, int ranks) const;
+  void count_from(const State& state);
+  void agree(const std::string& refusal);
 
   std::shared_ptr<Communicator> communicator_;
   std::unique_ptr<Communicator> side_;

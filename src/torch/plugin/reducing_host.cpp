@@ -1,12 +1,14 @@
 #include "torch/plugin/reducing_host.h"
 
 #include "exchange/exchange.h"
+#include "torch/plugin/redeal.h"
 
 namespace laconic::plugin {
 
 ReducingHost::ReducingHost(std::shared_ptr<Communicator> communicator, int threads, ParameterSet the_parameters,
                            std::vector<MethodGroup> groups, const MethodSetOptions& options)
     : OptimizerHost(std::move(communicator), threads, options.seed, std::move(the_parameters)),
+      groups_(groups),
       methods_(parameters().tensors(), std::move(groups), options, this->communicator(), place()) {}
 
 StepReport ReducingHost::do_step(const HostStepInput& input) {
@@ -25,6 +27,28 @@ StepReport ReducingHost::do_step(const HostStepInput& input) {
   ++counted().rounds;
   const SetMetrics& last = methods_.last();
   return {.skipped = !counts, .traffic = last.traffic, .select_seconds = last.select_seconds, .bits = last.bits};
+}
+
+/// Group by group, each a method of its own.
+void ReducingHost::do_redeal(const std::vector<State>& saved) {
+  const State first = saved.front().part("methods");
+  loaded_ = {};
+  loaded_.put("rank", static_cast<double>(rank()));
+  loaded_.put("ranks", static_cast<double>(ranks()));
+  for (const char* name : {"seed", "step", "skipped"}) loaded_.put(name, first.number(name));
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const std::string name = "group " + std::to_string(i);
+    std::vector<State> states;
+    for (const State& each : saved) states.push_back(each.part("methods").part(name));
+    std::vector<Tensor> members;
+    for (const std::uint32_t each : groups_[i].parameters) members.push_back(parameters().tensors()[each]);
+    const MethodMaker make = [&](Communicator& communicator, Place& place) {
+      return make_method(groups_[i].method, groups_[i].options, communicator, place);
+    };
+    State mine = redealt(states, rank(), ranks(), members, make);
+    mine.put("host's parameters", View<const std::uint32_t>(groups_[i].parameters));
+    loaded_.put(name, mine);
+  }
 }
 
 }  // namespace laconic::plugin

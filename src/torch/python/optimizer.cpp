@@ -98,6 +98,18 @@ void load(OptimizerHost& host, const at::Tensor& saved, std::string refusal) {
   host.load(state, std::move(refusal));
 }
 
+void redeal(OptimizerHost& host, const std::vector<at::Tensor>& saved, std::string refusal) {
+  std::vector<State> states;
+  try {
+    for (const at::Tensor& each : saved) {
+      states.push_back(State::from_bytes(View<const std::byte>(plugin::byte_view(each, "saved state"))));
+    }
+  } catch (const Error& error) {
+    refusal = error.what();
+  }
+  host.redeal(states, std::move(refusal));
+}
+
 py::dict described(const plugin::StepCosts& costs) {
   py::dict entry;
   entry["payload_bytes"] = costs.traffic.payload_bytes;
@@ -151,6 +163,7 @@ void bind_optimizer(py::module_& module) {
       .def("fail", &OptimizerHost::fail, py::arg("reason"), Unlocked())
       .def("save", &save, Unlocked())
       .def("load", &load, py::arg("saved"), py::arg("refusal") = "", Unlocked())
+      .def("redeal", &redeal, py::arg("saved"), py::arg("refusal") = "", Unlocked())
       .def("metrics", &metrics_of);
   py::class_<GivenModel>(module, "GivenModel")
       .def(py::init([](std::vector<std::string> names, std::vector<at::Tensor> parameters,
