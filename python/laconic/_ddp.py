@@ -40,6 +40,9 @@ class State:
         threads: that kernels may use; default: as many as torch uses.
         timeout: seconds that ranks wait for each other; default: the process group's.
         chunk_entries: how many entries travel together in methods that begin before backward ends.
+        arrange_buckets: once DistributedDataParallel has settled its buckets, fill them so that a method finds its
+            tensors one after another and need not copy them. A method that needs the whole gradient first gets it in one
+            bucket.
         options: the method's own: `keep=0.01`, `scope="tensor"`, `bits=4`, … (`laconic.methods()` lists them). A name
             that is a word of Python has an underscore behind it: `return_="full"`.
 
@@ -65,6 +68,7 @@ class State:
         threads: int | None = None,
         timeout: float | None = None,
         chunk_entries: int = 0,
+        arrange_buckets: bool = True,
         **options: Any,
     ) -> None:
         if nonfinite not in ("error", "skip"):
@@ -98,6 +102,9 @@ class State:
                 chunk_entries=chunk_entries,
             ),
         )
+
+        if arrange_buckets:
+            _arrange_later(ddp, self._host)
 
     def metrics(self) -> dict[str, Any]:
         """What was said and how long it took, on this rank; `last` of the last step, `total` of all since it was made.
@@ -180,6 +187,26 @@ def attach(ddp: DistributedDataParallel, method: str, **settings: Any) -> State:
     state._host.register_on(ddp.reducer)
     ddp.logger._set_comm_hook_name(f"laconic {method}")
     return state
+
+
+def _arrange_later(ddp: DistributedDataParallel, host: _core.DdpHost) -> None:
+    """Arranges the buckets when DistributedDataParallel has just rebuilt them, or at once if it will not.
+
+    It rebuilds them in the second forward, before it calls the module, and remembers in the backward that follows which
+    parameter is where: this call of the module is the moment.
+    """
+    if ddp.find_unused_parameters and not ddp.static_graph:
+        host.arrange(ddp.reducer, ddp.bucket_bytes_cap)
+        return
+    if getattr(ddp, "_has_rebuilt_buckets", True):
+        return
+
+    def arrange(module: torch.nn.Module, inputs: object) -> None:
+        if ddp._has_rebuilt_buckets:
+            handle.remove()
+            host.arrange(ddp.reducer, ddp.bucket_bytes_cap)
+
+    handle = ddp.module.register_forward_pre_hook(arrange)
 
 
 def _parameters_of(ddp: DistributedDataParallel) -> tuple[list[str], list[torch.nn.Parameter]]:

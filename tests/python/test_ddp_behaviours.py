@@ -49,14 +49,31 @@ def buckets_are_rebuilt() -> None:
 
     for view in (False, True):
         ddp = wrapped(Shuffled(), gradient_as_bucket_view=view)
-        connect(ddp, "attach", "regtopk", keep=0.05)
+        connect(ddp, "attach", "regtopk", keep=0.05, arrange_buckets=False)
         given = of_all_ranks(gradients, 5)
-        before = ddp._get_ddp_logging_data().get("bucket_sizes")
         found = [step_of(ddp, step) for step in mine(given)]
         data = ddp._get_ddp_logging_data()
         assert data["has_rebuilt_buckets"], data
-        assert before != data["rebuilt_bucket_sizes"], data
+        assert data["rebuilt_per_bucket_param_indices"].replace(",", "").split() == ["4", "1", "3", "0", "5", "2"], data
         assert equal(found, reference("regtopk", {"keep": 0.05}, given))
+
+
+def buckets_are_arranged() -> None:
+    """After the rebuild a method finds its tensors one after another: in one bucket, or in stretches if it streams."""
+    for view in (False, True):
+        for method, settings, groups in (
+            ("topk", {"keep": 0.05}, [[0, 1, 2, 3, 4, 5]]),
+            ("sgd", {"chunk_entries": 50}, [[4, 5], [3], [0, 1, 2]]),
+            ("topk", {"keep": 0.05, "exclude": "values.[24]"}, [[2, 4], [0, 1, 3, 5]]),
+        ):
+            ddp = wrapped(Probe(), bucket_cap_mb=0.0003, gradient_as_bucket_view=view)
+            connect(ddp, "attach", method, **settings)
+            given = of_all_ranks(gradients, 4)
+            for step in mine(given):
+                step_of(ddp, step)
+            index = {id(p): i for i, p in enumerate(ddp.module.values)}
+            found = [[index[id(p)] for p in b.parameters()] for b in ddp.reducer._get_zeros_like_grad_buckets()]
+            assert found == groups, (method, found)
 
 
 def gradients_are_accumulated() -> None:
@@ -268,7 +285,7 @@ def there_are_many_buckets(way: str) -> None:
     given = of_all_ranks(lambda step, rank: gradients(step, rank, sizes), 3)
     for method, options in exchanges_of_many_stages():
         ddp = wrapped(Probe(sizes), bucket_cap_mb=0.0016)
-        connect(ddp, way, method, min_size=0, chunk_entries=500, **options)
+        connect(ddp, way, method, min_size=0, chunk_entries=500, arrange_buckets=False, **options)
         found = [step_of(ddp, step) for step in mine(given)]
         count = len(ddp._get_ddp_logging_data()["rebuilt_bucket_sizes"].split(","))
         assert count >= 10, count
@@ -289,9 +306,18 @@ def a_hook_is_registered_once() -> None:
         raise AssertionError("two hooks")
 
 
+BUCKETS = (
+    buckets_are_rebuilt,
+    buckets_are_arranged,
+    graph_is_static,
+    gradients_are_accumulated,
+    a_hook_is_registered_once,
+)
+
+
 class BehavioursTest(unittest.TestCase):
     def test_buckets(self) -> None:
-        run_ranks(2, in_turn, (buckets_are_rebuilt, graph_is_static, gradients_are_accumulated, a_hook_is_registered_once))
+        run_ranks(2, in_turn, BUCKETS)
 
     def test_parameters(self) -> None:
         run_ranks(2, in_turn, (gradients_have_16_bits, types_are_mixed, parameters_are_shared, there_are_several_models))

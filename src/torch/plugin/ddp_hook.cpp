@@ -3,8 +3,11 @@
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "laconic/error.h"
 #include "torch/plugin/tensors.h"
@@ -27,6 +30,7 @@ class Staging {
     return found->second;
   }
 
+  const at::Tensor& parameter(std::uint32_t index) const { return model_.parameters[index]; }
   bool scaled() const { return model_.scale.defined(); }
   float scale() const { return scaled() ? model_.scale.item<float>() : 1.0F; }
 
@@ -124,6 +128,11 @@ class BucketPiece final : public Piece {
   std::vector<TensorPart> parts_;
 };
 
+using Kind = std::pair<at::ScalarType, c10::Device>;
+bool by_kind(const Kind& a, const Kind& b) {
+  return std::pair(a.first, a.second.str()) < std::pair(b.first, b.second.str());
+}
+
 std::vector<Tensor> tensors_of(const DdpModel& model) {
   std::vector<Tensor> tensors;
   for (std::size_t i = 0; i < model.parameters.size(); ++i) {
@@ -152,6 +161,31 @@ Future DdpHost::submit(c10d::GradBucket& bucket, c10::IValue result, const c10::
   if (drops_unused_) piece->note_unused();
   host_->submit(std::move(piece));
   return future;
+}
+
+void DdpHost::arrange(c10d::Reducer& reducer, std::size_t bytes) const {
+  using Bucket = std::vector<std::size_t>;
+  std::vector<Bucket> buckets;
+  for (const Neighbours& group : host_->neighbours()) {
+    // A bucket has one type and one device. Stretches are cut from the end, as backward goes.
+    std::map<Kind, std::pair<Bucket, std::size_t>, decltype(&by_kind)> open(&by_kind);
+    for (auto each = group.parameters.rbegin(); each != group.parameters.rend(); ++each) {
+      const at::Tensor& parameter = staging_->parameter(*each);
+      auto& [bucket, filled] = open[{parameter.scalar_type(), parameter.device()}];
+      bucket.push_back(*each);
+      filled += parameter.nbytes();
+      if (!group.streams || filled < bytes) continue;
+      buckets.push_back(std::exchange(bucket, {}));
+      filled = 0;
+    }
+    for (auto& [kind, rest] : open) {
+      if (!rest.first.empty()) buckets.push_back(rest.first);
+    }
+  }
+  for (Bucket& bucket : buckets) std::reverse(bucket.begin(), bucket.end());
+  // The reducer hands them over in this order: those that are full first go first.
+  std::sort(buckets.begin(), buckets.end(), [](const Bucket& a, const Bucket& b) { return a.front() > b.front(); });
+  reducer.initialize_buckets(std::move(buckets));
 }
 
 Future DdpHook::runHook(c10d::GradBucket& bucket) {

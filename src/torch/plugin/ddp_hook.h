@@ -37,6 +37,11 @@ class DdpHost {
   c10::intrusive_ptr<c10::ivalue::Future> submit(c10d::GradBucket& bucket, c10::IValue result,
                                                  const c10::TypePtr& type);
 
+  /// Fills the reducer's buckets anew, so that tensors which a method works on together lie one after another and need
+  /// not be copied: a group in one bucket if its method needs it whole, else in stretches of `bytes`. Between steps;
+  /// the same on all ranks.
+  void arrange(c10d::Reducer& reducer, std::size_t bytes) const;
+
   GradientHost& gradients() { return *host_; }
 
  private:

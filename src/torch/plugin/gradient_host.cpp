@@ -42,6 +42,7 @@ GradientHost::GradientHost(std::shared_ptr<Communicator> communicator, int threa
     : communicator_(std::move(communicator)),
       place_(std::make_unique<Place>(CpuOptions{.threads = threads})),
       methods_(std::make_unique<MethodSet>(std::move(parameters), std::move(groups), options, *communicator_, *place_)),
+      neighbours_(methods_->neighbours()),
       scaled_(scaled),
       rank_(communicator_->rank()),
       ranks_(communicator_->size()),

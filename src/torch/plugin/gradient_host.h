@@ -68,6 +68,7 @@ class GradientHost {
   State save();
   void load(View<const std::byte> saved, const std::string& refusal = {});
 
+  const std::vector<Neighbours>& neighbours() const { return neighbours_; }
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
@@ -84,6 +85,7 @@ class GradientHost {
   std::shared_ptr<Communicator> communicator_;
   std::unique_ptr<Place> place_;
   std::unique_ptr<MethodSet> methods_;
+  std::vector<Neighbours> neighbours_;
   bool scaled_;
   int rank_;
   int ranks_;

@@ -154,6 +154,12 @@ bool MethodSet::streams() const {
   return std::any_of(groups_.begin(), groups_.end(), [](const Group& group) { return group.method->streams(); });
 }
 
+std::vector<Neighbours> MethodSet::neighbours() const {
+  std::vector<Neighbours> all;
+  for (const Group& group : groups_) all.push_back({group.parameters, group.method->streams()});
+  return all;
+}
+
 void MethodSet::poll() {
   for (Group& group : active()) group.method->poll();
 }

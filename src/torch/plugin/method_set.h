@@ -29,6 +29,12 @@ struct MethodSetOptions {
   std::uint64_t chunk_entries = 0;  ///< of methods that stream; 0: their own choice
 };
 
+/// Parameters that are worked on together, in the order in which they should lie so that nothing is copied.
+struct Neighbours {
+  std::vector<std::uint32_t> parameters;
+  bool streams = false;  ///< may begin before the last of them is there
+};
+
 /// What a step, or all of them, did on this rank.
 struct SetMetrics {
   Traffic traffic;
@@ -65,6 +71,8 @@ class MethodSet {
   bool finish(bool report);
   bool is_open() const { return open_; }
 
+  /// One a group.
+  std::vector<Neighbours> neighbours() const;
   std::uint32_t step() const { return step_; }
   std::uint64_t skipped() const { return skipped_; }
   const SetMetrics& last() const { return last_; }

@@ -119,6 +119,8 @@ void bind_ddp(py::module_& module) {
             reducer.register_comm_hook(std::make_unique<plugin::DdpHook>(self));
           },
           py::arg("reducer"), "Makes this the reducer's hook, without Python in the step.")
+      .def("arrange", &DdpHost::arrange, py::arg("reducer"), py::arg("bytes"),
+           "Fills the reducer's buckets anew, so that nothing need be copied. Between steps.")
       .def("submit", &submit, py::arg("bucket"), "Queues a bucket; a future of its tensor.")
       .def("metrics", &metrics_of)
       .def("save", &save, py::call_guard<py::gil_scoped_release>())
