@@ -10,10 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import _core, _groups, _norms, _optimizer_state, _options
-
-SGD_METHODS = ("ef-rbgs", "def", "def-a")  # are SGD with momentum themselves
-GRAWA_METHODS = ("mgrawa", "lgrawa")
+from . import _core, _fitting, _groups, _norms, _optimizer_state, _options
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -93,25 +90,35 @@ class Optimizer(torch.optim.Optimizer):
         super().__init__([torch.nn.Parameter(torch.zeros(1))], {})  # hooks and their like; the groups are those inside
         if nonfinite not in ("error", "skip"):
             raise _core.InvalidConfig(f"nonfinite must be error or skip, got {nonfinite!r}")
-        _require_plain(model)
-        names, parameters, frozen = _trained(optimizer, model)
-        gradient_method = _is_gradient_method(method)
-        _require_fitting(optimizer, method, options, scoring)
+        _fitting.require_plain(model)
+        names, parameters, frozen = _fitting.trained(optimizer, model)
+        gradient_method = _fitting.is_gradient_method(method)
+        _fitting.require_fitting(optimizer, method, options, scoring)
+        choice = None
+        if gradient_method:
+            choice = _options.Choice(names, [parameter.numel() for parameter in parameters])
+            for each in groups:
+                choice.add_named(each)
+            choice.add_rest("sgd" if method == "adam" else method, options, include, exclude, min_size)
+        elif include or exclude or min_size or groups or warmup:
+            raise _core.InvalidConfig(
+                f"{method} takes the whole model: include, exclude, min_size, groups and warmup are for gradient methods"
+            )
         self.inner = optimizer
         self.model = model
         self.method = method
         self._scaler = scaler
         self._group = group
         self._options = dict(options)
-        self._is_sgd = method in SGD_METHODS
+        self._is_sgd = method in _fitting.SGD_METHODS
         self._steps_inside = gradient_method
         if self._is_sgd:
             self._coefficients()  # refuses what the groups have and the method has not
+        self._scoring = scoring
         # Methods work in host memory, which NCCL does not read.
         on_device = any(parameter.is_cuda for parameter in parameters)
-        communicator = _groups.communicator(group, backend="gloo" if on_device else None, timeout=timeout)
         common = {
-            "communicator": communicator,
+            "communicator": _groups.communicator(group, backend="gloo" if on_device else None, timeout=timeout),
             "threads": torch.get_num_threads() if threads is None else threads,
             "model": _core.GivenModel(
                 names,
@@ -123,28 +130,19 @@ class Optimizer(torch.optim.Optimizer):
             "seed": seed,
             "skips": nonfinite == "skip",
         }
-        if gradient_method:
-            choice = _options.Choice(names, [parameter.numel() for parameter in parameters])
-            for each in groups:
-                choice.add_named(each)
-            choice.add_rest("sgd" if method == "adam" else method, options, include, exclude, min_size)
+        if choice is not None:
             self._host = _core.reducing_host(**common, groups=choice.groups, warmup=warmup)
-        else:
-            if include or exclude or min_size or groups or warmup:
-                raise _core.InvalidConfig(
-                    f"{method} takes the whole model: include, exclude, min_size, groups and warmup are for gradient methods"
-                )
-            self._host = _core.model_host(
-                **common,
-                method=(method, _options.texts(options)),
-                group_of_parameter=_groups_of(optimizer, parameters),
-                calls=_core.HostCalls(
-                    optimizer=None if self._is_sgd else _weakly(self, "_step_inner"),
-                    scoring=None if scoring is None else _weakly(self, "_score"),
-                    after_round=after_round,
-                ),
-            )
-        self._scoring = scoring
+            return
+        self._host = _core.model_host(
+            **common,
+            method=(method, _options.texts(options)),
+            group_of_parameter=_fitting.groups_of(optimizer, parameters),
+            calls=_core.HostCalls(
+                optimizer=None if self._is_sgd else _weakly(self, "_step_inner"),
+                scoring=None if scoring is None else _weakly(self, "_score"),
+                after_round=after_round,
+            ),
+        )
 
     # What schedulers, clipping and scalers look at is the optimizer inside.
 
@@ -314,86 +312,6 @@ class Optimizer(torch.optim.Optimizer):
 
 class _Blank:
     """Stands for the optimizer inside while the base class is made."""
-
-
-def _is_gradient_method(method: str) -> bool:
-    for row in _core.methods():
-        if row["name"] == method:
-            return row["face"] == "gradient"
-    names = ", ".join(row["name"] for row in _core.methods())
-    raise _core.InvalidConfig(f"there is no method {method!r}: it must be one of {names}")
-
-
-def _require_plain(model: torch.nn.Module) -> None:
-    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
-        raise _core.InvalidConfig(
-            "the model is in DistributedDataParallel, which reduces gradients itself: "
-            "give the model without it, or use laconic.attach(ddp, ...)"
-        )
-    for name, parameter in model.named_parameters():
-        if hasattr(parameter, "device_mesh"):
-            raise _core.InvalidConfig(f"parameter {name} is sharded (a DTensor): methods take whole parameters")
-
-
-def _require_fitting(
-    optimizer: torch.optim.Optimizer, method: str, options: dict[str, Any], scoring: Callable[[int], Any] | None
-) -> None:
-    """Refuses what the method cannot do with this optimizer, and fills in what follows from the rest."""
-    if isinstance(optimizer, torch.optim.LBFGS):
-        raise _core.InvalidConfig("LBFGS evaluates the model several times a step, each rank by its own loss: use another")
-    if isinstance(optimizer, Optimizer):
-        raise _core.InvalidConfig("the optimizer is a laconic.Optimizer already: give it the one inside")
-    if method == "adam" and not isinstance(optimizer, torch.optim.Adam):
-        raise _core.InvalidConfig(
-            f"adam is torch.optim.Adam on sgd's mean, got {type(optimizer).__name__}: use method sgd, or torch.optim.Adam"
-        )
-    if str(options.get("step_guard", "off")) not in ("off", "False"):
-        raise _core.InvalidConfig("step_guard is for runs of the program laconic: leave it off")
-    if method in SGD_METHODS:
-        if type(optimizer).step is not torch.optim.SGD.step:
-            raise _core.InvalidConfig(
-                f"{method} is SGD with momentum itself and takes torch.optim.SGD, got {type(optimizer).__name__}: "
-                "use that, or a gradient method, which takes any optimizer"
-            )
-        for setting in ("momentum", "weight_decay"):
-            if setting in options:
-                raise _core.InvalidConfig(f"{method} reads {setting} from the optimizer's groups: set it there")
-    if method in GRAWA_METHODS:
-        score = options.setdefault("score", "local" if scoring is None else "shared")
-        if (score == "shared") != (scoring is not None):
-            raise _core.InvalidConfig(
-                f"{method}: score = shared and a scoring function go together, got score = {score} "
-                f"{'without' if scoring is None else 'with'} one"
-            )
-    elif scoring is not None:
-        raise _core.InvalidConfig(f"scoring is for {' and '.join(GRAWA_METHODS)}, got it for {method}: leave it out")
-
-
-def _trained(
-    optimizer: torch.optim.Optimizer, model: torch.nn.Module
-) -> tuple[list[str], list[torch.nn.Parameter], list[tuple[str, torch.nn.Parameter]]]:
-    """The model's parameters that the optimizer has, in the order of registration, a shared one once; and those frozen."""
-    in_groups = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
-    names, parameters, frozen = [], [], []
-    for name, parameter in model.named_parameters():
-        if id(parameter) not in in_groups:
-            continue
-        in_groups.discard(id(parameter))
-        if parameter.requires_grad:
-            names.append(name)
-            parameters.append(parameter)
-        else:
-            frozen.append((name, parameter))
-    if in_groups:
-        raise _core.InvalidConfig(
-            f"the optimizer has {len(in_groups)} parameters that are not the model's: make it with model.parameters()"
-        )
-    return names, parameters, frozen
-
-
-def _groups_of(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.Parameter]) -> list[int]:
-    number_of = {id(each): number for number, group in enumerate(optimizer.param_groups) for each in group["params"]}
-    return [number_of[id(parameter)] for parameter in parameters]
 
 
 def _weakly(owner: Optimizer, name: str) -> Callable[..., None]:

@@ -1,0 +1,93 @@
+"""Whether a method, a torch optimizer and a model fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from . import _core
+
+SGD_METHODS = ("ef-rbgs", "def", "def-a")  # are SGD with momentum themselves
+GRAWA_METHODS = ("mgrawa", "lgrawa")
+
+
+def is_gradient_method(method: str) -> bool:
+    for row in _core.methods():
+        if row["name"] == method:
+            return row["face"] == "gradient"
+    names = ", ".join(row["name"] for row in _core.methods())
+    raise _core.InvalidConfig(f"there is no method {method!r}: it must be one of {names}")
+
+
+def require_plain(model: torch.nn.Module) -> None:
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        raise _core.InvalidConfig(
+            "the model is in DistributedDataParallel, which reduces gradients itself: "
+            "give the model without it, or use laconic.attach(ddp, ...)"
+        )
+    for name, parameter in model.named_parameters():
+        if hasattr(parameter, "device_mesh"):
+            raise _core.InvalidConfig(f"parameter {name} is sharded (a DTensor): methods take whole parameters")
+
+
+def require_fitting(
+    optimizer: torch.optim.Optimizer, method: str, options: dict[str, Any], scoring: Callable[[int], Any] | None
+) -> None:
+    """Refuses what the method cannot do with this optimizer, and fills in what follows from the rest."""
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise _core.InvalidConfig("LBFGS evaluates the model several times a step, each rank by its own loss: use another")
+    if hasattr(optimizer, "read_out"):
+        raise _core.InvalidConfig("the optimizer is a laconic.Optimizer already: give it the one inside")
+    if method == "adam" and not isinstance(optimizer, torch.optim.Adam):
+        raise _core.InvalidConfig(
+            f"adam is torch.optim.Adam on sgd's mean, got {type(optimizer).__name__}: use method sgd, or torch.optim.Adam"
+        )
+    if str(options.get("step_guard", "off")) not in ("off", "False"):
+        raise _core.InvalidConfig("step_guard is for runs of the program laconic: leave it off")
+    if method in SGD_METHODS:
+        if type(optimizer).step is not torch.optim.SGD.step:
+            raise _core.InvalidConfig(
+                f"{method} is SGD with momentum itself and takes torch.optim.SGD, got {type(optimizer).__name__}: "
+                "use that, or a gradient method, which takes any optimizer"
+            )
+        for setting in ("momentum", "weight_decay"):
+            if setting in options:
+                raise _core.InvalidConfig(f"{method} reads {setting} from the optimizer's groups: set it there")
+    if method in GRAWA_METHODS:
+        score = options.setdefault("score", "local" if scoring is None else "shared")
+        if (score == "shared") != (scoring is not None):
+            raise _core.InvalidConfig(
+                f"{method}: score = shared and a scoring function go together, got score = {score} "
+                f"{'without' if scoring is None else 'with'} one"
+            )
+    elif scoring is not None:
+        raise _core.InvalidConfig(f"scoring is for {' and '.join(GRAWA_METHODS)}, got it for {method}: leave it out")
+
+
+def trained(
+    optimizer: torch.optim.Optimizer, model: torch.nn.Module
+) -> tuple[list[str], list[torch.nn.Parameter], list[tuple[str, torch.nn.Parameter]]]:
+    """The model's parameters that the optimizer has, in the order of registration, a shared one once; and those frozen."""
+    in_groups = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    names, parameters, frozen = [], [], []
+    for name, parameter in model.named_parameters():
+        if id(parameter) not in in_groups:
+            continue
+        in_groups.discard(id(parameter))
+        if parameter.requires_grad:
+            names.append(name)
+            parameters.append(parameter)
+        else:
+            frozen.append((name, parameter))
+    if in_groups:
+        raise _core.InvalidConfig(
+            f"the optimizer has {len(in_groups)} parameters that are not the model's: make it with model.parameters()"
+        )
+    return names, parameters, frozen
+
+
+def groups_of(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.Parameter]) -> list[int]:
+    number_of = {id(each): number for number, group in enumerate(optimizer.param_groups) for each in group["params"]}
+    return [number_of[id(parameter)] for parameter in parameters]
