@@ -7,28 +7,31 @@ namespace {
 
 double at_least_one(std::uint32_t steps) { return std::max(1.0, static_cast<double>(steps)); }
 
-/// The largest over ranks of what a rank has in a mean step of its own.
-double largest_per_step(const std::vector<std::uint64_t>& by_rank, const std::vector<std::uint32_t>& steps) {
-  double largest = 0.0;
+/// What each rank has in a mean step of its own.
+std::vector<double> per_step(const std::vector<std::uint64_t>& by_rank, const std::vector<std::uint32_t>& steps) {
+  std::vector<double> means;
   for (std::size_t i = 0; i < by_rank.size(); ++i) {
-    largest = std::max(largest, static_cast<double>(by_rank[i]) / at_least_one(steps[i]));
+    means.push_back(static_cast<double>(by_rank[i]) / at_least_one(steps[i]));
   }
-  return largest;
+  return means;
 }
 
 }  // namespace
 
 RankFigures rank_figures(const RunResult& result) {
   RankFigures figures;
-  const auto& sent = result.sent_by_rank;
-  if (!sent.empty()) {
-    const auto most = static_cast<std::size_t>(std::max_element(sent.begin(), sent.end()) - sent.begin());
-    const double steps = at_least_one(result.steps_by_rank[most]);
-    figures.total_sent_bytes = sent[most];
-    figures.sent_bytes_per_step = static_cast<double>(sent[most]) / steps;
-    figures.sent_messages_per_step = static_cast<double>(result.messages_by_rank[most]) / steps;
+  const auto& steps_by_rank = result.steps_by_rank;
+  if (const auto& sent = result.sent_by_rank; !sent.empty()) {
+    const auto means = per_step(sent, steps_by_rank);
+    const auto most = std::max_element(means.begin(), means.end());
+    figures.total_sent_bytes = *std::max_element(sent.begin(), sent.end());
+    figures.sent_bytes_per_step = *most;
+    figures.sent_messages_per_step =
+        per_step(result.messages_by_rank, steps_by_rank)[static_cast<std::size_t>(most - means.begin())];
   }
-  figures.payload_bytes_per_step = largest_per_step(result.payload_by_rank, result.steps_by_rank);
+  for (const double mean : per_step(result.payload_by_rank, steps_by_rank)) {
+    figures.payload_bytes_per_step = std::max(figures.payload_bytes_per_step, mean);
+  }
   // Exchanges that overlap wait at the same time, so their sum may be longer than the step; the stages that compute
   // are the least that it took.
   const Traffic& traffic = result.traffic;

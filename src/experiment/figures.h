@@ -5,9 +5,10 @@
 
 namespace laconic {
 
-/// What a method cost one rank. Bytes and messages are those of the rank that has the most, because it is the one that
-/// the others wait for; figures a step are means over its local steps. Seconds are those of the rank whose result it
-/// is.
+/// What a method cost one rank. Bytes are the largest over ranks, because the others wait for that one, each figure by
+/// itself: in an asynchronous run the rank that sends most in all may send less a step. Figures a step are means over
+/// a rank's local steps; messages are those of the rank that sends most a step. Seconds are those of the rank whose
+/// result it is.
 struct RankFigures {
   double payload_bytes_per_step = 0.0;
   double sent_bytes_per_step = 0.0;

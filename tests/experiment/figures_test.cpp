@@ -9,7 +9,7 @@
 namespace laconic {
 namespace {
 
-/// Three ranks, of which the last made more steps and sent the most, and the first has the longest payloads a step.
+/// Three ranks, of which the last made more steps and sent the most in all, and the first has the most a step.
 RunResult uneven() {
   RunResult result;
   result.sent_by_rank = {1000, 800, 1200};
@@ -26,11 +26,11 @@ RunResult uneven() {
   return result;
 }
 
-TEST(Figures, AreThoseOfTheRankThatSendsMost) {
+TEST(Figures, AreTheLargestOverRanks) {
   const RankFigures figures = rank_figures(uneven());
   EXPECT_EQ(figures.total_sent_bytes, 1200U);
-  EXPECT_DOUBLE_EQ(figures.sent_bytes_per_step, 80.0);
-  EXPECT_DOUBLE_EQ(figures.sent_messages_per_step, 2.0);
+  EXPECT_DOUBLE_EQ(figures.sent_bytes_per_step, 200.0);
+  EXPECT_DOUBLE_EQ(figures.sent_messages_per_step, 4.0);
   EXPECT_DOUBLE_EQ(figures.payload_bytes_per_step, 100.0);
   EXPECT_DOUBLE_EQ(figures.step_seconds, 2.0);
 }
