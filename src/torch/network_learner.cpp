@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/philox.h"
 #include "experiment/derive.h"
 #include "experiment/gather.h"
 #if LACONIC_EXPORT
@@ -56,9 +55,13 @@ torch::Tensor NetworkLearner::labels_of(std::span<const std::uint32_t> samples) 
   return labels;
 }
 
+torch::Tensor NetworkLearner::logits_of(std::span<const std::uint32_t> samples, std::uint32_t epoch) {
+  network_.network().set_draws({config_.seed, epoch, {samples.begin(), samples.end()}});
+  return network_.network().forward(inputs_of(samples, epoch));
+}
+
 torch::Tensor NetworkLearner::loss_of(std::span<const std::uint32_t> samples, std::uint32_t epoch) {
-  const torch::Tensor logits = network_.network().forward(inputs_of(samples, epoch));
-  return torch::nn::functional::cross_entropy(logits, labels_of(samples));
+  return torch::nn::functional::cross_entropy(logits_of(samples, epoch), labels_of(samples));
 }
 
 double NetworkLearner::gradient(std::uint32_t step, View<float> model, View<float> gradient, const Ready& ready) {
@@ -67,7 +70,6 @@ double NetworkLearner::gradient(std::uint32_t step, View<float> model, View<floa
   network_.zero_gradient();
   network_.on_gradient_ready(ready);
   network_.network().train();
-  network_.network().set_draws({config_.seed, step, static_cast<std::uint32_t>(rank_)});
   std::uint32_t epoch = 0;
   sampler_->batch(rank_, step, samples_, epoch);
   const torch::Tensor loss = loss_of(samples_, epoch);
@@ -84,7 +86,6 @@ void NetworkLearner::shared_gradient(std::uint32_t round, View<const float> mode
   network_.zero_gradient();
   network_.on_gradient_ready({});
   network_.network().train();
-  network_.network().set_draws({config_.seed, round, kSharedRank});
   std::uint32_t epoch = 0;
   sampler_->shared_batch(round, samples_, epoch);
   loss_of(samples_, epoch).backward();
@@ -103,8 +104,7 @@ void NetworkLearner::settle_statistics(Communicator* group) {
       std::uint32_t epoch = 0;
       sampler_->batch(rank_, i, samples_, epoch);
       network_.network().set_norm_momentum(1.0 / (i + 1));
-      network_.network().set_draws({config_.seed, i, static_cast<std::uint32_t>(rank_)});
-      network_.network().forward(inputs_of(samples_, epoch));
+      logits_of(samples_, epoch);
     }
     network_.network().set_norm_momentum(0.1);
   }

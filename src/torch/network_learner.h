@@ -40,6 +40,8 @@ class NetworkLearner final : public Learner {
   };
 
   torch::Tensor inputs_of(std::span<const std::uint32_t> samples, std::uint32_t epoch);
+  /// Dropout, where the network has it, by (seed, epoch, sample), as augmentation.
+  torch::Tensor logits_of(std::span<const std::uint32_t> samples, std::uint32_t epoch);
   torch::Tensor labels_of(std::span<const std::uint32_t> samples) const;
   void settle_statistics(Communicator* group);
   Count test(std::uint32_t first, std::uint32_t last);

@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
+#include "laconic/error.h"
+#include "support/support.h"
 #include "torch/networks.h"
 
 namespace laconic::nets {
@@ -57,6 +60,15 @@ TEST_F(BatchNorms, ReEstimate) {
   expect_near(running("running_var"), (variance_ + other.var({0, 2, 3}, true)) / 2, "mean of variances");
 }
 
+TEST_F(BatchNorms, RefuseOneValueAChannel) {
+  const torch::Tensor one = torch::ones({1, 3, 1, 1});
+  EXPECT_PRED2(test::contains, test::message_of<InvalidConfig>([&] { norm_.forward(one); }), "batch must be 2 or more");
+  EXPECT_TRUE(running("running_var").equal(torch::ones(3))) << "a refused batch moved the statistics";
+  EXPECT_NO_THROW(norm_.forward(torch::ones({2, 3, 1, 1})));
+  norm_.eval();
+  EXPECT_NO_THROW(norm_.forward(one));
+}
+
 class Dropouts : public ::testing::Test {
  protected:
   Builder builder_{1};
@@ -79,17 +91,31 @@ TEST_F(Dropouts, DropTheirShareAndKeepTheMean) {
 }
 
 TEST_F(Dropouts, DependOnKeyAndLayerAlone) {
-  const torch::Tensor output = dropped(first_, {1, 2, 3});
-  EXPECT_TRUE(output.equal(dropped(first_, {1, 2, 3})));
+  std::vector<std::uint32_t> samples(100), others(100);
+  std::iota(samples.begin(), samples.end(), 40U);
+  std::iota(others.begin(), others.end(), 140U);
+  const torch::Tensor output = dropped(first_, {1, 2, samples});
+  EXPECT_TRUE(output.equal(dropped(first_, {1, 2, samples})));
   // Two independent masks agree in 1/16 + 9/16 of the entries.
   const auto expect_independent = [&](const torch::Tensor& other, const char* what) {
     const double agree = output.eq(other).to(torch::kDouble).mean().item<double>();
     EXPECT_NEAR(agree, 0.625, 6.0 * std::sqrt(0.625 * 0.375 / 1e5)) << what;
   };
-  expect_independent(dropped(first_, {2, 2, 3}), "another seed");
-  expect_independent(dropped(first_, {1, 3, 3}), "another step");
-  expect_independent(dropped(first_, {1, 2, 4}), "another rank");
-  expect_independent(dropped(second_, {1, 2, 3}), "another layer");
+  expect_independent(dropped(first_, {2, 2, samples}), "another seed");
+  expect_independent(dropped(first_, {1, 3, samples}), "another epoch");
+  expect_independent(dropped(first_, {1, 2, others}), "other samples");
+  expect_independent(dropped(second_, {1, 2, samples}), "another layer");
+}
+
+// Whichever worker has it and whatever else is in its batch.
+TEST_F(Dropouts, FollowTheSample) {
+  const torch::Tensor whole = dropped(first_, {1, 2, {}});
+  ones_ = torch::ones({3, 1000});
+  const torch::Tensor some = dropped(first_, {1, 2, {57, 3, 57}});
+  EXPECT_TRUE(some[0].equal(whole[57]));
+  EXPECT_TRUE(some[1].equal(whole[3]));
+  EXPECT_TRUE(some[2].equal(whole[57]));
+  EXPECT_PRED2(test::contains, test::message_of<InvalidConfig>([&] { dropped(first_, {1, 2, {57, 3}}); }), "samples");
 }
 
 TEST_F(Dropouts, LeaveEvaluationAlone) {

@@ -134,7 +134,7 @@ TEST(Models, StartTextsAsPyTorchDoes) {
 // The derivative along a random direction of each tensor, in double precision: backward against two forward passes.
 void expect_right_gradients(const char* name, const InputShape& shape, const ModelOptions& options = {}) {
   const auto network = make_network(name, shape, 3, 9, options);
-  network->set_draws({.seed = 4, .step = 2, .rank = 1});
+  network->set_draws({.seed = 4, .epoch = 2, .samples = {}});
   network->to(torch::kDouble);
   torch::Tensor input = test::some_input(shape, 4);
   if (shape.kind == InputKind::image) input = input.to(torch::kDouble);
@@ -173,7 +173,7 @@ TEST(Models, ComputeTheSameBitsInTwoThreadsAtOnce) {
     at::set_num_threads(1);
     const auto network = make_network(name, shape, 10, 12);
     for (std::uint32_t pass = 0; pass < 3; ++pass) {
-      network->set_draws({.seed = 1, .step = pass, .rank = 0});
+      network->set_draws({.seed = 1, .epoch = pass, .samples = {}});
       test::loss_of(*network, test::some_input(shape, 8, pass)).backward();
     }
     result = torch::cat({test::gradients_of(*network), test::flattened(network->buffers())});

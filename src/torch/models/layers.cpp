@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "base/check.h"
+#include "laconic/error.h"
 #include "torch/models/draws.h"
 
 namespace laconic::nets {
@@ -58,6 +60,13 @@ BatchNorm::BatchNorm(Builder& builder, int channels)
       running_var_(register_buffer("running_var", torch::ones({channels}))) {}
 
 torch::Tensor BatchNorm::forward(const torch::Tensor& input) const {
+  // Their variance without bias would be 0/0, and every later test with it.
+  if (is_training() && input.numel() == input.size(1)) {
+    throw InvalidConfig(
+        "batch must be 2 or more, got 1: the images shrink to one pixel before a batch norm, which then has one value "
+        "a "
+        "channel to learn from");
+  }
   constexpr double kEpsilon = 1e-5;
   constexpr bool kCudnn = false;
   return torch::batch_norm(input, weight_, bias_, running_mean_, running_var_, is_training(),
@@ -69,9 +78,15 @@ Dropout::Dropout(Builder& builder, double drop)
 
 torch::Tensor Dropout::forward(const torch::Tensor& input) const {
   if (!is_training() || drop_ == 0.0) return input;
-  const DrawKey& key = conditions_->draws;
+  const auto& [seed, epoch, samples] = conditions_->draws;
+  const auto rows = static_cast<std::size_t>(input.size(0));
+  if (!samples.empty()) require_size("the draws' samples", samples.size(), rows);
   torch::Tensor mask = torch::empty(input.sizes(), torch::kFloat);
-  fill_dropout({key.seed, key.step, key.rank, layer_, Purpose::dropout}, drop_, entries(mask));
+  const std::size_t width = rows > 0 ? entries(mask).size() / rows : 0;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::uint32_t sample = samples.empty() ? static_cast<std::uint32_t>(row) : samples[row];
+    fill_dropout({seed, epoch, sample, layer_, Purpose::dropout}, drop_, entries(mask).sub(row * width, width));
+  }
   return input * mask.to(input.scalar_type());
 }
 

@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "data/task.h"
 
@@ -17,11 +19,12 @@
 
 namespace laconic::nets {
 
-/// Which draws dropout takes: a pure function of this, the layer and the entry.
+/// Which draws dropout takes: a row of the batch is a pure function of (seed, epoch, its sample), the layer and the
+/// entry, whoever computes it and in whichever batch.
 struct DrawKey {
   std::uint64_t seed = 0;
-  std::uint32_t step = 0;
-  std::uint32_t rank = 0;
+  std::uint32_t epoch = 0;
+  std::vector<std::uint32_t> samples{};  ///< of the rows, below 2^24; none: 0, 1, 2, …
 };
 
 /// What the layers of one network look up while it runs.
@@ -37,7 +40,7 @@ class Network : public torch::nn::Module {
   virtual torch::Tensor forward(const torch::Tensor& input) = 0;
 
   /// For the next forward passes in training mode; two with the same key drop the same entries.
-  void set_draws(DrawKey key) { conditions_->draws = key; }
+  void set_draws(DrawKey key) { conditions_->draws = std::move(key); }
   /// 1, 1/2, 1/3, … for batch after batch gives the plain mean of their statistics.
   void set_norm_momentum(double momentum) { conditions_->norm_momentum = momentum; }
 
