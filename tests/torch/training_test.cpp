@@ -1,4 +1,4 @@
-// Networks in the loop: learning, the same bits whatever runs beside, and checkpoints.
+// Networks in the loop: learning, and the same bits whatever runs beside.
 
 #include <gtest/gtest.h>
 
