@@ -61,12 +61,15 @@ TEST(Program, RefusesBadCallsInOneLine) {
 TEST_F(Files, SaysWhatDeepClaimsNeed) {
   const Outcome claim = laconic("reproduce --deep def-divergense");
   const Outcome data = laconic("reproduce --deep --data '" + file("none") + "' --out '" + file("runs") + "'");
+  const Outcome device = laconic("reproduce --deep --device abacus --data '" + file("none") + "'");
 #if LACONIC_TORCH
+  expect_one_line_error(device, 2, "device must be cpu, got \"abacus\"");
   expect_one_line_error(claim, 2, "did you mean def-divergence?");
   expect_one_line_error(data, 1, "fashion-mnist needs");
 #else
   expect_one_line_error(claim, 2, "built without PyTorch");
   expect_one_line_error(data, 2, "built without PyTorch");
+  expect_one_line_error(device, 2, "built without PyTorch");
 #endif
   EXPECT_FALSE(std::filesystem::exists(file("runs")));
 }

@@ -31,6 +31,8 @@ void DeepFlags::add_to(CLI::App& command) {
   command.add_flag("--deep", deep, "claims about a network on Fashion-MNIST instead: hours on two cores");
   command.add_option("--data", data, "with --deep: where the data sets' folders are; else LACONIC_DATA, or data")
       ->option_text("DIR");
+  command.add_option("--device", device, "with --deep: where networks are trained: cpu; default cpu")
+      ->option_text("NAME");
   command.add_option("--out", out, "with --deep: where runs are kept; what is whole there is not run again")
       ->option_text("DIR")
       ->capture_default_str();
@@ -106,6 +108,7 @@ class Board {
 
 deep::RunOptions options_of(const DeepFlags& flags, int seeds) {
   deep::RunOptions options;
+  options.scale.device = flags.device;
   options.scale.steps = static_cast<std::uint32_t>(flags.steps);
   options.scale.seed = static_cast<std::uint64_t>(flags.first_seed);
   options.seeds = seeds > 0 ? seeds : 2;

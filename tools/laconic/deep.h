@@ -14,6 +14,7 @@ struct DeepFlags {
   bool run_only = false;
   std::string runs;  ///< names that commas separate
   std::string data;
+  std::string device = "cpu";
   std::string out = "runs/deep";
   int steps = 3000;
   int first_seed = 1;

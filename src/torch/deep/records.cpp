@@ -176,6 +176,7 @@ double DeepResult::after(double share) const {
 
 std::vector<DeepResult> make_runs(const std::vector<std::string>& names, const RunOptions& options) {
   auto records = records_of(names, options);
+  for (const Record& record : records) require_valid(record.config);
   const bool all_there = std::all_of(records.begin(), records.end(), is_whole);
   // Reading the data set once tells early whether it is there.
   if (!all_there) make_task(options.scale.task, {.data_folder = options.data_folder});

@@ -90,6 +90,7 @@ const DeepRun& run_named(std::string_view name) { return row_named(run_table(), 
 RunConfig config_of(const DeepRun& run, const Scale& scale) {
   RunConfig config = default_task_config(scale.task, run.method);
   config.task.model = scale.model;
+  config.task.device = scale.device;
   config.task.batch = run.batch;
   config.task.sampling = "replacement";
   config.options = run.options;

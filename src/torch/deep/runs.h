@@ -39,6 +39,7 @@ struct DeepRun {
 struct Scale {
   std::string task = "fashion-mnist";
   std::string model = "cnn";
+  std::string device = "cpu";
   std::uint32_t steps = 3000;
   std::uint64_t seed = 1;
   int workers = 0;                  ///< 0: the run's own number
