@@ -5,6 +5,7 @@
 #include "data/contents.h"
 #include "data/csv.h"
 #include "data/vocabulary.h"
+#include "laconic/error.h"
 
 // Rows "class","title","description"; a sample is title and description. The vocabulary is made of the training rows
 // that are used, so that nothing of the test rows is known beforehand.
@@ -80,7 +81,14 @@ TaskContents make_ag_news(const TaskRow& row, const TaskOptions& options) {
   } else {
     train = std::exchange(test, {});
     // A small file is split in the same proportion.
-    test = take_last(train, train.labels.size() * kHeldBack / row.test_size);
+    const std::size_t held_back = train.labels.size() * kHeldBack / row.test_size;
+    if (held_back == 0) {
+      throw Error(std::string(row.name) + ": train.csv is missing, and test.csv has " +
+                  std::to_string(train.labels.size()) +
+                  " rows, too few to split: expected 5 or more; laconic data get " + row.name + " --to " +
+                  options.data_folder + " fetches both");
+    }
+    test = take_last(train, held_back);
     contents.note = "ag-news: train.csv is missing, so test.csv is split: its first " +
                     std::to_string(train.labels.size()) + " rows to train on, its last " +
                     std::to_string(test.labels.size()) + " to test on";

@@ -43,6 +43,7 @@ std::uint32_t check_images(const DataFile& file) {
     }
   }
   const std::uint32_t count = file.number(4);
+  if (count == 0) file.wrong(4, "1 image or more", "0");
   file.require_size(kImagesHeader + std::uint64_t{count} * kPixels, std::to_string(count) + " images");
   return count;
 }

@@ -65,6 +65,8 @@ class Workload {
   virtual ~Workload() = default;
   /// In the rank's own thread.
   virtual std::unique_ptr<Learner> make_learner(const RunConfig& config, int rank) const = 0;
+  /// What a user should know of the data; mostly empty.
+  virtual std::string note() const { return {}; }
   /// What is known of the loss, for methods that ask.
   virtual std::optional<double> smoothness() const { return {}; }
   virtual std::optional<double> convexity() const { return {}; }

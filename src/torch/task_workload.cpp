@@ -32,6 +32,8 @@ class TaskWorkload final : public Workload {
     return std::make_unique<NetworkLearner>(with_model(config), task_, sampler_, rank);
   }
 
+  std::string note() const override { return task_->note(); }
+
  private:
   std::shared_ptr<const Task> task_;
   std::shared_ptr<const Sampler> sampler_;

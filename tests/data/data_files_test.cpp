@@ -107,6 +107,8 @@ TEST(Idx, DamageIsToldByFileOffsetAndExpectation) {
   EXPECT_SAYS(says_of(kTrainLabels, idx_images(12, 0)), "found 0x00000803 (images)");
   EXPECT_SAYS(says_of(kTrainLabels, idx_labels(11)), "offset 4: expected 12 labels, as there are images, found 11");
 
+  EXPECT_SAYS(says_of(kTrainImages, idx_images(0, 0)), "offset 4: expected 1 image or more, found 0");
+
   Bytes labels = idx_labels(12);
   labels[8 + 5] = 10;
   EXPECT_SAYS(says_of(kTrainLabels, labels), "offset 13: expected a label below 10, found 10");

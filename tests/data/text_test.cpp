@@ -76,6 +76,8 @@ TEST(AgNews, SplitsTheTestRowsWithoutTrainingRowsAndSaysSo) {
   EXPECT_EQ(task->train_size(), 60U);
   EXPECT_EQ(task->test_size(), 16U);
   EXPECT_SAYS(task->note(), "train.csv is missing, so test.csv is split: its first 60 rows");
+  folder.write("ag-news/test.csv", rows.substr(0, rows.size() / 19));
+  EXPECT_SAYS(folder.complaint("ag-news"), "test.csv has 4 rows, too few to split: expected 5 or more");
 }
 
 TEST(AgNews, DamageIsToldByFileOffsetAndExpectation) {

@@ -46,6 +46,23 @@ TEST_F(Data, ListSaysWhatIsHere) {
   EXPECT_EQ(rows[5]["files"][1]["path"], file("ag-news/test.csv"));
 }
 
+#if LACONIC_TORCH
+// A run on a part of the data must not look like one on all of it.
+TEST_F(Data, IsSaidToBeSplitWhereItIsTrainedOn) {
+  fs::create_directories(file("ag-news"));
+  std::ofstream rows(file("ag-news/test.csv"));
+  for (int i = 0; i < 19; ++i) rows << 1 + i % 4 << ",some title,some text\n";
+  rows.close();
+  const std::string flags = " --task ag-news --workers 1 --batch 2 --data '" + folder_.string() + "'";
+  for (const char* command : {"train --steps 0", "compare --methods sgd --steps 0"}) {
+    const Outcome outcome = laconic(command + flags);
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+    EXPECT_TRUE(contains(outcome.text, "Note: ag-news: train.csv is missing, so test.csv is split: its first 15 rows"))
+        << outcome.text;
+  }
+}
+#endif
+
 TEST_F(Data, ShowDrawsDigits) {
   const Outcome outcome = laconic("data show digits --count 2");
   EXPECT_EQ(outcome.code, 0);

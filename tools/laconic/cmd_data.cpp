@@ -90,6 +90,7 @@ void get(const DataFlags& flags) {
   const auto task = make_task(row.name, {.data_folder = flags.folder});
   std::cout << fmt::format("{}: {} training and {} test samples in {}\n", row.name, task->train_size(),
                            task->test_size(), flags.folder);
+  if (!task->note().empty()) std::cout << task->note() << '\n';
 }
 
 /// Images side by side, dark to bright; of a colour image the first channel.

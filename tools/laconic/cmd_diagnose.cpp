@@ -103,6 +103,7 @@ Diagnosis diagnose(const Flags& flags) {
   if (flags.torch_threads > 0) result.config.task.torch_threads = flags.torch_threads;
   const auto workload = make_workload(result.config, flags.data_folder);
   result.config = completed(std::move(result.config), *workload);
+  tell_note(*workload);
 #if LACONIC_TORCH
   const bench::Progress progress(true);
   const auto show = [&](const char* what) {

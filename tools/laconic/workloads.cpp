@@ -1,5 +1,7 @@
 #include "workloads.h"
 
+#include <iostream>
+
 #include "data/task.h"
 #include "experiment/derive.h"
 #include "laconic/error.h"
@@ -26,6 +28,10 @@ RunConfig completed(RunConfig config, const Workload& workload) {
   if (!config.task.name.empty()) config.task.model = model_for(config.task.name, config.task.model);
   config.options = derived_options(config, workload);
   return config;
+}
+
+void tell_note(const Workload& workload) {
+  if (const std::string note = workload.note(); !note.empty()) std::cerr << "Note: " << note << std::endl;
 }
 
 std::string subject_of(const RunConfig& config) {

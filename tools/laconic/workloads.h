@@ -14,6 +14,9 @@ std::unique_ptr<Workload> make_workload(const RunConfig& config, const std::stri
 /// The configuration with what it left open: the task's model, and what the method asks of the run.
 RunConfig completed(RunConfig config, const Workload& workload);
 
+/// What the user should know of the data, if anything, to stderr.
+void tell_note(const Workload& workload);
+
 /// "linear-regression", or "digits with cnn".
 std::string subject_of(const RunConfig& config);
 
