@@ -120,7 +120,8 @@ TEST_F(Files, OfCompareHaveTheKeys) {
 }
 
 TEST_F(Files, OfComparedRunsAreKept) {
-  const std::string call = "compare " + kSmall + "--methods sgd,topk,mgrawa --period 4 --out '" + file("runs") + "'";
+  const std::string call =
+      "compare " + kSmall + "--methods sgd,topk,mgrawa --period 4 --checkpoint-interval 3 --out '" + file("runs") + "'";
   const Outcome outcome = laconic(call + " --json");
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   for (const auto& row : nlohmann::json::parse(outcome.text)) {
@@ -136,6 +137,10 @@ TEST_F(Files, OfComparedRunsAreKept) {
     int evaluated = 0;
     while (std::getline(lines, line)) evaluated += nlohmann::json::parse(line).contains("loss") ? 1 : 0;
     EXPECT_EQ(evaluated, 8) << "a curve";
+    EXPECT_TRUE(std::filesystem::exists(file(folder + "/checkpoints/step-0000000006"))) << "as train leaves them";
+    const Outcome resumed = laconic("train --resume '" + file(folder) + "' --json");
+    ASSERT_EQ(resumed.code, 0) << resumed.text;
+    EXPECT_EQ(nlohmann::json::parse(resumed.text).at("loss"), row.at("loss"));
   }
   expect_one_line_error(laconic(call), 1, "--overwrite");
   EXPECT_EQ(laconic(call + " --overwrite").code, 0);
@@ -224,6 +229,9 @@ TEST(Train, RefusesWithASuggestion) {
   expect_one_line_error(laconic("train --config no/such.toml"), 2, "no/such.toml");
   expect_one_line_error(laconic("train --problem logistic-toy --workers 3"), 2, "two workers");
   expect_one_line_error(laconic("train " + kSmall + "--json no/such/folder.json"), 1, "folder.json");
+  for (const char* command : {"train ", "compare --methods sgd "}) {
+    expect_one_line_error(laconic(command + kSmall + "--checkpoint-interval 2"), 2, "without --out");
+  }
   expect_one_line_error(laconic("compare --methods sgd,topp"), 2, "did you mean topk?");
   expect_one_line_error(laconic("compare --methods sgd,fp16 --keep 0.1"), 2, "keep");
   expect_one_line_error(laconic("compare --methods sgd,fp16 --set keep=0.1"), 2, "keep");

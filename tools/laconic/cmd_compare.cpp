@@ -175,6 +175,7 @@ std::vector<RunConfig> configs_of(const Arguments& arguments, int processes) {
   std::vector<RunConfig> configs;
   for (const std::string& name : names) {
     configs.push_back(arguments.flags.config(name, true, processes));
+    require_place_for_checkpoints(configs.back(), arguments.out);
     if (arguments.flags.given("eval_interval")) continue;
     // Kept runs have a curve of fifty points, of twenty where each is a pass over a test set; the table alone needs the
     // end.
@@ -185,10 +186,16 @@ std::vector<RunConfig> configs_of(const Arguments& arguments, int processes) {
   return configs;
 }
 
-Row run_one(RunConfig config, const Workload& workload, Runner& runner, const RunFolder& folder, Watcher& watcher) {
+/// Where a method's run is kept; empty: nowhere.
+std::string folder_of(const Arguments& arguments, const RunConfig& config) {
+  return arguments.out.empty() ? "" : arguments.out + "/" + config.method;
+}
+
+Row run_one(const RunConfig& config, const Workload& workload, Runner& runner, const RunFolder& folder,
+            Watcher& watcher, const CheckpointPlan& plan) {
   Row row{.method = config.method};
   try {
-    row.result = runner.run(config, workload, watcher);
+    row.result = runner.run(config, workload, watcher, plan);
     row.figures = rank_figures(row.result);
     if (runner.speaks()) folder.finish(config, row.result);
   } catch (const InvalidConfig& error) {
@@ -204,9 +211,9 @@ void compare(const Arguments& arguments, Runner& runner) {
   const auto workload = make_workload(configs.front(), arguments.flags.data_folder());  // the same data for all
   for (RunConfig& config : configs) {
     config = completed(std::move(config), *workload);
-    const bool kept = runner.speaks() && !arguments.out.empty();
-    folders.emplace_back(kept ? arguments.out + "/" + config.method : "", arguments.overwrite);
+    folders.emplace_back(runner.speaks() ? folder_of(arguments, config) : "", arguments.overwrite);
   }
+  if (runner.speaks()) tell_note(*workload);
   const bench::Progress progress(runner.speaks());
   std::vector<Row> rows;
   for (std::size_t i = 0; i < configs.size(); ++i) {
@@ -214,7 +221,8 @@ void compare(const Arguments& arguments, Runner& runner) {
     const std::string title = fmt::format("{} ({} of {})", config.method, i + 1, configs.size());
     const auto begun = std::chrono::steady_clock::now();
     Watcher watcher(progress, title, config.steps, folders[i].begin(config));
-    rows.push_back(run_one(config, *workload, runner, folders[i], watcher));
+    const CheckpointPlan plan = plan_in(folder_of(arguments, config));
+    rows.push_back(run_one(config, *workload, runner, folders[i], watcher, plan));
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;
     if (runner.speaks() && !arguments.json.on_stdout()) tell_end(rows.back(), title, taken.count());
   }

@@ -103,9 +103,7 @@ RunConfig config_of(const Arguments& arguments, int processes) {
   const std::string method = !arguments.method.empty() ? arguments.method : !in_file.empty() ? in_file : "sgd";
   RunConfig config = arguments.flags.config(method, false, processes);
   arguments.flags.require_used({config.method});
-  if (config.checkpoint_interval > 0 && arguments.out.empty()) {
-    throw InvalidConfig("--checkpoint-interval without --out: name the run's folder, checkpoints go into it");
-  }
+  require_place_for_checkpoints(config, arguments.out);
   return config;
 }
 
@@ -135,13 +133,11 @@ void train(const Arguments& arguments, Runner& runner) {
   if (runner.speaks()) {
     arguments.json.require_writable();
     if (resuming) require_sound_checkpoint(resumed.checkpoint, config.workers);
+    tell_note(*workload);
     metrics = resuming ? folder.go_on(checkpoint_steps(resumed.checkpoint)) : folder.begin(config);
   }
-  CheckpointPlan plan{.resume = resumed.checkpoint};
-  if (!resumed.folder.empty()) {
-    plan.folder = resumed.folder + "/checkpoints";
-    plan.model_file = resumed.folder + "/model.safetensors";
-  }
+  CheckpointPlan plan = plan_in(resumed.folder);
+  plan.resume = resumed.checkpoint;
   Watcher watcher(config, processes == 0, arguments.json.on_stdout() ? stderr : stdout, std::move(metrics));
   const RunResult result = runner.run(config, *workload, watcher, plan);
   if (!runner.speaks()) return;

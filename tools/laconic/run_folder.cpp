@@ -2,7 +2,6 @@
 
 #include <filesystem>
 
-#include "experiment/checkpoint.h"
 #include "experiment/whole_file.h"
 #include "laconic/error.h"
 #include "output_file.h"
@@ -44,10 +43,21 @@ std::unique_ptr<MetricsFile> RunFolder::go_on(std::uint32_t steps) const {
   return path_.empty() ? nullptr : std::make_unique<MetricsFile>(file("metrics.jsonl"), steps);
 }
 
+void require_place_for_checkpoints(const RunConfig& config, const std::string& out) {
+  if (config.checkpoint_interval == 0 || !out.empty()) return;
+  throw InvalidConfig("--checkpoint-interval without --out: name the run's folder, checkpoints go into it");
+}
+
+CheckpointPlan plan_in(const std::string& folder) {
+  if (folder.empty()) return {};
+  return {.folder = folder + "/checkpoints", .model_file = folder + "/model.safetensors"};
+}
+
 Resumed find_resumed(const std::string& path) {
   const fs::path given = fs::absolute(path).lexically_normal();
   const fs::path named = given.filename().empty() ? given.parent_path() : given;
-  if (named.filename().string().starts_with("step-")) {
+  // A run's folder may have any name.
+  if (named.filename().string().starts_with("step-") && !fs::exists(named / "config.json")) {
     return {named.parent_path().parent_path().string(), named.string()};
   }
   const auto all = find_checkpoints((named / "checkpoints").string());

@@ -3,11 +3,13 @@
 #include <memory>
 #include <string>
 
+#include "experiment/checkpoint.h"
 #include "experiment/files.h"
 
 namespace laconic::tools {
 
-/// What a run leaves on disk: config.json and metrics.jsonl from its start, result.json from its end.
+/// What a run leaves on disk: config.json and metrics.jsonl from its start, result.json from its end, and what its
+/// ranks write by its plan.
 class RunFolder {
  public:
   /// Empty: nothing is written. Error if the folder cannot be made, or holds a run and `overwrite` is false.
@@ -24,6 +26,12 @@ class RunFolder {
 
   std::string path_;
 };
+
+/// InvalidConfig where checkpoints are wanted and there is no folder for them.
+void require_place_for_checkpoints(const RunConfig& config, const std::string& out);
+
+/// Where the ranks of a run in this folder write checkpoints and the tested model; nowhere where it is empty.
+CheckpointPlan plan_in(const std::string& folder);
 
 /// A run's folder and the checkpoint to go on from.
 struct Resumed {
