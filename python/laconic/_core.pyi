@@ -2,14 +2,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import Tensor
-from torch.distributed import GradBucket, ProcessGroup, Store
+from torch._C._distributed_c10d import GradBucket, ProcessGroup, Store
+from torch.futures import Future
 
 version: str
 torch_version: str
 
-class InvalidConfig(ValueError): ...
-class CorruptPayload(RuntimeError): ...
-class TransportError(RuntimeError): ...
+class InvalidConfig(ValueError):
+    """A setting or a call that cannot be right: names the value, what is allowed and what to do. Where ranks have to agree it
+    is raised on all of them."""
+
+class CorruptPayload(RuntimeError):
+    """Bytes arrived damaged, or a saved state is: nothing was written from them."""
+
+class TransportError(RuntimeError):
+    """Another rank failed, with its reason, or did not answer within the timeout."""
 
 def methods() -> list[dict[str, Any]]: ...
 
@@ -48,10 +55,10 @@ class GivenModel:
     def __init__(
         self,
         names: list[str],
-        parameters: list[Tensor],
+        parameters: Sequence[Tensor],
         frozen_names: list[str],
-        frozen: list[Tensor],
-        start: list[Tensor],
+        frozen: Sequence[Tensor],
+        start: Sequence[Tensor],
     ) -> None: ...
 
 class HostCalls:
@@ -102,7 +109,7 @@ class DdpHost:
     ) -> None: ...
     def register_on(self, reducer: Any) -> None: ...
     def arrange(self, reducer: Any, bytes: int) -> None: ...
-    def submit(self, bucket: GradBucket) -> torch.futures.Future[Tensor]: ...
+    def submit(self, bucket: GradBucket) -> Future[Tensor]: ...
     def metrics(self) -> dict[str, Any]: ...
     def save(self) -> Tensor: ...
     def load(self, saved: Tensor, refusal: str = "") -> None: ...
@@ -137,4 +144,4 @@ class DirectMethod:
         names: Sequence[str],
         sizes: Sequence[int],
     ) -> None: ...
-    def reduce(self, step: int, gradient: torch.Tensor) -> None: ...
+    def reduce(self, step: int, gradient: Tensor) -> None: ...

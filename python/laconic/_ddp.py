@@ -155,8 +155,10 @@ class State:
         self._host.load(saved, refusal)  # raises the refusal here, and that there was one on the other ranks
 
 
-def hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # type: ignore[name-defined]
     """The communication hook: `ddp.register_comm_hook(laconic.State(...), laconic.hook)`. Returns at once.
+
+    Each bucket is a part of one collective step: DDP calls this on all ranks, and nobody else does.
 
     Args:
         state: the model's.
@@ -185,7 +187,8 @@ def attach(ddp: DistributedDataParallel, method: str, **settings: Any) -> State:
     """
     state = State(ddp, method, **settings)
     state._host.register_on(ddp.reducer)
-    ddp.logger._set_comm_hook_name(f"laconic {method}")
+    if ddp.logger is not None:
+        ddp.logger._set_comm_hook_name(f"laconic {method}")
     return state
 
 
@@ -215,7 +218,7 @@ def _parameters_of(ddp: DistributedDataParallel) -> tuple[list[str], list[torch.
         raise _core.InvalidConfig(
             f"expected a model in DistributedDataParallel, got {type(ddp).__name__}: wrap it, or use laconic.Optimizer"
         )
-    parameters, sparse = ddp._build_params_for_reducer()
+    parameters, sparse = ddp._build_params_for_reducer()  # type: ignore[no-untyped-call]
     name_of = {parameter: name for name, parameter in reversed(list(ddp.module.named_parameters()))}
     for parameter, is_sparse in zip(parameters, sparse, strict=True):
         if is_sparse:

@@ -16,7 +16,7 @@ GRAWA_METHODS = ("mgrawa", "lgrawa")
 def is_gradient_method(method: str) -> bool:
     for row in _core.methods():
         if row["name"] == method:
-            return row["face"] == "gradient"
+            return bool(row["face"] == "gradient")
     names = ", ".join(row["name"] for row in _core.methods())
     raise _core.InvalidConfig(f"there is no method {method!r}: it must be one of {names}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -25,7 +26,7 @@ def communicator(
     """
     if not dist.is_available() or not dist.is_initialized():
         raise _core.InvalidConfig("there is no process group: call torch.distributed.init_process_group first")
-    users = dist.group.WORLD if group is None else group
+    users = c10d._get_default_group() if group is None else group
     if dist.get_rank(users) < 0:
         raise _core.InvalidConfig("this rank is not in the process group: call this on the group's ranks alone")
     limit = _timeout_of(users) if timeout is None else timeout
@@ -44,10 +45,12 @@ def _maker(users: dist.ProcessGroup, backend: str, limit: datetime.timedelta) ->
     everybody = len(ranks) == dist.get_world_size()
 
     def make() -> dist.ProcessGroup:
-        if everybody:
-            return dist.new_group(ranks, timeout=limit, backend=backend)
-        _require_same_count(users)
-        return dist.new_group(ranks, timeout=limit, backend=backend, use_local_synchronization=True)
+        if not everybody:
+            _require_same_count(users)
+        made: dist.ProcessGroup = dist.new_group(
+            ranks, timeout=limit, backend=backend, use_local_synchronization=not everybody
+        )
+        return made
 
     return make
 
@@ -80,6 +83,6 @@ def _timeout_of(group: dist.ProcessGroup) -> datetime.timedelta:
     return c10d.default_pg_timeout
 
 
-def _store_of(group: dist.ProcessGroup) -> dist.Store:
+def _store_of(group: dist.ProcessGroup) -> Any:
     """The group's own part of the store, which no other group writes to."""
     return c10d._get_process_group_store(group)

@@ -18,7 +18,8 @@ class Statistics:
             for module in model.modules()
             if isinstance(module, _NormBase) and module.running_mean is not None and module.running_var is not None
         ]
-        self.tensors = [each for norm in self._norms for each in (norm.running_mean, norm.running_var)]
+        both = (each for norm in self._norms for each in (norm.running_mean, norm.running_var))
+        self.tensors: list[torch.Tensor] = [each for each in both if each is not None]
         counts = [norm.num_batches_tracked for norm in self._norms if norm.num_batches_tracked is not None]
         self._kept = [(each, each.detach().clone()) for each in (*self.tensors, *counts)]
 

@@ -117,7 +117,7 @@ class Optimizer(torch.optim.Optimizer):
         self._scoring = scoring
         # Methods work in host memory, which NCCL does not read.
         on_device = any(parameter.is_cuda for parameter in parameters)
-        common = {
+        common: dict[str, Any] = {
             "communicator": _groups.communicator(group, backend="gloo" if on_device else None, timeout=timeout),
             "threads": torch.get_num_threads() if threads is None else threads,
             "model": _core.GivenModel(
@@ -148,7 +148,9 @@ class Optimizer(torch.optim.Optimizer):
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        return self.inner.param_groups
+        """Those of the optimizer inside."""
+        found: list[dict[str, Any]] = self.inner.param_groups
+        return found
 
     @param_groups.setter
     def param_groups(self, groups: list[dict[str, Any]]) -> None:
@@ -156,6 +158,7 @@ class Optimizer(torch.optim.Optimizer):
 
     @property
     def state(self) -> Any:
+        """That of the optimizer inside."""
         return self.inner.state
 
     @state.setter
@@ -164,7 +167,9 @@ class Optimizer(torch.optim.Optimizer):
 
     @property
     def defaults(self) -> dict[str, Any]:
-        return self.inner.defaults
+        """Those of the optimizer inside."""
+        found: dict[str, Any] = self.inner.defaults
+        return found
 
     @defaults.setter
     def defaults(self, defaults: dict[str, Any]) -> None:
@@ -174,6 +179,7 @@ class Optimizer(torch.optim.Optimizer):
         return f"laconic.Optimizer(method={self.method!r}) around {self.inner!r}"
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Refused, with InvalidConfig: all ranks agreed on the parameters when this was made. Not collective."""
         if isinstance(self.inner, _Blank):
             super().add_param_group(param_group)
             return
@@ -183,14 +189,26 @@ class Optimizer(torch.optim.Optimizer):
         )
 
     def zero_grad(self, set_to_none: bool = True) -> None:
+        """As the optimizer inside does it. Not collective."""
         self.inner.zero_grad(set_to_none=set_to_none)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None, *, loss: Any = None) -> Any:
         """One step of the run. Collective, but for the local steps of an asynchronous run.
 
-        A closure is called once and its loss counts as `loss`, which lsgd needs to elect its leader. A parameter without
-        a gradient counts as one whose gradient is zero.
+        A parameter without a gradient counts as one whose gradient is zero.
+
+        Args:
+            closure: computes loss and gradients; called once, and its loss counts as `loss`.
+            loss: of this rank's batch; lsgd needs it to elect its leader.
+
+        Returns:
+            The loss, if there is one.
+
+        Raises:
+            InvalidConfig: a gradient that is not finite where `nonfinite` is "error", with rank, tensor and step; lsgd
+                without a loss; a step after the last of `total_steps`.
+            TransportError: another rank failed, or did not come within the timeout.
         """
         if closure is not None:
             with torch.enable_grad():
@@ -222,10 +240,18 @@ class Optimizer(torch.optim.Optimizer):
     ) -> Iterator[torch.nn.Module]:
         """The model as it is to be tested and saved, for the time of a with block; after it all is as it was, to the bit.
 
-        Collective: every rank enters, and a rank that is alone gets a TransportError when the timeout has passed. Batch
-        norm's running statistics are averaged over the ranks; with `batches` they are estimated anew at this point
-        first, by forward passes in train mode, as a plain mean over the batches. A batch is what the model takes, or a
-        tuple or list whose first entry is; else `forward(batch)` runs the model.
+        Collective: every rank enters. Batch norm's running statistics are averaged over the ranks.
+
+        Args:
+            batches: to estimate batch norm's statistics anew at this point first, by forward passes in train mode, as a
+                plain mean over them. A batch is what the model takes, or a tuple or list whose first entry is.
+            forward: runs the model on a batch, where that is not so.
+
+        Yields:
+            The model that was given.
+
+        Raises:
+            TransportError: this rank was alone when the timeout had passed, or another rank failed.
         """
         norms = _norms.Statistics(self.model)
         self._host.enter_read_out()
@@ -243,11 +269,13 @@ class Optimizer(torch.optim.Optimizer):
             self._host.leave_read_out()
 
     def metrics(self) -> dict[str, Any]:
-        """What was said and how long it took, on this rank: bytes and seconds by stage, `last` of the last step, `total` of
-        all since this was made; steps, skipped steps and rounds of the whole run; the last step's bits and the method's
-        own figure (`extra`); the residual's norm now.
+        """What was said and how long it took, on this rank; `last` of the last step, `total` of all since this was made.
 
-        `ratio` is the bytes of float32 values of all parameters in every step over those of the payloads.
+        `ratio` is the bytes of float32 values of all parameters in every step over those of the payloads. Not collective.
+
+        Returns:
+            `steps`, `skipped` and `rounds` of the whole run; `ratio`; `bits` of the last step; `extra`, the method's own
+                figure; `residual_norm` now; and two dicts, `last` and `total`, with bytes and seconds by stage.
         """
         found = self._host.metrics()
         for part in (found["last"], found["total"]):
@@ -257,22 +285,29 @@ class Optimizer(torch.optim.Optimizer):
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        """This rank's memory and the state of the optimizer inside, under keys that carry the rank: for torch.save by
-        rank and for distributed checkpoint. Model methods' states hold the rank's parameters too."""
+        """This rank's memory and the state of the optimizer inside, under keys that carry the rank. Not collective.
+
+        For torch.save by rank and for distributed checkpoint. Model methods' states hold the rank's parameters too.
+        """
         return _optimizer_state.pack(self._host, self.inner)
 
     def gather_state_dict(self) -> dict[str, Any]:
         """All ranks' states together, on every rank: for those who save from rank 0. Collective."""
         return _optimizer_state.gather(self.state_dict(), self._group)
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], *, redeal: bool = False) -> None:  # type: ignore[override]
-        """Goes on where the run was saved, bit for bit. Collective; a state of another rank, another number of ranks,
-        another method or another model is refused, on all ranks. Load the model's state first: model methods set the
+    def load_state_dict(self, state_dict: Mapping[str, Any], *, redeal: bool = False) -> None:
+        """Goes on where the run was saved, bit for bit. Collective. Load the model's state first: model methods set the
         parameters to where this rank was.
 
-        With `redeal` the states of all ranks of a run, as `gather_state_dict` gives them, are taken over by another
-        number of ranks: what the ranks owed, the mean of their residuals, is kept, momenta become their mean, regtopk
-        forgets its last support, and a newcomer to a round method starts at the centre.
+        Args:
+            state_dict: what `state_dict` gave on this rank, or `gather_state_dict` on any; other entries do not matter.
+            redeal: the states of all ranks of a run, as `gather_state_dict` gives them, are taken over by another
+                number of ranks: what the ranks owed, the mean of their residuals, is kept, momenta become their mean,
+                regtopk forgets its last support, and a newcomer to a round method starts at the centre.
+
+        Raises:
+            InvalidConfig: on all ranks, if one of them was given the state of another rank, another number of ranks
+                (without `redeal`), another method or another model. Nothing has changed then.
         """
         if redeal:
             _optimizer_state.redeal(self._host, self.inner, state_dict, not (self._is_sgd or self._steps_inside))
@@ -299,7 +334,8 @@ class Optimizer(torch.optim.Optimizer):
     def _score(self, number: int) -> None:
         statistics = _norms.Statistics(self.model)
         with torch.enable_grad():
-            self._scoring(number)
+            if self._scoring is not None:
+                self._scoring(number)
         statistics.restore()
 
     def _tell_scaler(self) -> None:

@@ -129,4 +129,5 @@ def _to_bytes(saved: Saved) -> torch.Tensor:
 
 def _from_bytes(data: torch.Tensor) -> Saved:
     data = data.contiguous()
-    return torch.load(io.BytesIO(ctypes.string_at(data.data_ptr(), data.numel())), weights_only=True)
+    saved: Saved = torch.load(io.BytesIO(ctypes.string_at(data.data_ptr(), data.numel())), weights_only=True)
+    return saved

@@ -15,13 +15,19 @@ _PARTS = ("style", "data", "plotly", "script")  # in the order of the page
 
 
 def report(runs: Path | Iterable[Path], out: Path = "report.html", *, plotly: Path | None = None) -> pathlib.Path:
-    """Writes one self-contained page with the runs' charts, which opens without a network, and returns where it is.
+    """Writes one self-contained page with the runs' charts, which opens without a network. Not collective: one rank.
 
     Args:
         runs: folders of runs, or folders of such folders: of `laconic.RunLog`, or of the program's `train --out`. A run
             that is still going is drawn as far as it went.
         out: the page.
         plotly: `plotly.min.js`; default: the one that laconic was built with, or that of the Python package plotly.
+
+    Returns:
+        Where the page is.
+
+    Raises:
+        InvalidConfig: a folder that holds no run, no plotly.min.js, or a laconic that was built without the report.
     """
     if not hasattr(_core, "report_json"):
         raise _core.InvalidConfig(

@@ -55,6 +55,7 @@ class RunLog:
         folder: is made; what an earlier run left there is removed, or with `resume` kept as far as the source has come.
         source: the `laconic.Optimizer` or `laconic.State` whose metrics are recorded.
         task: what is trained, for the page's title.
+        resume: goes on with the record of a run that was cut.
         settings: whatever else tells this run from others.
     """
 
@@ -90,7 +91,13 @@ class RunLog:
     def step(
         self, *, batch_loss: float | None = None, loss: float | None = None, accuracy: float | None = None
     ) -> None:
-        """Records a step, after the optimizer's. `loss` and `accuracy` (0 to 1) are an evaluation's."""
+        """Records a step, after the optimizer's. Not collective.
+
+        Args:
+            batch_loss: of this rank's batch.
+            loss: of an evaluation, if there was one.
+            accuracy: of an evaluation, from 0 to 1.
+        """
         if not self._writes:
             return
         now = time.perf_counter()
@@ -110,11 +117,16 @@ class RunLog:
         self._clock = time.perf_counter()
 
     def pause(self) -> None:
-        """The time since the last step, an evaluation's for example, is not counted to the next one."""
+        """Leaves out the time since the last step, an evaluation's for example: the next step begins now. Not collective."""
         self._clock = time.perf_counter()
 
     def finish(self, *, loss: float | None = None, accuracy: float | None = None) -> None:
-        """Ends the record. Collective."""
+        """Ends the record with what every rank sent. Collective.
+
+        Args:
+            loss: of the last evaluation.
+            accuracy: of the last evaluation, from 0 to 1.
+        """
         figures = self._figures()
         device = "cuda" if dist.get_backend(self._group) == "nccl" else "cpu"
         mine = torch.tensor([figures["steps"], *(figures[name] for name in _SUMS)], dtype=torch.int64, device=device)

@@ -1,5 +1,6 @@
 """The examples run on two ranks, learn, and say what they saved, which is what the pages say that they print."""
 
+import inspect
 import os
 import pathlib
 import re
@@ -7,6 +8,8 @@ import runpy
 import sys
 import tempfile
 import unittest
+from collections.abc import Iterator
+from typing import Any
 
 from networks import numpy_free_objects
 from ranks import run_torchrun, start_ranks, told
@@ -47,7 +50,27 @@ def be_page(path: str, folder: str) -> None:
         exec(compile(program, path, "exec"), {"__name__": "__main__"})
 
 
+def public() -> Iterator[tuple[str, Any]]:
+    """Names and objects of the API: what the package offers, and what its classes do."""
+    for name in laconic.__all__:
+        thing = getattr(laconic, name)
+        yield name, thing
+        if inspect.isclass(thing) and not issubclass(thing, Exception):
+            yield from ((f"{name}.{each}", member) for each, member in vars(thing).items() if each[0] != "_")
+
+
 class PagesTest(unittest.TestCase):
+    def test_help_tells_everything(self) -> None:
+        for name, thing in public():
+            text = inspect.getdoc(thing) or ""
+            self.assertTrue(text, f"{name} has no docstring")
+            if isinstance(thing, property) or (inspect.isclass(thing) and issubclass(thing, Exception)):
+                continue
+            self.assertRegex(text, "[Cc]ollective", f"{name} does not say whether it is collective")
+            for parameter in inspect.signature(thing).parameters:
+                if parameter not in ("self", "set_to_none", "param_group"):  # torch's own
+                    self.assertRegex(text, rf"(?m)^ +{parameter}: ", f"{name} says nothing of {parameter}")
+
     def test_the_plug_ins_page_runs(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             ranks = start_ranks(2, be_page, str(ROOT / "docs" / "pytorch.md"), folder, group_timeout=None, stop_early=True)
@@ -57,7 +80,8 @@ class PagesTest(unittest.TestCase):
 
     def test_methods_memory(self) -> None:
         memory = {row["name"]: row["memory_bytes"] for row in laconic.methods()}
-        rows = re.findall(r"^\| ([\w-]+) \|(?:[^|]*\|){5} (\d+) \|", (ROOT / "docs" / "which-method.md").read_text(), re.MULTILINE)
+        page = (ROOT / "docs" / "which-method.md").read_text()
+        rows = re.findall(r"^\| ([\w-]+) \|(?:[^|]*\|){5} (\d+) \|", page, re.MULTILINE)
         self.assertGreater(len(rows), 20)
         for method, shown in rows:
             self.assertEqual(float(shown), memory[method], method)

@@ -4,11 +4,25 @@
 #include "torch/python/bindings.h"
 
 namespace laconic::python {
+namespace {
+
+/// The name under which users know it, in tracebacks and help.
+void present(const py::object& error, const char* meaning) {
+  error.attr("__module__") = "laconic";
+  error.attr("__doc__") = meaning;
+}
+
+}  // namespace
 
 void bind_errors(py::module_& module) {
-  py::register_exception<InvalidConfig>(module, "InvalidConfig", PyExc_ValueError);
-  py::register_exception<CorruptPayload>(module, "CorruptPayload", PyExc_RuntimeError);
-  py::register_exception<TransportError>(module, "TransportError", PyExc_RuntimeError);
+  present(
+      py::register_exception<InvalidConfig>(module, "InvalidConfig", PyExc_ValueError),
+      "A setting or a call that cannot be right: names the value, what is allowed and what to do. Where ranks have to "
+      "agree it is raised on all of them.");
+  present(py::register_exception<CorruptPayload>(module, "CorruptPayload", PyExc_RuntimeError),
+          "Bytes arrived damaged, or a saved state is: nothing was written from them.");
+  present(py::register_exception<TransportError>(module, "TransportError", PyExc_RuntimeError),
+          "Another rank failed, with its reason, or did not answer within the timeout.");
 }
 
 }  // namespace laconic::python

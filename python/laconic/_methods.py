@@ -1,0 +1,41 @@
+"""The table of methods."""
+
+from __future__ import annotations
+
+from typing import TypedDict, cast
+
+from . import _core
+
+
+class Parameter(TypedDict):
+    """An option of a method."""
+
+    name: str
+    help: str
+    default: str  # empty: none
+    range: str
+
+
+class Method(TypedDict):
+    """A row of the table."""
+
+    name: str
+    face: str
+    summary: str
+    paper: str
+    memory_bytes: float
+    parameters: list[Parameter]
+
+
+def methods() -> list[Method]:
+    """The table of methods, a dict a row. Not collective.
+
+        for row in laconic.methods():
+            print(row["name"], row["summary"], [option["name"] for option in row["parameters"]])
+
+    Returns:
+        Rows with `name`; `face`, which is "gradient" (for `laconic.attach` and `laconic.Optimizer`) or "model" (for
+            `laconic.Optimizer` alone); `summary`; `paper`; `memory_bytes` that it keeps a parameter at most; and
+            `parameters`, its options, each a dict with `name`, `help`, `default` (empty: none) and `range`.
+    """
+    return cast("list[Method]", _core.methods())
