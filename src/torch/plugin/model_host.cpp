@@ -29,7 +29,7 @@ ModelHost::ModelHost(std::shared_ptr<Communicator> communicator, int threads, st
   method_->set_after_round([this](const StepReport&) { after_round(); });
   method_->register_tensors(parameters().tensors());
   parameters().read(place(), model());
-  method_->start(model());
+  set_finished(method_->start(model()).finished);
   write_model();
 }
 
@@ -191,7 +191,7 @@ void ModelHost::take_dealt_model(const std::vector<State>& saved, const State& m
 /// An asynchronous run takes its next ticket, and may join a round with it.
 void ModelHost::do_go_on() {
   if (!async_) return;
-  method_->start(model());
+  set_finished(method_->start(model()).finished);
   write_model();
 }
 

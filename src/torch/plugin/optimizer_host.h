@@ -99,6 +99,8 @@ class OptimizerHost {
   ParameterSet& parameters() { return parameters_; }
   /// Of the step that is being made.
   StepKey key() const { return {seed_, step_ - 1, static_cast<std::uint32_t>(rank())}; }
+  /// Of a method's start, which may join the last round.
+  void set_finished(bool finished) { finished_ = finished; }
   OptimizerMetrics& counted() { return metrics_; }
   StepCosts& costs() { return metrics_.last; }
 
