@@ -1,7 +1,7 @@
 """Saves a run with what each rank still owes, and goes on from there, bit for bit as if it had never stopped.
 
-    torchrun --nproc-per-node 2 resume.py FOLDER --steps 100      # stops after 100 steps
-    torchrun --nproc-per-node 2 resume.py FOLDER                  # goes on to 200
+    torchrun --nproc-per-node 2 resume.py FOLDER --steps 50       # stops after 50 steps
+    torchrun --nproc-per-node 2 resume.py FOLDER                  # goes on to 100
 
 Residuals differ from rank to rank, so each rank saves a file of its own. Under `torchrun --max-restarts` the same
 script goes on by itself after a rank has died.
@@ -17,7 +17,7 @@ import laconic
 
 parser = argparse.ArgumentParser()
 parser.add_argument("folder", type=pathlib.Path)
-parser.add_argument("--steps", type=int, default=200)
+parser.add_argument("--steps", type=int, default=100)
 arguments = parser.parse_args()
 
 dist.init_process_group("gloo")
@@ -62,7 +62,7 @@ for step in range(start, arguments.steps):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    if (step + 1) % 50 == 0:
+    if (step + 1) % 25 == 0:
         save(step + 1)
 
 if rank == 0:
