@@ -28,5 +28,5 @@ if dist.get_rank() == 0:
     total, ranks = state.metrics()["total"], dist.get_world_size()
     dense = 2 * (ranks - 1) / ranks * total["dense_bytes"]  # what a ring of dense gradients sends
     sent = total["sent_bytes"]
-    print(f"sent {sent:,} bytes; dense would send {dense:,.0f}: {dense / sent:.0f} times as many")
+    print(f"sent {sent:,} bytes; dense would send {dense:,.0f}: {dense / max(sent, 1):.0f} times as many")
 dist.destroy_process_group()

@@ -48,5 +48,5 @@ if rank == 0:
     dense = 2 * (ranks - 1) / ranks * total["dense_bytes"]  # what a ring of dense float32 gradients sends
     print(f"{metrics['steps']} steps, {metrics['skipped']} skipped")
     sent = total["sent_bytes"]
-    print(f"sent {sent:,} bytes; dense would send {dense:,.0f}: {dense / sent:.0f} times as many")
+    print(f"sent {sent:,} bytes; dense would send {dense:,.0f}: {dense / max(sent, 1):.0f} times as many")
 dist.destroy_process_group()

@@ -71,5 +71,5 @@ if rank == 0:
     weights = torch.nn.utils.parameters_to_vector(model.parameters()).double()
     print(f"steps {start} to {arguments.steps}: loss {loss.item():.6f}, squared norm {weights.dot(weights).item():.9f}")
     sent = total["sent_bytes"]
-    print(f"sent {sent:,} bytes; dense would send {dense:,.0f}: {dense / sent:.0f} times as many")
+    print(f"sent {sent:,} bytes; dense would send {dense:,.0f}: {dense / max(sent, 1):.0f} times as many")
 dist.destroy_process_group()
