@@ -20,7 +20,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/flagged.h"
 #include "kernels/norm/norm.h"
-#include "laconic/error.h"
+#include "methods/def_options.h"
 #include "methods/makers.h"
 #include "methods/owed.h"
 #include "methods/random_blocks.h"
@@ -31,16 +31,6 @@ namespace laconic {
 namespace {
 
 constexpr std::size_t kPiece = 2'048;  ///< entries
-
-struct DefOptions {
-  float lambda = 0.0F;
-  float momentum = 0.0F;
-  float weight_decay = 0.0F;
-  std::uint32_t local_steps = 1;
-  bool subtracts_error = false;  ///< of the point read out: DEF
-  bool diagnose = false;
-  DenseSumOptions sum{};
-};
 
 class Def : public ModelMethod {
  public:
@@ -424,41 +414,6 @@ std::vector<View<float>> Def::owed() {
   std::vector<View<float>> views{error()};
   if (!momentum().empty()) views.push_back(momentum());
   return views;
-}
-
-/// The method's own settings count; the optimizer's stand in for those that were not given.
-DefOptions def_options(const Settings& settings, const OptimizerOptions& optimizer) {
-  const std::string& name = settings.method();
-  if (optimizer.name != "sgd") {
-    throw InvalidConfig(name + " is SGD with momentum on the worker and takes optimizer sgd only, got " +
-                        optimizer.name + ": leave the optimizer out, or use a gradient method");
-  }
-  if (optimizer.nesterov) {
-    throw InvalidConfig(name + " has no nesterov momentum: set nesterov to false");
-  }
-  const auto own_or = [&](const char* setting, double other) {
-    return static_cast<float>(settings.has(setting) ? settings.number(setting) : other);
-  };
-  DefOptions options;
-  options.lambda = own_or("lambda", 0.0);
-  options.momentum = own_or("momentum", optimizer.momentum);
-  options.weight_decay = own_or("weight_decay", optimizer.weight_decay);
-  options.local_steps = settings.has("local_steps") ? static_cast<std::uint32_t>(settings.number("local_steps")) : 1;
-  options.subtracts_error = name == "def";
-  options.diagnose = settings.has("diagnose") && settings.is("diagnose", "on");
-  options.sum.format = value_format(settings);
-  options.sum.order = settings.is("order", "engine") ? SumOrder::engine : SumOrder::rank_order;
-  if (options.sum.order == SumOrder::engine && options.sum.format != ValueFormat::f32) {
-    throw InvalidConfig(name + ": order = engine takes values in f32 only, got " + settings.word("values") +
-                        ": use order = rank_order, or f32");
-  }
-  if (!(options.momentum >= 0.0F && options.momentum < 1.0F)) {
-    throw InvalidConfig(name + ": momentum must be in [0, 1), got " + std::to_string(options.momentum));
-  }
-  if (!(options.weight_decay >= 0.0F && options.weight_decay < 1.0F)) {
-    throw InvalidConfig(name + ": weight_decay must be in [0, 1), got " + std::to_string(options.weight_decay));
-  }
-  return options;
 }
 
 }  // namespace
