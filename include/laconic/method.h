@@ -98,6 +98,9 @@ class Method {
   /// needs the whole gradient first (scope = model, and what its row says), or where it is one chunk: such a step
   /// collects its parts. Known once the tensors are.
   virtual bool streams() const;
+  /// The first tensor of each chunk, ascending: a host that lays tensors of a chunk one after another, in the order of
+  /// registration, spares a copy. Known once the tensors are.
+  std::vector<std::uint32_t> chunk_starts() const;
   /// Between begin and finish: lets exchanges in flight go on, as add does too, and never waits. Returns how many
   /// entries of this step have their aggregate already.
   virtual std::uint64_t poll();

@@ -67,6 +67,14 @@ void Method::set_chunk_entries(std::uint64_t entries) {
 
 bool Method::streams() const { return registered_ && stream_->chunks().size() > 1; }
 
+std::vector<std::uint32_t> Method::chunk_starts() const {
+  std::vector<std::uint32_t> starts;
+  if (!registered_) return starts;
+  for (const Chunk& chunk : stream_->chunks()) starts.push_back(chunk.first_tensor);
+  std::reverse(starts.begin(), starts.end());
+  return starts;
+}
+
 std::uint64_t Method::poll() { return registered_ ? stream_->poll() : 0; }
 
 Exchange& Method::start_chunk(const Chunk&, View<float>, StatusView, StepReport&) {

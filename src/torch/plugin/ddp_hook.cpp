@@ -175,6 +175,7 @@ void DdpHost::arrange(c10d::Reducer& reducer, std::size_t bytes) const {
       bucket.push_back(*each);
       filled += parameter.nbytes();
       if (!group.streams || filled < bytes) continue;
+      if (!std::binary_search(group.starts.begin(), group.starts.end(), *each)) continue;
       buckets.push_back(std::exchange(bucket, {}));
       filled = 0;
     }

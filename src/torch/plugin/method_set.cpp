@@ -156,7 +156,11 @@ bool MethodSet::streams() const {
 
 std::vector<Neighbours> MethodSet::neighbours() const {
   std::vector<Neighbours> all;
-  for (const Group& group : groups_) all.push_back({group.parameters, group.method->streams()});
+  for (const Group& group : groups_) {
+    Neighbours each{.parameters = group.parameters, .starts = {}, .streams = group.method->streams()};
+    for (const std::uint32_t start : group.method->chunk_starts()) each.starts.push_back(group.parameters[start]);
+    all.push_back(std::move(each));
+  }
   return all;
 }
 

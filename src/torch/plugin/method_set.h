@@ -32,7 +32,8 @@ struct MethodSetOptions {
 /// Parameters that are worked on together, in the order in which they should lie so that nothing is copied.
 struct Neighbours {
   std::vector<std::uint32_t> parameters;
-  bool streams = false;  ///< may begin before the last of them is there
+  std::vector<std::uint32_t> starts;  ///< of these, where a cut splits no chunk
+  bool streams = false;               ///< may begin before the last of them is there
 };
 
 /// What a step, or all of them, did on this rank.
