@@ -71,9 +71,10 @@ class BucketPiece final : public Piece {
   }
 
   /// Which of them no backward has reached. While the reducer waits for this call.
-  void note_unused() {
+  void note_unused(UsedParameters& used) {
     for (const at::Tensor& each : parameters_) {
-      if (!each.grad().defined()) unused_.push_back(staging_->index_of(each));
+      const std::uint32_t index = staging_->index_of(each);
+      if (!used.take(index)) unused_.push_back(index);
     }
   }
 
@@ -146,7 +147,7 @@ std::vector<Tensor> tensors_of(const DdpModel& model) {
 DdpHost::DdpHost(std::shared_ptr<Communicator> communicator, int threads, DdpModel model,
                  std::vector<MethodGroup> groups, const MethodSetOptions& options)
     : staging_(std::make_shared<Staging>(model)),
-      drops_unused_(options.drops_unused),
+      used_(options.drops_unused ? std::make_unique<UsedParameters>(model.parameters) : nullptr),
       host_(std::make_unique<GradientHost>(std::move(communicator), threads, tensors_of(model), std::move(groups),
                                            options, staging_->scaled())) {}
 
@@ -158,7 +159,7 @@ Future DdpHost::submit(c10d::GradBucket& bucket, c10::IValue result, const c10::
   if (!buffer.is_cpu()) devices.push_back(buffer.device());
   auto future = c10::make_intrusive<c10::ivalue::Future>(type, devices);
   auto piece = std::make_unique<BucketPiece>(staging_, bucket, std::move(result), future);
-  if (drops_unused_) piece->note_unused();
+  if (used_) piece->note_unused(*used_);
   host_->submit(std::move(piece));
   return future;
 }

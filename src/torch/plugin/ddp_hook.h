@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "torch/plugin/gradient_host.h"
+#include "torch/plugin/used_parameters.h"
 
 namespace laconic::plugin {
 
@@ -45,8 +46,8 @@ class DdpHost {
   GradientHost& gradients() { return *host_; }
 
  private:
-  std::shared_ptr<Staging> staging_;  ///< outlives the pieces, which the host ends
-  bool drops_unused_;
+  std::shared_ptr<Staging> staging_;      ///< outlives the pieces, which the host ends
+  std::unique_ptr<UsedParameters> used_;  ///< where DistributedDataParallel drops what no rank used
   std::unique_ptr<GradientHost> host_;
 };
 
