@@ -117,6 +117,31 @@ class Reference {
   std::unique_ptr<GradientMethod> method_;
 };
 
+/// Cannot bring its result back, as a device that has failed cannot.
+class BrokenPiece final : public TestPiece {
+ public:
+  using TestPiece::TestPiece;
+  void close(Outcome /*outcome*/) override { throw std::runtime_error("cannot be closed"); }
+};
+
+TEST(GradientHost, WhoeverWaitsForAPieceThatCannotBeClosedIsTold) {
+  run_ranks(1, [&](Communicator& communicator) {
+    const auto host = make_host(communicator, whole("sgd"));
+    Values values = gradients(0, 0);
+    auto good = std::make_unique<TestPiece>(values, std::vector<std::uint32_t>{5, 4, 3});
+    auto broken = std::make_unique<BrokenPiece>(values, std::vector<std::uint32_t>{2, 1});
+    auto behind = std::make_unique<TestPiece>(values, std::vector<std::uint32_t>{0});
+    std::future<Outcome> ends[] = {good->future(), broken->future(), behind->future()};
+    host->submit(std::move(good));
+    host->submit(std::move(broken));
+    host->submit(std::move(behind));
+    EXPECT_EQ(ends[0].get(), Outcome::counted);
+    EXPECT_THROW(ends[1].get(), std::runtime_error);
+    EXPECT_THROW(ends[2].get(), std::runtime_error);
+    EXPECT_THROW(step(*host, values, kBackward), std::runtime_error);
+  });
+}
+
 TEST(GradientHost, EqualsTheMethodHoweverPartsArrive) {
   for (const MethodRow& row : method_table()) {
     if (row.face != Face::gradient || std::string(row.name) == "adam") continue;
@@ -255,8 +280,7 @@ TEST(GradientHost, ResumesBitForBitAndRefusesOthersState) {
     const View<const std::byte> wrong = View<const std::byte>(all).sub(neighbour * bytes.size(), bytes.size());
     EXPECT_THROW(other->load(wrong), InvalidConfig);
     // One rank alone has the wrong one: all are told.
-    EXPECT_THROW(other->load(communicator.rank() == 0 ? wrong : View<const std::byte>(bytes)),
-                 InvalidConfig);
+    EXPECT_THROW(other->load(communicator.rank() == 0 ? wrong : View<const std::byte>(bytes)), InvalidConfig);
     const auto strange = make_host(communicator, {{"regtopk", sparse(0.1), {0, 1, 2}}, {"signum", {}, {3, 4, 5}}});
     EXPECT_THROW(strange->load(View<const std::byte>(bytes)), InvalidConfig);
   });

@@ -74,7 +74,7 @@ void GradientHost::submit(std::unique_ptr<Piece> piece) {
 /// True: there is something to do but polling.
 bool GradientHost::wait_for_work(std::unique_lock<std::mutex>& lock) {
   const auto ready = [&] { return stopping_ || !pieces_.empty() || !tasks_.empty(); };
-  if (methods_->streams()) return changed_.wait_for(lock, kPollInterval, ready);
+  if (!failure_ && methods_->streams()) return changed_.wait_for(lock, kPollInterval, ready);
   changed_.wait(lock, ready);
   return true;
 }
@@ -150,10 +150,12 @@ void GradientHost::finish() {
     const Stopwatch inside(metrics_.method_seconds);
     counted = methods_->finish(!scaled_);
   }
-  std::vector<std::unique_ptr<Piece>> done;
-  done.swap(open_pieces_);
   const Stopwatch converting(metrics_.convert_seconds);
-  for (auto& each : done) each->close(counted ? Outcome::counted : Outcome::skipped);
+  // Those that are not closed yet stay where an error finds them: whoever waits for them must be told.
+  while (!open_pieces_.empty()) {
+    open_pieces_.front()->close(counted ? Outcome::counted : Outcome::skipped);
+    open_pieces_.erase(open_pieces_.begin());
+  }
 }
 
 void GradientHost::fail(std::exception_ptr error) {
