@@ -97,6 +97,11 @@ def foreign_state_is_refused() -> None:
     left = fresh()
     refused(lambda: left.load_state_dict({}), "no state")
     left.load_state_dict(saved)
+    # So on a rank whose own state fitted.
+    before = state.state_dict()
+    refused(lambda: state.load_state_dict(saved if rank == 0 else {}), "")
+    assert all(torch.equal(value, before[key]) for key, value in state.state_dict().items())
+    assert state.metrics()["steps"] == 2
 
 
 def a_rank_dies(way: str) -> str:

@@ -256,7 +256,7 @@ State MethodSet::save() const {
   return state;
 }
 
-/// Checks all before anything is changed. Empty, or why it is refused.
+/// Empty, or why it is refused; some of it may be loaded then.
 std::string MethodSet::load_own(const State& state) {
   try {
     if (open_) throw InvalidConfig("state was given in the middle of a step: load it between steps");
@@ -295,7 +295,9 @@ std::string MethodSet::load_own(const State& state) {
   return {};
 }
 
-void MethodSet::load(const State& state) { agree_on_load(load_own(state)); }
+void MethodSet::load(const State& state) {
+  load_or_restore([&] { return load_own(state); });
+}
 
 void MethodSet::load(View<const std::byte> saved, std::string refusal) {
   std::optional<State> state;
@@ -304,7 +306,19 @@ void MethodSet::load(View<const std::byte> saved, std::string refusal) {
   } catch (const Error& error) {
     refusal = error.what();
   }
-  agree_on_load(state ? load_own(*state) : refusal);
+  load_or_restore([&] { return state ? load_own(*state) : refusal; });
+}
+
+/// A rank that took its state goes back to what it had if another refused.
+void MethodSet::load_or_restore(const std::function<std::string()>& load_mine) {
+  std::optional<State> before;
+  if (!open_) before = save();
+  try {
+    agree_on_load(load_mine());
+  } catch (const InvalidConfig&) {
+    if (before) load_own(*before);
+    throw;
+  }
 }
 
 void MethodSet::agree_on_load(const std::string& refusal) {

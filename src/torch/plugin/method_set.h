@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -81,7 +82,8 @@ class MethodSet {
   double residual_norm();
 
   State save() const;
-  /// Collective: ranks that load different steps, or of which one refuses what it is given, are all told.
+  /// Collective: ranks that load different steps, or of which one refuses what it is given, are all told, and have what
+  /// they had.
   void load(const State& state);
   /// The same from bytes, which may be damaged; a caller that has none says why in `refusal`.
   void load(View<const std::byte> saved, std::string refusal = {});
@@ -103,6 +105,7 @@ class MethodSet {
   void carry(const std::vector<std::byte>& used);
   void count(std::span<const StepReport> reports);
   std::string load_own(const State& state);
+  void load_or_restore(const std::function<std::string()>& load_mine);
   void agree_on_load(const std::string& refusal);
 
   std::vector<Tensor> parameters_;
