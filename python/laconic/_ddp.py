@@ -205,7 +205,9 @@ def _arrange_later(ddp: DistributedDataParallel, host: _core.DdpHost) -> None:
         return
 
     def arrange(module: torch.nn.Module, inputs: object) -> None:
-        if ddp._has_rebuilt_buckets:
+        if module is not ddp.module:  # a copy, a teacher or an average of the weights, has copied this hook too
+            module._forward_pre_hooks.pop(handle.id, None)
+        elif ddp._has_rebuilt_buckets:
             handle.remove()
             host.arrange(ddp.reducer, ddp.bucket_bytes_cap)
 
@@ -221,6 +223,11 @@ def _parameters_of(ddp: DistributedDataParallel) -> tuple[list[str], list[torch.
     parameters, sparse = ddp._build_params_for_reducer()  # type: ignore[no-untyped-call]
     name_of = {parameter: name for name, parameter in reversed(list(ddp.module.named_parameters()))}
     for parameter, is_sparse in zip(parameters, sparse, strict=True):
+        if parameter.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+            raise _core.InvalidConfig(
+                f"parameter {name_of[parameter]} has type {parameter.dtype}; methods work in float32 and take float32, "
+                "float16 and bfloat16: convert the model"
+            )
         if is_sparse:
             raise _core.InvalidConfig(
                 f"the gradient of {name_of[parameter]} is sparse, and methods need dense ones: make it with sparse=False"

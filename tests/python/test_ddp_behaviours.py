@@ -1,5 +1,9 @@
 """What DistributedDataParallel does with buckets and gradients, each with a hook behind it."""
 
+import copy
+import gc
+import os
+import signal
 import unittest
 from collections.abc import Callable
 from typing import Any
@@ -180,8 +184,9 @@ def there_are_several_models() -> None:
     assert equal(found[2], reference("signsgd", {}, [steps[1::2] for steps in given]))
 
 
-def unused_parameters_keep_what_they_are_owed(way: str) -> None:
-    """Parameter 3 is used by all, by one rank or by none; in the end all that was given has been applied."""
+def unused_parameters_keep_what_they_are_owed(way: str, to_none: bool) -> None:
+    """Parameter 3 is used by all, by one rank or by none; in the end all that was given has been applied. Gradients that
+    are set to zero, not to None, do not count as used either."""
     ddp = wrapped(Probe(), find_unused_parameters=True)
     connect(ddp, way, "topk", keep=0.02)
     rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -195,11 +200,15 @@ def unused_parameters_keep_what_they_are_owed(way: str) -> None:
             coefficients[3] = None
         if coefficients[3] is not None:
             given += coefficients[3]
-        ddp.module.clear()
+        ddp.zero_grad(set_to_none=to_none)
         ddp(coefficients).backward()
         grad = ddp.module.values[3].grad
-        assert (grad is None) == (step < 20 and step % 3 == 1), step
-        dropped += grad is None
+        unused = step < 20 and step % 3 == 1
+        if to_none:
+            assert (grad is None) == unused, step
+        elif unused:
+            assert not grad.any(), step
+        dropped += unused
         if grad is not None:
             applied += grad
     assert dropped == 7, dropped
@@ -295,6 +304,40 @@ def there_are_many_buckets(way: str) -> None:
         assert equal(found, reference(method, options, given, names=names_of(sizes))), (method, options)
 
 
+def the_module_was_copied() -> None:
+    """A teacher, made from the module after attach, runs between the student's forward and backward."""
+    ddp = wrapped(Probe())
+    connect(ddp, "attach", "topk", keep=0.05)
+    teacher = copy.deepcopy(ddp.module)
+    given = of_all_ranks(gradients, 5)
+    found = []
+    for step in mine(given):
+        ddp.module.clear()
+        loss = ddp(step)
+        teacher(step)
+        loss.backward()
+        found.append(ddp.module.grads())
+    assert equal(found, reference("topk", {"keep": 0.05}, given))
+    assert not teacher._forward_pre_hooks and not ddp.module._forward_pre_hooks
+
+
+def a_fork_drops_the_state() -> None:
+    """The hook's thread is not in a fork, which must not wait for it."""
+    ddp = wrapped(Probe())
+    state = connect(ddp, "hook", "topk", keep=0.05)
+    step_of(ddp, gradients(0, dist.get_rank()))
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        del state
+        ddp.reducer = None
+        del ddp
+        gc.collect()
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    step_of(ddp, gradients(1, dist.get_rank()))
+
+
 def a_hook_is_registered_once() -> None:
     ddp: DistributedDataParallel = wrapped(Probe())
     connect(ddp, "attach", "sgd")
@@ -311,6 +354,8 @@ BUCKETS = (
     buckets_are_arranged,
     graph_is_static,
     gradients_are_accumulated,
+    the_module_was_copied,
+    a_fork_drops_the_state,
     a_hook_is_registered_once,
 )
 
@@ -323,8 +368,9 @@ class BehavioursTest(unittest.TestCase):
         run_ranks(2, in_turn, (gradients_have_16_bits, types_are_mixed, parameters_are_shared, there_are_several_models))
 
     def test_unused_parameters(self) -> None:
-        run_ranks(3, unused_parameters_keep_what_they_are_owed, "attach")
-        run_ranks(3, unused_parameters_keep_what_they_are_owed, "hook")
+        run_ranks(3, unused_parameters_keep_what_they_are_owed, "attach", True)
+        run_ranks(3, unused_parameters_keep_what_they_are_owed, "hook", True)
+        run_ranks(2, unused_parameters_keep_what_they_are_owed, "attach", False)
 
     def test_the_users_own_collectives(self) -> None:
         run_ranks(3, the_user_speaks_too)

@@ -90,6 +90,8 @@ def wrong_settings() -> None:
     # Ranks that do not mean the same are all told.
     refused(lambda: laconic.attach(ddp, "topk", keep=0.01 * (1 + dist.get_rank())), "keep")
     refused(lambda: laconic.attach(ddp, "randk", seed=dist.get_rank()), "seed")
+    for dtype in (torch.float64, torch.complex64):
+        refused(lambda dtype=dtype: laconic.attach(wrapped(Probe(dtype=dtype)), "sgd"), str(dtype))
     embedding = torch.nn.Embedding(10, 3, sparse=True)
     refused(lambda: laconic.attach(wrapped(embedding), "topk"), "sparse")
 

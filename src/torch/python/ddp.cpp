@@ -1,5 +1,6 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
+#include <unistd.h>
 
 #include "methods/settings.h"
 #include "torch/plugin/ddp_hook.h"
@@ -13,15 +14,21 @@ using plugin::DdpHost;
 using Texts = std::vector<std::pair<std::string, std::string>>;
 using GroupTuple = std::tuple<std::string, Texts, std::vector<std::uint32_t>>;
 
-/// The host's thread may need the interpreter's lock to end, and whoever drops the last reference may hold it.
-void end_host(DdpHost* host) {
-  if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
-    py::gil_scoped_release unlocked;
-    delete host;
-  } else {
-    delete host;
+/// The host's thread may need the interpreter's lock to end, and whoever drops the last reference may hold it. A fork
+/// of the process has no such thread and would wait for it for ever: there the host is left as it is.
+struct EndHost {
+  pid_t owner = getpid();
+
+  void operator()(DdpHost* host) const {
+    if (getpid() != owner) return;
+    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
+      py::gil_scoped_release unlocked;
+      delete host;
+    } else {
+      delete host;
+    }
   }
-}
+};
 
 std::vector<plugin::MethodGroup> groups_of(const std::vector<GroupTuple>& given) {
   std::vector<plugin::MethodGroup> groups;
@@ -39,7 +46,7 @@ std::shared_ptr<DdpHost> make_host(std::shared_ptr<Communicator> communicator, i
                                    const plugin::MethodSetOptions& options) {
   plugin::DdpModel model{std::move(names), std::move(parameters), scale.value_or(at::Tensor())};
   py::gil_scoped_release unlocked;
-  return {new DdpHost(std::move(communicator), threads, std::move(model), groups_of(groups), options), end_host};
+  return {new DdpHost(std::move(communicator), threads, std::move(model), groups_of(groups), options), EndHost()};
 }
 
 plugin::MethodSetOptions set_options(std::uint64_t seed, std::uint32_t warmup, bool skip, bool drops_unused,
