@@ -216,8 +216,11 @@ class Optimizer(torch.optim.Optimizer):
         if loss is None and self.method == "lsgd":
             raise _core.InvalidConfig("lsgd elects its leader by the loss: call step(loss=loss), or step(closure)")
         scale = getattr(self, "grad_scale", None)  # GradScaler sets both for the time of the call
-        scaled = getattr(self, "found_inf", None) is not None
+        found = getattr(self, "found_inf", None)
+        scaled = found is not None
         factor = 1.0 if scale is None else 1.0 / float(scale)
+        if scaled and float(found) > 0:
+            factor = float("nan")  # clipping may have hidden what the scaler saw: the step is to be dropped all the same
         coefficients = self._coefficients() if self._is_sgd else []
         value = 0.0 if loss is None else float(loss)
         counts = self._host.step(coefficients, value, factor, scaled)

@@ -112,6 +112,25 @@ def scales() -> dict[str, Any]:
     return found
 
 
+def hidden_infinities() -> dict[str, tuple[bool, int, float]]:
+    """What clipping by value makes of an infinity is finite; the scaler saw it, and the step is dropped on all ranks."""
+    found = {}
+    for method in ("sgd", "def"):
+        model = network()
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        optimizer = laconic.Optimizer(sgd(model), model, method, scaler=scaler, **({"ratio": 2} if method == "def" else {}))
+        scaler.scale(loss_of(model, *batch(dist.get_rank(), 0))).backward()
+        if dist.get_rank() == 1:
+            model[0].bias.grad[3] = float("inf")
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_value_(model.parameters(), 0.1)
+        before = flat(model)
+        scaler.step(optimizer)
+        scaler.update()
+        found[method] = (torch.equal(before, flat(model)), optimizer.metrics()["skipped"], scaler.get_scale())
+    return found
+
+
 def nonfinite_is_named() -> dict[str, str]:
     found = {}
     for method in ("topk", "def"):
@@ -278,6 +297,10 @@ class LoopTest(unittest.TestCase):
                     # Back off in step 6, on both ranks, and four good steps to grow again.
                     self.assertEqual(each["scales"], [1024.0] * 3 + [2048.0] * 3 + [1024.0] * 4 + [2048.0] * 2)
                     self.assertEqual(each["skipped"], [1, 1, 0])
+
+    def test_infinities_that_clipping_hid(self) -> None:
+        for found in run_ranks(2, hidden_infinities):
+            self.assertEqual(found, dict.fromkeys(("sgd", "def"), (True, 1, 512.0)))
 
     def test_a_value_that_is_not_finite_is_named(self) -> None:
         for found in run_ranks(2, nonfinite_is_named):
