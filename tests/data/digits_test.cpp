@@ -53,6 +53,69 @@ TEST(Digits, DifferBySeedSetAndSampleAndNotByHowManyThereAre) {
   EXPECT_NE(test, train_image(*first, 0));
 }
 
+/// Ten linear functions of the pixels, by stochastic gradient descent on the cross entropy.
+class LinearModel {
+ public:
+  explicit LinearModel(const Task& task) : task_(task), image_(kPixels), weights_(kClasses * (kPixels + 1)) {}
+
+  void train(int epochs) {
+    for (int epoch = 0; epoch < epochs; ++epoch) {
+      for (std::uint32_t i = 0; i < task_.train_size(); ++i) {
+        task_.train_images(std::vector<std::uint32_t>{i}, 0, image_);
+        step(task_.train_label(i), 0.01F / static_cast<float>(1 + epoch));
+      }
+    }
+  }
+  double accuracy() {
+    int right = 0;
+    for (std::uint32_t i = 0; i < task_.test_size(); ++i) {
+      task_.test_images(i, 1, image_);
+      const auto scores = forward();
+      right += std::max_element(scores.begin(), scores.end()) - scores.begin() == task_.test_label(i) ? 1 : 0;
+    }
+    return static_cast<double>(right) / task_.test_size();
+  }
+
+ private:
+  static constexpr std::size_t kPixels = 784, kClasses = 10;
+
+  std::vector<float> forward() const {
+    std::vector<float> scores(kClasses);
+    for (std::size_t c = 0; c < kClasses; ++c) {
+      const float* weights = weights_.data() + c * (kPixels + 1);
+      for (std::size_t i = 0; i < kPixels; ++i) scores[c] += weights[i] * image_[i];
+      scores[c] += weights[kPixels];
+    }
+    return scores;
+  }
+  void step(int label, float rate) {
+    std::vector<float> shares = forward();
+    const float most = *std::max_element(shares.begin(), shares.end());
+    float sum = 0.0F;
+    for (float& share : shares) sum += share = std::exp(share - most);
+    for (std::size_t c = 0; c < kClasses; ++c) {
+      const float off = rate * (shares[c] / sum - (static_cast<int>(c) == label ? 1.0F : 0.0F));
+      float* weights = weights_.data() + c * (kPixels + 1);
+      for (std::size_t i = 0; i < kPixels; ++i) weights[i] -= off * image_[i];
+      weights[kPixels] -= off;
+    }
+  }
+
+  const Task& task_;
+  std::vector<float> image_;
+  std::vector<float> weights_;
+};
+
+// Hard enough to tell methods apart: it learns something, and stays far from what a network reaches.
+TEST(Digits, AreBeyondALinearModel) {
+  const auto task = digits(1, 5000, 1000);
+  LinearModel model(*task);
+  model.train(4);
+  EXPECT_GT(model.accuracy(), 0.3);
+  EXPECT_LT(model.accuracy(), 0.9);
+  RecordProperty("accuracy", std::to_string(model.accuracy()));
+}
+
 TEST(Digits, AreNormalisedAndNotAugmented) {
   const auto task = digits(3, 1000, 10);
   double sum = 0.0;
