@@ -47,6 +47,16 @@ TEST_F(Files, OfADiagnosisOfAStart) {
   EXPECT_NEAR(all.at("loss"), std::log(10.0), 0.2);
 }
 
+TEST_F(Files, OfADiagnosisWithOneTryHaveNoError) {
+  const Outcome outcome =
+      laconic("diagnose --task digits" + kSmall +
+              " --batches 1 --samples 20 --probes 1 --starts 1 --lanczos-steps 2 --json " + quoted(file("it.json")));
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_TRUE(finding(json("it.json"), "hessian_trace").at("standard_error").is_null());
+  EXPECT_PRED2(contains, outcome.text, "unknown");
+  EXPECT_FALSE(contains(outcome.text, "nan")) << outcome.text;
+}
+
 TEST_F(Files, OfADiagnosisOfARun) {
   const std::string run = quoted(file("run"));
   const Outcome trained = laconic(

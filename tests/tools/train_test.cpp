@@ -105,8 +105,12 @@ TEST_F(Files, OfCompareHaveTheKeys) {
       EXPECT_TRUE(row.at(key).is_number()) << row;
     }
     EXPECT_TRUE(row.at("accuracy").is_null()) << row;
-    if (row.at("method") == "sgd") EXPECT_EQ(row.at("rounds"), 8) << "a gradient method meets in every step";
-    if (row.at("method") == "mgrawa") EXPECT_EQ(row.at("rounds"), 2);
+    if (row.at("method") == "sgd") {
+      EXPECT_EQ(row.at("rounds"), 8) << "a gradient method meets in every step";
+    }
+    if (row.at("method") == "mgrawa") {
+      EXPECT_EQ(row.at("rounds"), 2);
+    }
     const double total = row.at("total_sent_bytes");
     EXPECT_DOUBLE_EQ(row.at("sent_bytes_per_step").get<double>(), total / 8);
     // 12.5 GB/s and 12.5 MB/s differ by what the bytes take; messages and computation are in both.
@@ -144,6 +148,16 @@ TEST_F(Files, OfComparedRunsAreKept) {
   }
   expect_one_line_error(laconic(call), 1, "--overwrite");
   EXPECT_EQ(laconic(call + " --overwrite").code, 0);
+}
+
+TEST_F(Files, OfARunThatGoesOnCountAllThatItSent) {
+  const Outcome whole = laconic("train " + kSmall + "--checkpoint-interval 3 --out '" + file("run") + "'");
+  ASSERT_EQ(whole.code, 0) << whole.text;
+  const auto last_step = [](const std::string& text) {
+    const std::size_t begin = text.find("step      8 ");
+    return begin == std::string::npos ? "none in " + text : text.substr(begin, text.find('\n', begin) - begin);
+  };
+  EXPECT_EQ(last_step(laconic("train --resume '" + file("run") + "'").text), last_step(whole.text));
 }
 
 TEST_F(Files, OfAnEarlierRunAreKept) {

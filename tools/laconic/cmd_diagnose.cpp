@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -130,6 +131,12 @@ std::string place_text(const Diagnosis& it) {
                                : fmt::format("{}, after {} steps of {}", it.checkpoint, it.step, it.config.method);
 }
 
+/// One probe alone knows nothing of its error.
+std::string error_text(const Finding& finding) {
+  if (!finding.error) return "";
+  return std::isfinite(*finding.error) ? fmt::format("{:.2g}", *finding.error) : "unknown";
+}
+
 std::string text_of(const Diagnosis& it) {
   const GradientReport& report = it.gradients;
   std::vector<std::vector<std::string>> about{
@@ -144,8 +151,7 @@ std::string text_of(const Diagnosis& it) {
   }
   std::vector<std::vector<std::string>> rows{{"MEASURE", "VALUE", "+-", "BESIDE", "WHAT IT MEANS"}};
   for (const Finding& finding : it.findings) {
-    rows.push_back({finding.measure, finding.text, finding.error ? fmt::format("{:.2g}", *finding.error) : "",
-                    finding.compare_text, finding.meaning});
+    rows.push_back({finding.measure, finding.text, error_text(finding), finding.compare_text, finding.meaning});
   }
   return text_table(about) + "\n" + text_table(rows, {false, true, true, true, false});
 }

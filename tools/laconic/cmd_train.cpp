@@ -47,6 +47,8 @@ class Watcher final : public Observer {
     if (!record.loss) return;
     const std::string worth =
         record.accuracy ? "accuracy " + percent_text(*record.accuracy) : "distance " + optional_text(record.distance);
+    // The whole run's, where it is known: one that goes on has sent before.
+    if (!record.sent_by_rank.empty()) sent_ = record.sent_by_rank.front();
     const std::string line = fmt::format("step {:>6}  loss {:.6e}  {}  sent {}", record.step, *record.loss, worth,
                                          bytes_text(static_cast<double>(sent_)));
     if (terminal_) {
