@@ -100,12 +100,14 @@ def refusals(path: str) -> dict[str, str]:
         "no state of": message_of(lambda: optimizer.load_state_dict({})),
         "the seed of the run": message_of(lambda: optimizer_for("def", network(), seed=5).load_state_dict(mine)),
         "saved by 3 ranks": message_of(lambda: optimizer.load_state_dict(torch.load(path))),
-        # One rank's refusal is everybody's.
-        "step of the saved state" if rank == 0 else "no state of": message_of(
-            lambda: optimizer.load_state_dict(mine if rank == 0 else {})
-        ),
     }
-    train(optimizer, 3, 5)  # and it goes on as if nothing had been tried
+    # One rank's refusal is everybody's, and all go on as if nothing had been tried.
+    train(optimizer, 3, 5)
+    here = flat(model)
+    refused = "step of the saved state" if rank == 0 else "no state of"
+    found[refused] = message_of(lambda: optimizer.load_state_dict(mine if rank == 0 else {}))
+    found["kept" if torch.equal(here, flat(model)) and optimizer.metrics()["steps"] == 5 else "moved"] = "kept"
+    train(optimizer, 5, 7)
     with optimizer.read_out():
         found["same" if same_everywhere(flat(model)) else "differs"] = "same"
     return found

@@ -142,7 +142,7 @@ void ModelHost::do_leave_read_out() { parameters().write(place(), kept_.view(siz
 
 void ModelHost::do_save(State& state) {
   state.put("method", method_->save());
-  if (!reads_out()) refresh_model();
+  if (!reads_out() && !(loading() && is_sgd())) refresh_model();
   state.put("model", View<const float>(model()));
 }
 

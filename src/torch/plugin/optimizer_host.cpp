@@ -179,33 +179,50 @@ void OptimizerHost::agree(const std::string& refusal) {
   do_go_on();
 }
 
-void OptimizerHost::load(const State& state, std::string refusal) {
+/// Loads and goes on, or ends as it was. A rank at its own pace cannot go back: its tickets are dealt.
+void OptimizerHost::take(const std::function<void()>& load, std::string refusal) {
   if (reads_out_) refusal = "a state was given inside read_out(): leave the with block first";
+  State before;
+  bool loaded = false;
+  loading_ = true;
   try {
     if (refusal.empty()) {
-      require_fitting(state, rank(), ranks());
-      do_load(state);
-      count_from(state);
+      if (in_lockstep()) before = save();
+      load();
+      loaded = in_lockstep();
     }
   } catch (const Error& error) {
     refusal = error.what();
   }
-  agree(refusal);
+  loading_ = false;
+  try {
+    agree(refusal);
+  } catch (...) {
+    if (loaded) {
+      do_load(before);
+      count_from(before);
+    }
+    throw;
+  }
+}
+
+void OptimizerHost::load(const State& state, std::string refusal) {
+  const auto load = [&] {
+    require_fitting(state, rank(), ranks());
+    do_load(state);
+    count_from(state);
+  };
+  take(load, std::move(refusal));
 }
 
 void OptimizerHost::redeal(const std::vector<State>& saved, std::string refusal) {
-  if (reads_out_) refusal = "states were given inside read_out(): leave the with block first";
-  try {
-    if (refusal.empty()) {
-      const int olds = static_cast<int>(saved.size());
-      for (int i = 0; i < olds; ++i) require_fitting(saved[static_cast<std::size_t>(i)], i, olds);
-      do_redeal(saved);
-      count_from(saved[static_cast<std::size_t>(rank() < olds ? rank() : 0)]);
-    }
-  } catch (const Error& error) {
-    refusal = error.what();
-  }
-  agree(refusal);
+  const auto load = [&] {
+    const int olds = static_cast<int>(saved.size());
+    for (int i = 0; i < olds; ++i) require_fitting(saved[static_cast<std::size_t>(i)], i, olds);
+    do_redeal(saved);
+    count_from(saved[static_cast<std::size_t>(rank() < olds ? rank() : 0)]);
+  };
+  take(load, std::move(refusal));
 }
 
 OptimizerMetrics OptimizerHost::metrics() {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "torch/plugin/parameter_set.h"
 
 namespace laconic::plugin {
@@ -66,7 +68,8 @@ class OptimizerHost {
 
   /// This rank's memory between steps, with its parameters where they are its own.
   State save();
-  /// Collective: what one rank refuses, all do. `refusal`: why this rank has nothing to load, if so.
+  /// Collective: what one rank refuses, all do, and are as they were. `refusal`: why this rank has nothing to load, if
+  /// so.
   void load(const State& state, std::string refusal = {});
   /// Goes on with another number of ranks, from the states of all ranks that there were: what they owed is dealt anew
   /// (redeal.h). Collective, as load is.
@@ -93,6 +96,8 @@ class OptimizerHost {
   /// Whether all ranks make as many steps.
   virtual bool in_lockstep() const { return true; }
 
+  /// Whether a state is being loaded; what is saved then is there to go back to.
+  bool loading() const { return loading_; }
   Communicator& communicator() { return *communicator_; }
   Communicator& side() { return *side_; }
   Place& place() { return place_; }
@@ -108,6 +113,7 @@ class OptimizerHost {
   void require_same_tensors();
   void require_fitting(const State& state, int rank, int ranks) const;
   void count_from(const State& state);
+  void take(const std::function<void()>& load, std::string refusal);
   void agree(const std::string& refusal);
 
   std::shared_ptr<Communicator> communicator_;
@@ -118,6 +124,7 @@ class OptimizerHost {
   std::uint32_t step_ = 0;  ///< that were begun
   bool finished_ = false;
   bool reads_out_ = false;
+  bool loading_ = false;
   OptimizerMetrics metrics_;
 };
 
