@@ -34,6 +34,9 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
+STAGES = ("select", "encode", "exchange", "decode")
+
+
 def resnet50_sizes() -> list[int]:
     """Entries of ResNet-50's parameters, in order."""
     sizes = [3 * 64 * 49, 64, 64]
@@ -112,6 +115,9 @@ def measure(name: str, options: dict[str, Any], sizes: list[int], steps: int) ->
     metrics = state.metrics()
     least["ratio"] = metrics["last"]["ratio"]
     least["own"] = (metrics["busy_seconds"] - metrics["method_seconds"]) / metrics["busy_seconds"]
+    least["busy"] = metrics["busy_seconds"] / metrics["steps"]
+    for stage in STAGES:
+        least[stage] = metrics["total"][f"{stage}_seconds"] / metrics["steps"]
     return least
 
 
@@ -125,17 +131,23 @@ def main() -> None:
     if dist.get_rank() == 0:
         print(f"{sum(sizes)} parameters in {len(sizes)} tensors, {dist.get_world_size()} ranks, least of {given.steps} steps")
         print(f"{'method':<16}{'idle s':>9}{'hook s':>9}{'method s':>10}{'added s':>9}{'added':>8}{'own':>7}{'ratio':>8}")
+    profile = []
     for name in given.methods:
         found = measure(name, METHODS[name], sizes, given.steps)
         figures = torch.tensor([found[key] for key in ("idle", "hook", "method", "added", "own")], dtype=torch.float64)
         dist.all_reduce(figures)
         idle, hook, method, added, own = (figures / dist.get_world_size()).tolist()
+        profile.append(f"{name:<16}{found['busy']:>9.3f}" + "".join(f"{found[stage]:>10.3f}" for stage in STAGES))
         if dist.get_rank() == 0:
             print(
                 f"{name:<16}{idle:>9.3f}{hook:>9.3f}{method:>10.3f}{added:>9.3f}{added / method:>8.1%}{own:>7.1%}"
                 f"{found['ratio']:>8.1f}",
                 flush=True,
             )
+    if dist.get_rank() == 0:
+        print("\nrank 0's thread, seconds of the clock a step; exchanges that overlap each other count in full")
+        print(f"{'method':<16}{'busy':>9}" + "".join(f"{stage:>10}" for stage in STAGES))
+        print(*profile, sep="\n")
     dist.destroy_process_group()
 
 
