@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kKept = 2;
 constexpr std::string_view kPartial = ".partial";
+constexpr std::string_view kReplaced = ".replaced.partial";
 
 std::string checkpoint_name(std::uint32_t step) {
   char text[32];
@@ -64,7 +65,10 @@ void write_checkpoint(const std::string& folder, std::uint32_t step, const State
   write_whole_file(rank_file(partial, communicator.rank()), state.to_bytes());
   communicator.barrier().wait();
   if (communicator.rank() == 0) {
-    fs::remove_all(whole, failed);  // of an earlier run that was resumed before it
+    // One of an earlier run that was resumed before it gives up its name first: a folder that is half removed is not
+    // whole. The rename fails where there is none, which is the rule.
+    fs::remove_all(whole + std::string(kReplaced), failed);
+    fs::rename(whole, whole + std::string(kReplaced), failed);
     fs::rename(partial, whole, failed);
     require_made(failed, "rename " + partial);
     tidy(folder);

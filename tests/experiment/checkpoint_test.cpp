@@ -57,7 +57,7 @@ std::vector<RunResult> run(const RunConfig& config, const CheckpointPlan& plan) 
 class EveryMethod : public testing::TestWithParam<std::string> {};
 
 INSTANTIATE_TEST_SUITE_P(Table, EveryMethod, testing::ValuesIn(test::method_names()),
-                         [](const auto& info) { return test::test_name(info.param); });
+                         [](const auto& row) { return test::test_name(row.param); });
 
 TEST_P(EveryMethod, GoesOnBitForBit) {
   RunConfig config = small_run(GetParam());
@@ -149,6 +149,15 @@ TEST_F(Damaged, AnotherNumberOfRanksIsRefused) {
 TEST_F(Damaged, AnotherMethodsIsRefused) {
   config = small_run("regtopk");
   EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { run(config, {.resume = found.at(0)}); }), "topk"));
+}
+
+TEST_F(Damaged, OneIsReplacedAsAWholeWhateverWasCutBefore) {
+  fs::resize_file(found.at(0) + "/rank-2.state", 100);
+  fs::create_directories(found.at(0) + ".replaced.partial/rank-0.state");
+  run(config, {.folder = folder.path, .resume = found.at(1)});
+  EXPECT_EQ(find_checkpoints(folder.path), found);
+  EXPECT_NO_THROW(require_sound_checkpoint(found.at(0), 3));
+  EXPECT_FALSE(fs::exists(found.at(0) + ".replaced.partial"));
 }
 
 TEST_F(Damaged, WriteThatWasCutIsNoCheckpoint) {

@@ -36,7 +36,7 @@ std::vector<RunResult> run(const RunConfig& config, const CheckpointPlan& plan =
 class EveryMethod : public testing::TestWithParam<std::string> {};
 
 INSTANTIATE_TEST_SUITE_P(Table, EveryMethod, testing::ValuesIn(test::method_names()),
-                         [](const auto& info) { return test::test_name(info.param); });
+                         [](const auto& row) { return test::test_name(row.param); });
 
 TEST_P(EveryMethod, TrainsTheSameTwiceAndLowersTheLoss) {
   RunConfig config = small_run(GetParam());

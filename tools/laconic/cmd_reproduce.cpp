@@ -126,6 +126,7 @@ std::vector<const Claim*> chosen_claims(const ClaimFlags& flags) {
 
 void reproduce(ClaimFlags& flags, const DeepFlags& deep) {
   sort_out_names(flags);
+  deep.require_used();
   if (deep.deep) return reproduce_deep(deep, flags);
   const auto claims = chosen_claims(flags);
   flags.json.require_writable();

@@ -58,6 +58,16 @@ void DeepFlags::add_to(CLI::App& command) {
       ->option_text("FILE");
   command.add_option("--markdown", markdown, "with --deep: put the tables into the marked section of the page FILE")
       ->option_text("FILE");
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_description().starts_with("with --deep: ")) options_.push_back(option);
+  }
+}
+
+void DeepFlags::require_used() const {
+  for (const CLI::Option* option : options_) {
+    if (deep || option->count() == 0) continue;
+    throw InvalidConfig(option->get_name() + " is about the deep claims: add --deep, or leave it out");
+  }
 }
 
 #if LACONIC_TORCH

@@ -24,6 +24,11 @@ struct DeepFlags {
   std::string markdown;  ///< a page whose tables are to be replaced
 
   void add_to(CLI::App& command);
+  /// InvalidConfig where one of the others was given without --deep.
+  void require_used() const;
+
+ private:
+  std::vector<const CLI::Option*> options_;
 };
 
 /// What both kinds of claims take.
