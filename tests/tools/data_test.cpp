@@ -91,6 +91,19 @@ TEST_F(Data, GetRefusesAFileWithAnotherSumAndLeavesNothing) {
   EXPECT_EQ(files_in("to/fashion-mnist"), std::vector<std::string>{});
 }
 
+TEST_F(Data, GetTellsWhatIsHereAndNotThePublishers) {
+  write_curl("exit 6");
+  fs::create_directories(file("to/fashion-mnist"));
+  std::ofstream(file("to/fashion-mnist/t10k-labels-idx1-ubyte.gz")) << std::string(5148, 'x');
+  std::ofstream(file("to/fashion-mnist/train-images-idx3-ubyte.gz")) << "of mnist";
+  const Outcome outcome = get("fashion-mnist");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(contains(outcome.text,
+                       "train-images-idx3-ubyte.gz: already here, but it is not the publisher's: expected 26421880 "
+                       "bytes, got 8"))
+      << outcome.text;
+}
+
 TEST_F(Data, GetNamesTheTasksThereAre) {
   expect_one_line_error(laconic("data get cifar9"), 2, "there is no task cifar9; did you mean cifar10?");
   EXPECT_EQ(laconic("data get digits").code, 0);

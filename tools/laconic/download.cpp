@@ -94,6 +94,15 @@ bool is_here(const TaskRow& row, const std::string& data_folder, const Download&
   return here(name) || (name.ends_with(".gz") && here(name.substr(0, name.size() - 3)));
 }
 
+/// What is odd about a file that is here under the publisher's name: it may be another data set's, or packed anew.
+std::string doubt_about(const TaskRow& row, const std::string& data_folder, const Download& download) {
+  const std::string name = name_in(download.url);
+  const std::string path = download.archive ? "" : find_task_file(row, data_folder, name);
+  if (!path.ends_with(name)) return "";
+  const std::string fault = fault_of(path, download);
+  return fault.empty() ? "" : ", but it is not the publisher's: " + fault;
+}
+
 void download_one(const TaskRow& row, const fs::path& folder, const Download& download) {
   const std::string name = name_in(download.url);
   const Temporary beside(temporary_beside((folder / name).string()));
@@ -131,7 +140,7 @@ void download_task(const TaskRow& row, const std::string& data_folder,
   const fs::path folder = fs::path(data_folder) / row.folders.front();
   for (const Download& download : row.downloads) {
     if (is_here(row, data_folder, download)) {
-      tell(name_in(download.url) + ": already here");
+      tell(name_in(download.url) + ": already here" + doubt_about(row, data_folder, download));
       continue;
     }
     std::error_code failed;
