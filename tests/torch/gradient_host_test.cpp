@@ -297,6 +297,7 @@ TEST(GradientHost, WhatIsSentOfAnUnusedParameterWaits) {
       const bool used = number == 0 || number == 5;
       if (!used || (number == 5 && communicator.rank() != 1)) std::fill(mine[3].begin(), mine[3].end(), 0.0F);
       const bool unused = !used || (number == 5 && communicator.rank() != 1);
+      for (float& value : mine[3]) value *= 10.0F;  // so large that it is sent when nobody uses it
       for (std::size_t i = 0; i < 65; ++i) given[i] += mine[3][i];
       step(*host, mine, kBackward, unused ? std::vector<std::uint32_t>{3} : std::vector<std::uint32_t>{});
       if (used) {
@@ -314,7 +315,7 @@ TEST(GradientHost, WhatIsSentOfAnUnusedParameterWaits) {
       for (std::size_t i = 0; i < 65; ++i) applied[i] += zero[3][i];
     }
     for (std::size_t i = 0; i < 65; ++i) {
-      EXPECT_NEAR(applied[i], mine[i] / kRanks, 1e-5) << i;
+      EXPECT_NEAR(applied[i], mine[i] / kRanks, 1e-4) << i;
       mean += std::abs(applied[i]);
     }
     EXPECT_GT(mean, 0.1);
