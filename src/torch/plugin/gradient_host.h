@@ -24,7 +24,7 @@ enum class Outcome : std::uint8_t {
 class Piece {
  public:
   virtual ~Piece() = default;
-  /// The parts as the methods work on them, valid until close. False in `last`: more of this step will come.
+  /// The parts as the methods work on them, valid until close.
   virtual std::span<const TensorPart> open() = 0;
   /// Those of the parts that this rank did not use in the step.
   virtual std::span<const std::uint32_t> unused() const { return {}; }
