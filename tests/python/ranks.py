@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import faulthandler
+import importlib
 import os
 import pathlib
 import pickle
@@ -31,6 +32,7 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
+importlib.import_module("torch._dynamo")  # which an optimizer loads with its first step: once here, not in every rank
 torch.set_num_threads(1)  # ranks share the cores, and threads do not survive a fork
 
 GRACE_SECONDS = 10.0  # that the others get once a rank has failed

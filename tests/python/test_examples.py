@@ -1,6 +1,5 @@
 """The examples run on two ranks, learn, and say what they saved, which is what the pages say that they print."""
 
-import importlib
 import inspect
 import os
 import pathlib
@@ -17,8 +16,6 @@ from ranks import run_torchrun, start_ranks, told
 from test_documents import blocks
 
 import laconic
-
-importlib.import_module("torch._dynamo")  # which an optimizer loads with its first step: once here, not in every rank
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "python"
