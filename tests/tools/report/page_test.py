@@ -193,7 +193,7 @@ class Page(unittest.TestCase):
         self.show(page)
         charts = self.charts()
         self.assertNotIn("accuracy-step", charts, "what nobody measured is left out")
-        self.assertNotIn("rounds-step", charts)
+        self.assertEqual(charts["rounds-step"]["traces"], ["topk", "sgd"], "they meet in every step")
         self.assertEqual(charts["loss-bytes"]["traces"], ["topk", "sgd"])
         self.assertIn("Thinned", self.value("document.getElementById('thinning').textContent"))
         last = json.loads((runs / "sgd" / "metrics.jsonl").read_text().splitlines()[-1])
