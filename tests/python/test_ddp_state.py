@@ -85,6 +85,8 @@ def foreign_state_is_refused() -> None:
     refused(lambda: fresh().load_state_dict({}), "no state")
     refused(lambda: fresh("regtopk").load_state_dict(saved), "another method")
     refused(lambda: fresh(exclude="values.0").load_state_dict(saved), "group")
+    dropping = connect(wrapped(Probe(), find_unused_parameters=True), "attach", "topk", keep=0.05)
+    refused(lambda: fresh().load_state_dict(dropping.state_dict()), "find_unused_parameters")
     damaged = {key: value.clone() for key, value in saved.items()}
     next(iter(damaged.values()))[100] ^= 1
     refused(lambda: fresh().load_state_dict(damaged), "")

@@ -273,6 +273,11 @@ std::string MethodSet::load_own(const State& state) {
     if (state.has("group " + std::to_string(groups_.size()))) {
       throw InvalidConfig("saved state has more groups than the " + std::to_string(groups_.size()) + " of this run");
     }
+    if (!options_.drops_unused && state.has("is carried")) {
+      throw InvalidConfig(
+          "saved state is of a run with find_unused_parameters=True, which owes what unused parameters were sent: "
+          "wrap the model in the same way");
+    }
     for (std::size_t i = 0; i < groups_.size(); ++i) {
       const State part = state.part("group " + std::to_string(i));
       std::vector<std::uint32_t> members(part.size("host's parameters"));
