@@ -118,12 +118,7 @@ class State:
                 `received_bytes`, `sent_messages`, `dense_bytes`, `ratio`, `bits`, `select_seconds`, `encode_seconds`,
                 `exchange_seconds`, `decode_seconds` and `wait_seconds`.
         """
-        found = self._host.metrics()
-        for part in (found["last"], found["total"]):
-            payload = part["payload_bytes"]
-            part["ratio"] = part["dense_bytes"] / payload if payload else 1.0
-        found["ratio"] = found["total"]["ratio"]
-        return found
+        return self._host.metrics()
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """This rank's memory, under a key that carries the rank: for torch.save by rank and distributed checkpoint.

@@ -280,12 +280,7 @@ class Optimizer(torch.optim.Optimizer):
             `steps`, `skipped` and `rounds` of the whole run; `ratio`; `bits` of the last step; `extra`, the method's own
                 figure; `residual_norm` now; and two dicts, `last` and `total`, with bytes and seconds by stage.
         """
-        found = self._host.metrics()
-        for part in (found["last"], found["total"]):
-            payload = part["payload_bytes"]
-            part["ratio"] = part["dense_bytes"] / payload if payload else 1.0
-        found["ratio"] = found["total"]["ratio"]
-        return found
+        return self._host.metrics()
 
     def state_dict(self) -> dict[str, Any]:
         """This rank's memory and the state of the optimizer inside, under keys that carry the rank. Not collective.

@@ -5,7 +5,7 @@
 #include "methods/settings.h"
 #include "torch/plugin/ddp_hook.h"
 #include "torch/plugin/tensors.h"
-#include "torch/python/bindings.h"
+#include "torch/python/costs.h"
 
 namespace laconic::python {
 namespace {
@@ -67,17 +67,8 @@ std::shared_ptr<torch::jit::PythonFutureWrapper> submit(DdpHost& host, c10d::Gra
 }
 
 py::dict described(const plugin::SetMetrics& metrics) {
-  py::dict entry;
-  entry["payload_bytes"] = metrics.traffic.payload_bytes;
-  entry["sent_bytes"] = metrics.traffic.sent_bytes;
-  entry["received_bytes"] = metrics.traffic.received_bytes;
-  entry["sent_messages"] = metrics.traffic.sent_messages;
-  entry["dense_bytes"] = metrics.dense_bytes;
+  py::dict entry = costs_of(metrics.traffic, metrics.dense_bytes, metrics.select_seconds);
   entry["bits"] = metrics.bits;
-  entry["select_seconds"] = metrics.select_seconds;
-  entry["encode_seconds"] = metrics.traffic.encode_seconds;
-  entry["exchange_seconds"] = metrics.traffic.exchange_seconds;
-  entry["decode_seconds"] = metrics.traffic.decode_seconds;
   entry["wait_seconds"] = metrics.wait_seconds;
   return entry;
 }
@@ -97,6 +88,7 @@ py::dict metrics_of(DdpHost& host) {
   entry["method_seconds"] = metrics.method_seconds;
   entry["last"] = described(metrics.last);
   entry["total"] = described(metrics.total);
+  entry["ratio"] = entry["total"]["ratio"];
   return entry;
 }
 

@@ -6,7 +6,7 @@
 #include "torch/plugin/model_host.h"
 #include "torch/plugin/reducing_host.h"
 #include "torch/plugin/tensors.h"
-#include "torch/python/bindings.h"
+#include "torch/python/costs.h"
 
 namespace laconic::python {
 namespace {
@@ -111,16 +111,7 @@ void redeal(OptimizerHost& host, const std::vector<at::Tensor>& saved, std::stri
 }
 
 py::dict described(const plugin::StepCosts& costs) {
-  py::dict entry;
-  entry["payload_bytes"] = costs.traffic.payload_bytes;
-  entry["sent_bytes"] = costs.traffic.sent_bytes;
-  entry["received_bytes"] = costs.traffic.received_bytes;
-  entry["sent_messages"] = costs.traffic.sent_messages;
-  entry["dense_bytes"] = costs.dense_bytes;
-  entry["select_seconds"] = costs.select_seconds;
-  entry["encode_seconds"] = costs.traffic.encode_seconds;
-  entry["exchange_seconds"] = costs.traffic.exchange_seconds;
-  entry["decode_seconds"] = costs.traffic.decode_seconds;
+  py::dict entry = costs_of(costs.traffic, costs.dense_bytes, costs.select_seconds);
   entry["copy_seconds"] = costs.copy_seconds;
   entry["optimizer_seconds"] = costs.host_seconds;
   entry["step_seconds"] = costs.step_seconds;
@@ -142,6 +133,7 @@ py::dict metrics_of(OptimizerHost& host) {
   entry["residual_norm"] = metrics.residual_norm;
   entry["last"] = described(metrics.last);
   entry["total"] = described(metrics.total);
+  entry["ratio"] = entry["total"]["ratio"];
   return entry;
 }
 

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "laconic/traffic.h"
+#include "torch/python/bindings.h"
+
+namespace laconic::python {
+
+/// Bytes and seconds as `metrics()` of a hook and of an optimizer have them. `ratio` is the bytes of float32 values
+/// over those of the payloads.
+inline py::dict costs_of(const Traffic& traffic, std::uint64_t dense_bytes, double select_seconds) {
+  py::dict entry;
+  entry["payload_bytes"] = traffic.payload_bytes;
+  entry["sent_bytes"] = traffic.sent_bytes;
+  entry["received_bytes"] = traffic.received_bytes;
+  entry["sent_messages"] = traffic.sent_messages;
+  entry["dense_bytes"] = dense_bytes;
+  entry["ratio"] =
+      traffic.payload_bytes == 0 ? 1.0 : static_cast<double>(dense_bytes) / static_cast<double>(traffic.payload_bytes);
+  entry["select_seconds"] = select_seconds;
+  entry["encode_seconds"] = traffic.encode_seconds;
+  entry["exchange_seconds"] = traffic.exchange_seconds;
+  entry["decode_seconds"] = traffic.decode_seconds;
+  return entry;
+}
+
+}  // namespace laconic::python
