@@ -68,7 +68,7 @@ if(LACONIC_LZMA)
 endif()
 laconic_settle(LZMA LIBLZMA_FOUND)
 
-laconic_part(TORCH "comparison with PyTorch's own operators" "PyTorch 2.7 or later")
+laconic_part(TORCH "networks, and PyTorch's operators beside ours" "PyTorch 2.7 or later")
 if(LACONIC_TORCH)
   include(cmake/torch.cmake)
 endif()

@@ -16,7 +16,7 @@ namespace {
 class MpiRun : public testing::TestWithParam<std::string> {};
 
 INSTANTIATE_TEST_SUITE_P(Table, MpiRun, testing::ValuesIn(test::method_names()),
-                         [](const auto& info) { return test::test_name(info.param); });
+                         [](const auto& each) { return test::test_name(each.param); });
 
 TEST_P(MpiRun, GivesTheBitsOfThreads) {
   const auto communicator = mpi_communicator(MPI_COMM_WORLD);

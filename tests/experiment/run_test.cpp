@@ -72,7 +72,7 @@ class EveryMethod : public testing::TestWithParam<std::string> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Table, EveryMethod, testing::ValuesIn(test::method_names()),
-                         [](const auto& info) { return test::test_name(info.param); });
+                         [](const auto& each) { return test::test_name(each.param); });
 
 TEST_P(EveryMethod, CountsWhatItSends) {
   Curve curve;

@@ -58,7 +58,7 @@ std::vector<std::string> names() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, EveryProblem, testing::ValuesIn(names()),
-                         [](const auto& info) { return test::test_name(info.param); });
+                         [](const auto& each) { return test::test_name(each.param); });
 
 TEST_P(EveryProblem, HasTheGradientOfItsLoss) {
   const auto problem = make();
