@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import io
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -111,14 +110,13 @@ def _part(name: str, state_dict: Mapping[str, Any], rank: int, ranks: int) -> An
 
 def _saved_ranks(state_dict: Mapping[str, Any]) -> int:
     """How many ranks saved this."""
-    pattern = re.compile(rf"^laconic/rank\d+of(\d+)/{MEMORY}$")
-    sizes = {int(match[1]) for match in map(pattern.match, map(str, state_dict)) if match}
+    sizes = _state.saved_sizes(MEMORY, state_dict)
     if len(sizes) != 1:
         raise _core.InvalidConfig(
             f"to deal states anew there must be those of all ranks of one run, got those of {len(sizes)} runs: "
             "give what gather_state_dict() gave"
         )
-    return sizes.pop()
+    return sizes[0]
 
 
 def _to_bytes(saved: Saved) -> torch.Tensor:

@@ -61,13 +61,19 @@ def gather(state_dict: Mapping[str, torch.Tensor], group: dist.ProcessGroup | No
     return merged
 
 
+def saved_sizes(name: str, state_dict: Mapping[str, Any]) -> list[int]:
+    """How many ranks saved what stands there under that name; several where runs were mixed."""
+    matches = (_KEY.match(str(each)) for each in state_dict)
+    return sorted({int(match[2]) for match in matches if match and match[3] == name})
+
+
 def _why_not(name: str, state_dict: Mapping[str, Any], rank: int, size: int) -> str:
     """What stands there instead."""
     matches = [match for match in (_KEY.match(str(each)) for each in state_dict) if match and match[3] == name]
     if not matches:
         names = sorted({match[3] for match in (_KEY.match(str(each)) for each in state_dict) if match})
         return f"the state dict has no state of {name!r}" + (f", only of {', '.join(names)}" if names else "")
-    sizes = sorted({int(match[2]) for match in matches})
+    sizes = saved_sizes(name, state_dict)
     if size not in sizes:
         return (
             f"the state was saved by {sizes[0]} ranks and cannot be loaded by {size}: "

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <string>
 
+#include "exchange/exchange.h"
 #include "laconic/error.h"
 #include "laconic/nonfinite.h"
 
@@ -21,19 +22,6 @@ std::string text_of(const std::exception_ptr& error) {
     return "an unknown error";
   }
 }
-
-/// Adds the time that it lived to a sum.
-class Stopwatch {
- public:
-  explicit Stopwatch(double& sum) : sum_(sum) {}
-  ~Stopwatch() { sum_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-
- private:
-  double& sum_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 }  // namespace
 

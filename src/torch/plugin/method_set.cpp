@@ -1,24 +1,21 @@
 #include "torch/plugin/method_set.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "base/check.h"
+#include "exchange/exchange.h"
 #include "kernels/elementwise/elementwise.h"
 #include "laconic/error.h"
 #include "laconic/nonfinite.h"
 #include "methods/table.h"
+#include "torch/plugin/saved_state.h"
 #include "transport/agreement.h"
 
 namespace laconic::plugin {
 namespace {
 
 bool keeps_residual(const std::string& method) { return method == "topk" || method == "regtopk" || method == "randk"; }
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 std::string list_of(const std::vector<std::uint32_t>& numbers) {
   std::string text;
@@ -169,13 +166,13 @@ void MethodSet::poll() {
 }
 
 bool MethodSet::finish(bool report) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = seconds_now();
   open_ = false;  // a failure leaves no step behind
   bool finite = true;
   for (Group& group : active()) finite &= group.method->settle();
   std::vector<std::byte> used;
   if (options_.drops_unused) used = used_anywhere();
-  last_.wait_seconds = seconds_since(start);
+  last_.wait_seconds = seconds_now() - start;
   const std::span<Group> groups = active();
   std::vector<StepReport> reports;
   std::exception_ptr refusal;
@@ -260,16 +257,10 @@ State MethodSet::save() const {
 std::string MethodSet::load_own(const State& state) {
   try {
     if (open_) throw InvalidConfig("state was given in the middle of a step: load it between steps");
-    const auto expect = [&](const char* name, double mine, const char* remedy) {
-      if (state.number(name) == mine) return;
-      throw InvalidConfig("saved state has " + std::string(name) + " = " +
-                          std::to_string(static_cast<std::int64_t>(state.number(name))) + ", this is " +
-                          std::to_string(static_cast<std::int64_t>(mine)) + ": " + remedy);
-    };
-    expect("ranks", communicator_.size(),
-           "residuals of another number of ranks cannot be dealt out here; start without them");
-    expect("rank", communicator_.rank(), "each rank loads its own");
-    expect("seed", static_cast<double>(options_.seed), "attach with the seed of the run that was saved");
+    require_number(state, "ranks", communicator_.size(),
+                   "residuals of another number of ranks cannot be dealt out here; start without them");
+    require_number(state, "rank", communicator_.rank(), "each rank loads its own");
+    require_number(state, "seed", static_cast<double>(options_.seed), "attach with the seed of the run that was saved");
     if (state.has("group " + std::to_string(groups_.size()))) {
       throw InvalidConfig("saved state has more groups than the " + std::to_string(groups_.size()) + " of this run");
     }
@@ -319,22 +310,12 @@ void MethodSet::load_or_restore(const std::function<std::string()>& load_mine) {
   std::optional<State> before;
   if (!open_) before = save();
   try {
-    agree_on_load(load_mine());
+    const std::string refusal = load_mine();
+    agree_on_load(communicator_, step_, refusal);
   } catch (const InvalidConfig&) {
     if (before) load_own(*before);
     throw;
   }
-}
-
-void MethodSet::agree_on_load(const std::string& refusal) {
-  const std::vector<AgreedField> fields{{"step of the saved state", refusal.empty() ? std::to_string(step_) : refusal}};
-  try {
-    require_agreement(communicator_, fields);
-  } catch (const InvalidConfig&) {
-    if (!refusal.empty()) throw InvalidConfig(refusal);
-    throw;
-  }
-  if (!refusal.empty()) throw InvalidConfig(refusal);
 }
 
 }  // namespace laconic::plugin

@@ -106,7 +106,6 @@ class MethodSet {
   void count(std::span<const StepReport> reports);
   std::string load_own(const State& state);
   void load_or_restore(const std::function<std::string()>& load_mine);
-  void agree_on_load(const std::string& refusal);
 
   std::vector<Tensor> parameters_;
   std::vector<std::uint64_t> offsets_;

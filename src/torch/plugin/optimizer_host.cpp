@@ -8,6 +8,7 @@
 #include "exchange/dense_sum.h"
 #include "laconic/error.h"
 #include "laconic/nonfinite.h"
+#include "torch/plugin/saved_state.h"
 #include "torch/plugin/tensors.h"
 #include "transport/agreement.h"
 
@@ -146,16 +147,10 @@ void OptimizerHost::require_fitting(const State& state, int rank, int ranks) con
   if (!state.has("host of " + method())) {
     throw InvalidConfig("saved state is of another method than " + method() + ": load it into the one that saved it");
   }
-  const auto expect = [&](const char* name, double mine, const char* remedy) {
-    if (state.number(name) == mine) return;
-    throw InvalidConfig("saved state has " + std::string(name) + " = " +
-                        std::to_string(static_cast<std::int64_t>(state.number(name))) + ", this is " +
-                        std::to_string(static_cast<std::int64_t>(mine)) + ": " + remedy);
-  };
-  expect("ranks", ranks, "load it on as many ranks, or have it dealt anew");
-  expect("rank", rank, "each rank loads its own");
-  expect("parameters", static_cast<double>(parameters_.size()), "load it for the same model");
-  expect("seed", static_cast<double>(seed_), "give the seed of the run that was saved");
+  require_number(state, "ranks", ranks, "load it on as many ranks, or have it dealt anew");
+  require_number(state, "rank", rank, "each rank loads its own");
+  require_number(state, "parameters", static_cast<double>(parameters_.size()), "load it for the same model");
+  require_number(state, "seed", static_cast<double>(seed_), "give the seed of the run that was saved");
 }
 
 void OptimizerHost::count_from(const State& state) {
@@ -164,19 +159,6 @@ void OptimizerHost::count_from(const State& state) {
   metrics_.skipped = static_cast<std::uint64_t>(state.number("skipped"));
   metrics_.rounds = static_cast<std::uint64_t>(state.number("rounds"));
   finished_ = state.number("finished") != 0.0;
-}
-
-/// All ranks go on from the same place, or all throw: who refuses why, the others that one did.
-void OptimizerHost::agree(const std::string& refusal) {
-  const std::uint64_t where = in_lockstep() ? step_ : metrics_.rounds;
-  const AgreedField field{"step of the saved state", refusal.empty() ? std::to_string(where) : refusal};
-  try {
-    require_agreement(*side_, {&field, 1});
-  } catch (const InvalidConfig&) {
-    if (refusal.empty()) throw;
-  }
-  if (!refusal.empty()) throw InvalidConfig(refusal);
-  do_go_on();
 }
 
 /// Loads and goes on, or ends as it was. A rank at its own pace cannot go back: its tickets are dealt.
@@ -196,7 +178,8 @@ void OptimizerHost::take(const std::function<void()>& load, std::string refusal)
   }
   loading_ = false;
   try {
-    agree(refusal);
+    agree_on_load(*side_, in_lockstep() ? step_ : metrics_.rounds, refusal);
+    do_go_on();
   } catch (...) {
     if (loaded) {
       do_load(before);

@@ -114,7 +114,6 @@ class OptimizerHost {
   void require_fitting(const State& state, int rank, int ranks) const;
   void count_from(const State& state);
   void take(const std::function<void()>& load, std::string refusal);
-  void agree(const std::string& refusal);
 
   std::shared_ptr<Communicator> communicator_;
   std::unique_ptr<Communicator> side_;

@@ -23,4 +23,17 @@ inline py::dict costs_of(const Traffic& traffic, std::uint64_t dense_bytes, doub
   return entry;
 }
 
+/// `metrics()` but for what only one of them has. Figures of the last step and of all.
+inline py::dict metrics_entry(std::uint64_t steps, std::uint64_t skipped, double residual_norm, const py::dict& last,
+                              const py::dict& total) {
+  py::dict entry;
+  entry["steps"] = steps;
+  entry["skipped"] = skipped;
+  entry["residual_norm"] = residual_norm;
+  entry["last"] = last;
+  entry["total"] = total;
+  entry["ratio"] = total["ratio"];
+  return entry;
+}
+
 }  // namespace laconic::python

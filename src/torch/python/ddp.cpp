@@ -1,44 +1,24 @@
-#include <pybind11/stl.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <unistd.h>
 
-#include "methods/settings.h"
 #include "torch/plugin/ddp_hook.h"
 #include "torch/plugin/tensors.h"
 #include "torch/python/costs.h"
+#include "torch/python/given.h"
 
 namespace laconic::python {
 namespace {
 
 using plugin::DdpHost;
-using Texts = std::vector<std::pair<std::string, std::string>>;
-using GroupTuple = std::tuple<std::string, Texts, std::vector<std::uint32_t>>;
 
-/// The host's thread may need the interpreter's lock to end, and whoever drops the last reference may hold it. A fork
-/// of the process has no such thread and would wait for it for ever: there the host is left as it is.
+/// A fork of the process has no thread of the host's and would wait for it for ever: there the host is left as it is.
 struct EndHost {
   pid_t owner = getpid();
 
   void operator()(DdpHost* host) const {
-    if (getpid() != owner) return;
-    if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
-      py::gil_scoped_release unlocked;
-      delete host;
-    } else {
-      delete host;
-    }
+    if (getpid() == owner) delete_unlocked(host);
   }
 };
-
-std::vector<plugin::MethodGroup> groups_of(const std::vector<GroupTuple>& given) {
-  std::vector<plugin::MethodGroup> groups;
-  for (const auto& [method, texts, parameters] : given) {
-    plugin::MethodGroup group{.method = method, .options = {}, .parameters = parameters};
-    for (const auto& [name, text] : texts) set_option(group.options, method, name, text);
-    groups.push_back(std::move(group));
-  }
-  return groups;
-}
 
 std::shared_ptr<DdpHost> make_host(std::shared_ptr<Communicator> communicator, int threads,
                                    std::vector<std::string> names, std::vector<at::Tensor> parameters,
@@ -53,7 +33,7 @@ plugin::MethodSetOptions set_options(std::uint64_t seed, std::uint32_t warmup, b
                                      std::uint64_t chunk_entries) {
   return {.seed = seed,
           .warmup = warmup,
-          .policy = skip ? NonfinitePolicy::skip : NonfinitePolicy::error,
+          .policy = policy_of(skip),
           .drops_unused = drops_unused,
           .chunk_entries = chunk_entries};
 }
@@ -79,25 +59,15 @@ py::dict metrics_of(DdpHost& host) {
     py::gil_scoped_release unlocked;
     metrics = host.gradients().metrics();
   }
-  py::dict entry;
-  entry["steps"] = metrics.steps;
-  entry["skipped"] = metrics.skipped;
-  entry["residual_norm"] = metrics.residual_norm;
+  py::dict entry = metrics_entry(metrics.steps, metrics.skipped, metrics.residual_norm, described(metrics.last),
+                                 described(metrics.total));
   entry["convert_seconds"] = metrics.convert_seconds;
   entry["busy_seconds"] = metrics.busy_seconds;
   entry["method_seconds"] = metrics.method_seconds;
-  entry["last"] = described(metrics.last);
-  entry["total"] = described(metrics.total);
-  entry["ratio"] = entry["total"]["ratio"];
   return entry;
 }
 
-at::Tensor save(DdpHost& host) {
-  const std::vector<std::byte> bytes = host.gradients().save().to_bytes();
-  at::Tensor saved = at::empty({static_cast<std::int64_t>(bytes.size())}, at::TensorOptions().dtype(at::kByte));
-  std::memcpy(saved.data_ptr<std::uint8_t>(), bytes.data(), bytes.size());
-  return saved;
-}
+at::Tensor save(DdpHost& host) { return tensor_of(host.gradients().save()); }
 
 void load(DdpHost& host, const at::Tensor& saved, const std::string& refusal) {
   host.gradients().load(View<const std::byte>(plugin::byte_view(saved, "saved state")), refusal);

@@ -1,19 +1,16 @@
 #include <pybind11/functional.h>
-#include <pybind11/stl.h>
 
 #include "laconic/error.h"
-#include "methods/settings.h"
 #include "torch/plugin/model_host.h"
 #include "torch/plugin/reducing_host.h"
 #include "torch/plugin/tensors.h"
 #include "torch/python/costs.h"
+#include "torch/python/given.h"
 
 namespace laconic::python {
 namespace {
 
 using plugin::OptimizerHost;
-using Texts = std::vector<std::pair<std::string, std::string>>;
-using GroupTuple = std::tuple<std::string, Texts, std::vector<std::uint32_t>>;
 using CoefficientTuple = std::tuple<float, float, float>;  // learning rate, momentum, weight decay
 
 /// What Python tells of a model.
@@ -32,36 +29,16 @@ plugin::ParameterSet parameters_of(GivenModel model) {
   return set;
 }
 
-/// Groups and calls may need the interpreter's lock to end, and whoever drops the last reference may hold it.
-void end_host(OptimizerHost* host) {
-  if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
-    py::gil_scoped_release unlocked;
-    delete host;
-  } else {
-    delete host;
-  }
-}
-
-MethodOptions options_of(const std::string& method, const Texts& texts) {
-  MethodOptions options;
-  for (const auto& [name, text] : texts) set_option(options, method, name, text);
-  return options;
-}
-
-NonfinitePolicy policy_of(bool skips) { return skips ? NonfinitePolicy::skip : NonfinitePolicy::error; }
-
 std::shared_ptr<OptimizerHost> reducing_host(std::shared_ptr<Communicator> communicator, int threads, GivenModel model,
                                              const std::vector<GroupTuple>& groups, std::uint64_t seed,
                                              std::uint32_t warmup, bool skips) {
-  std::vector<plugin::MethodGroup> made;
-  for (const auto& [method, texts, members] : groups) made.push_back({method, options_of(method, texts), members});
   plugin::MethodSetOptions options;
   options.seed = seed;
   options.warmup = warmup;
   options.policy = policy_of(skips);
-  return {new plugin::ReducingHost(std::move(communicator), threads, parameters_of(std::move(model)), std::move(made),
+  return {new plugin::ReducingHost(std::move(communicator), threads, parameters_of(std::move(model)), groups_of(groups),
                                    options),
-          end_host};
+          delete_unlocked<OptimizerHost>};
 }
 
 std::shared_ptr<OptimizerHost> model_host(std::shared_ptr<Communicator> communicator, int threads, GivenModel model,
@@ -72,7 +49,7 @@ std::shared_ptr<OptimizerHost> model_host(std::shared_ptr<Communicator> communic
       std::move(communicator), threads, seed, parameters_of(std::move(model)), method.first,
       options_of(method.first, method.second), std::move(calls), policy_of(skips));
   host->set_groups(std::move(group_of_parameter));
-  return {host.release(), end_host};
+  return {host.release(), delete_unlocked<OptimizerHost>};
 }
 
 bool step(OptimizerHost& host, const std::vector<CoefficientTuple>& groups, float loss, float factor, bool skips) {
@@ -81,12 +58,7 @@ bool step(OptimizerHost& host, const std::vector<CoefficientTuple>& groups, floa
   return host.step({.loss = loss, .factor = factor, .skips = skips, .groups = coefficients});
 }
 
-at::Tensor save(OptimizerHost& host) {
-  const std::vector<std::byte> bytes = host.save().to_bytes();
-  at::Tensor saved = at::empty({static_cast<std::int64_t>(bytes.size())}, at::TensorOptions().dtype(at::kByte));
-  if (!bytes.empty()) std::memcpy(saved.data_ptr<std::uint8_t>(), bytes.data(), bytes.size());
-  return saved;
-}
+at::Tensor save(OptimizerHost& host) { return tensor_of(host.save()); }
 
 void load(OptimizerHost& host, const at::Tensor& saved, std::string refusal) {
   State state;
@@ -124,16 +96,11 @@ py::dict metrics_of(OptimizerHost& host) {
     py::gil_scoped_release unlocked;
     metrics = host.metrics();
   }
-  py::dict entry;
-  entry["steps"] = metrics.steps;
-  entry["skipped"] = metrics.skipped;
+  py::dict entry = metrics_entry(metrics.steps, metrics.skipped, metrics.residual_norm, described(metrics.last),
+                                 described(metrics.total));
   entry["rounds"] = metrics.rounds;
   entry["bits"] = metrics.bits;
   entry["extra"] = metrics.extra;
-  entry["residual_norm"] = metrics.residual_norm;
-  entry["last"] = described(metrics.last);
-  entry["total"] = described(metrics.total);
-  entry["ratio"] = entry["total"]["ratio"];
   return entry;
 }
 

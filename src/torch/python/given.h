@@ -1,0 +1,57 @@
+#pragma once
+
+#include <pybind11/stl.h>
+
+#include <cstring>
+#include <tuple>
+#include <utility>
+
+#include "methods/settings.h"
+#include "torch/plugin/method_set.h"
+#include "torch/python/bindings.h"
+
+// What Python gives to the hosts and takes from them, in the same form for hooks and optimizers.
+
+namespace laconic::python {
+
+using Texts = std::vector<std::pair<std::string, std::string>>;
+/// Method, its options, indices of parameters.
+using GroupTuple = std::tuple<std::string, Texts, std::vector<std::uint32_t>>;
+
+inline MethodOptions options_of(const std::string& method, const Texts& texts) {
+  MethodOptions options;
+  for (const auto& [name, text] : texts) set_option(options, method, name, text);
+  return options;
+}
+
+inline std::vector<plugin::MethodGroup> groups_of(const std::vector<GroupTuple>& given) {
+  std::vector<plugin::MethodGroup> groups;
+  for (const auto& [method, texts, parameters] : given) {
+    groups.push_back({.method = method, .options = options_of(method, texts), .parameters = parameters});
+  }
+  return groups;
+}
+
+inline NonfinitePolicy policy_of(bool skips) { return skips ? NonfinitePolicy::skip : NonfinitePolicy::error; }
+
+/// A state as a tensor of bytes.
+inline at::Tensor tensor_of(const State& state) {
+  const std::vector<std::byte> bytes = state.to_bytes();
+  at::Tensor saved = at::empty({static_cast<std::int64_t>(bytes.size())}, at::TensorOptions().dtype(at::kByte));
+  if (!bytes.empty()) std::memcpy(saved.data_ptr<std::uint8_t>(), bytes.data(), bytes.size());
+  return saved;
+}
+
+/// Without the interpreter's lock: a host's thread, groups and calls may need it to end, and whoever drops the last
+/// reference may hold it.
+template <class Host>
+void delete_unlocked(Host* host) {
+  if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
+    py::gil_scoped_release unlocked;
+    delete host;
+  } else {
+    delete host;
+  }
+}
+
+}  // namespace laconic::python
