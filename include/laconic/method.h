@@ -250,6 +250,7 @@ struct Coefficients {
   float learning_rate = 0.0F;
   float momentum = 0.0F;
   float weight_decay = 0.0F;
+  bool nesterov = false;  ///< counts where there is a momentum
   bool operator==(const Coefficients&) const = default;
 };
 

@@ -27,8 +27,8 @@ class Optimizer(torch.optim.Optimizer):
 
     - Gradient methods (sgd, topk, regtopk, qsgd, signum, ...): `step` turns the local gradients into the aggregate of all
       ranks and lets the optimizer inside, any of torch's but LBFGS, step with it.
-    - ef-rbgs, def and def-a are SGD with momentum: the optimizer inside must be torch.optim.SGD. Its lr, momentum and
-      weight_decay are read from the groups at each step. The model holds the point where the next gradient is taken.
+    - ef-rbgs, def and def-a are SGD with momentum: the optimizer inside must be torch.optim.SGD. Its lr, momentum,
+      nesterov and weight_decay are read from the groups at each step. The model holds the point where the next gradient is taken.
     - psync, localsgd, easgd, lsgd, mgrawa, lgrawa: the optimizer inside makes the local step, then models meet as the
       method says; ranks hold different models in between. A step with an infinity is dropped on its rank alone.
 
@@ -312,18 +312,19 @@ class Optimizer(torch.optim.Optimizer):
         else:
             _optimizer_state.load(self._host, self.inner, state_dict)
 
-    def _coefficients(self) -> list[tuple[float, float, float]]:
+    def _coefficients(self) -> list[tuple[float, float, float, bool]]:
         """Of each group; the method does what SGD does with these, and nothing else."""
         found = []
         for number, group in enumerate(self.param_groups):
-            for setting in ("nesterov", "maximize", "differentiable"):
+            for setting in ("maximize", "differentiable"):
                 if group.get(setting):
                     raise _core.InvalidConfig(f"{self.method} has no {setting}, and group {number} does: set it to False")
             if group.get("dampening"):
                 raise _core.InvalidConfig(
                     f"{self.method} has no dampening, got {group['dampening']} in group {number}: set it to 0"
                 )
-            found.append((float(group["lr"]), float(group["momentum"]), float(group["weight_decay"])))
+            rates = (float(group["lr"]), float(group["momentum"]), float(group["weight_decay"]))
+            found.append((*rates, bool(group["nesterov"])))
         return found
 
     def _step_inner(self) -> None:

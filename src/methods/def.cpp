@@ -2,14 +2,14 @@
 // first.
 //   1. g = gradient at the detached point x − λ·e_k, plus weight_decay times that point
 //   2. m_k = β·m_k + g
-//   3. p = η·m_k + e_k
+//   3. p = η·d + e_k; the direction d is m_k, or with Nesterov's momentum, which the paper has not, g + β·m_k
 //   4. e_k = p − C(p); C keeps one random block a tensor, the same on all workers
 //   5. everyone: x = x − mean of C(p_k)
 //   6. what is tested and saved: DEF x − mean of e_k, DEF-A and EF x
 // EF is λ = 0. The error is in parameter units, so a change of η rescales nothing. Between steps the model holds the
 // detached point; x itself is kept here, so that nothing drifts.
 // local_steps = H: workers meet (4, 5) only in steps whose number + 1 is a multiple of H. Between them the model moves
-// by −η·m, which is added to e, so that e is all that the worker owes; the meeting sets the model to x − λ·e again.
+// by −η·d, which is added to e, so that e is all that the worker owes; the meeting sets the model to x − λ·e again.
 
 #include <algorithm>
 #include <limits>
@@ -72,6 +72,7 @@ class Def : public ModelMethod {
   Status accumulate_local(View<float> gradient);
   void take_back();
   void commit_local(View<float> model, View<const float> gradient);
+  void move_local(const Stretch& stretch, View<const float> gradient, View<float> model);
   void commit_meeting(View<float> model);
   void write_detached(View<float> model);
   double best_lambda(View<float> scratch, Traffic& traffic);
@@ -92,12 +93,6 @@ class Def : public ModelMethod {
   View<float> error() const { return error_.view(parameters()); }
   View<float> next_error() const { return next_error_.view(parameters()); }
   View<float> momentum() const { return momentum_.view(keeps_momentum_ ? parameters() : 0); }
-
-  /// What the worker moves along once accumulate has run: m, or without momentum the gradient itself.
-  View<const float> direction(const Stretch& stretch, View<const float> gradient) const {
-    if (stretch.coefficients.momentum == 0.0F) return gradient;
-    return momentum().sub(stretch.offset, stretch.size);
-  }
 
   /// What start(model) finds: nothing, a state that goes with the caller's model, or one that a resize dealt anew.
   enum class Memory : std::uint8_t { fresh, loaded, dealt };
@@ -220,7 +215,7 @@ StepReport Def::do_step(const StepInput& input, View<float> model, View<float> g
 
 void Def::take_coefficients(const StepInput& input) {
   if (input.tensors.empty()) {
-    const Coefficients all{input.learning_rate, options_.momentum, options_.weight_decay};
+    const Coefficients all{input.learning_rate, options_.momentum, options_.weight_decay, options_.nesterov};
     std::fill(coefficients_.begin(), coefficients_.end(), all);
   } else {
     std::copy(input.tensors.begin(), input.tensors.end(), coefficients_.begin());
@@ -260,8 +255,9 @@ void Def::accumulate(const Stretch& stretch, View<float> gradient, StatusView st
   const float learning_rate = stretch.coefficients.learning_rate;
   const float beta = stretch.coefficients.momentum;
   const float decay = stretch.coefficients.weight_decay;
+  const bool nesterov = stretch.coefficients.nesterov;
   const View<float> m = beta != 0.0F ? momentum().sub(offset, gradient.size()) : View<float>();
-  const View<const float> moves = direction(stretch, gradient);
+  const View<const float> direction = beta == 0.0F ? gradient : nesterov ? p : m;
   if (beta != 0.0F) kept_.emplace_back(offset, gradient);
   parallel_flagged(place(), gradient.size(), status, [&](Range range) {
     FiniteWatch finite;
@@ -274,12 +270,14 @@ void Def::accumulate(const Stretch& stretch, View<float> gradient, StatusView st
       if (beta != 0.0F) {
         for (std::size_t i = begin; i < end; ++i) {
           const float before = m[i];
-          m[i] = beta * before + gradient[i];
+          const float g = gradient[i];
+          m[i] = beta * before + g;
           gradient[i] = before;
+          if (nesterov) p[i] = g + beta * m[i];
         }
       }
       for (std::size_t i = begin; i < end; ++i) {
-        p[i] = add_owed(learning_rate * moves[i], owed[i]);
+        p[i] = add_owed(learning_rate * direction[i], owed[i]);
         finite.see(p[i]);
       }
     }
@@ -330,8 +328,22 @@ void Def::finish_chunk(const Chunk& chunk, View<float>, StatusView, StepReport&)
 void Def::commit_local(View<float> model, View<const float> gradient) {
   std::swap(error_, next_error_);
   each_stretch(0, 0, parameters(), [&](const Stretch& stretch) {
-    const View<const float> moves = direction(stretch, gradient.sub(stretch.offset, stretch.size));
-    axpy(place(), -stretch.coefficients.learning_rate, moves, model.sub(stretch.offset, stretch.size));
+    move_local(stretch, gradient.sub(stretch.offset, stretch.size), model.sub(stretch.offset, stretch.size));
+  });
+}
+
+/// model −= η·d, once accumulate has left the momentum as it was in the gradient.
+void Def::move_local(const Stretch& stretch, View<const float> gradient, View<float> model) {
+  const float learning_rate = stretch.coefficients.learning_rate;
+  const float beta = stretch.coefficients.momentum;
+  if (beta == 0.0F) return axpy(place(), -learning_rate, gradient, model);
+  const View<const float> m = momentum().sub(stretch.offset, stretch.size);
+  if (!stretch.coefficients.nesterov) return axpy(place(), -learning_rate, m, model);
+  parallel_ranges(place().pool(), model.size(), 16, [&](Range range) {
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      const float g = m[i] - beta * gradient[i];
+      model[i] -= learning_rate * (g + beta * m[i]);
+    }
   });
 }
 

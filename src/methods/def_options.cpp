@@ -11,9 +11,6 @@ DefOptions def_options(const Settings& settings, const OptimizerOptions& optimiz
     throw InvalidConfig(name + " is SGD with momentum on the worker and takes optimizer sgd only, got " +
                         optimizer.name + ": leave the optimizer out, or use a gradient method");
   }
-  if (optimizer.nesterov) {
-    throw InvalidConfig(name + " has no nesterov momentum: set nesterov to false");
-  }
   const auto own_or = [&](const char* setting, double other) {
     return static_cast<float>(settings.has(setting) ? settings.number(setting) : other);
   };
@@ -21,6 +18,7 @@ DefOptions def_options(const Settings& settings, const OptimizerOptions& optimiz
   options.lambda = own_or("lambda", 0.0);
   options.momentum = own_or("momentum", optimizer.momentum);
   options.weight_decay = own_or("weight_decay", optimizer.weight_decay);
+  options.nesterov = optimizer.nesterov;
   options.local_steps = settings.has("local_steps") ? static_cast<std::uint32_t>(settings.number("local_steps")) : 1;
   options.subtracts_error = name == "def";
   options.diagnose = settings.has("diagnose") && settings.is("diagnose", "on");
@@ -32,6 +30,9 @@ DefOptions def_options(const Settings& settings, const OptimizerOptions& optimiz
   }
   if (!(options.momentum >= 0.0F && options.momentum < 1.0F)) {
     throw InvalidConfig(name + ": momentum must be in [0, 1), got " + std::to_string(options.momentum));
+  }
+  if (options.nesterov && options.momentum == 0.0F) {
+    throw InvalidConfig(name + ": nesterov needs a momentum above 0, got 0: set momentum, 0.9 for example");
   }
   if (!(options.weight_decay >= 0.0F && options.weight_decay < 1.0F)) {
     throw InvalidConfig(name + ": weight_decay must be in [0, 1), got " + std::to_string(options.weight_decay));

@@ -10,6 +10,7 @@ struct DefOptions {
   float lambda = 0.0F;
   float momentum = 0.0F;
   float weight_decay = 0.0F;
+  bool nesterov = false;
   std::uint32_t local_steps = 1;
   bool subtracts_error = false;  ///< of the point read out: DEF
   bool diagnose = false;
@@ -17,7 +18,7 @@ struct DefOptions {
 };
 
 /// The method's own settings count; the optimizer's stand in for those that were not given. InvalidConfig for another
-/// optimizer than SGD, for nesterov, and out of range.
+/// optimizer than SGD, for nesterov without momentum, and out of range.
 DefOptions def_options(const Settings& settings, const OptimizerOptions& optimizer);
 
 }  // namespace laconic

@@ -10,7 +10,8 @@ namespace laconic::test {
 
 using Vector = std::vector<double>;
 
-/// The page's steps for all workers at once in float64, plainly; C is any function.
+/// The page's steps for all workers at once in float64, plainly; C is any function. Nesterov's momentum as torch's SGD
+/// has it.
 struct DefModel {
   using Compressor = std::function<Vector(const Vector& p)>;
   using Gradient = std::function<Vector(const Vector& point, int worker)>;
@@ -18,6 +19,7 @@ struct DefModel {
   double lambda = 0.0;
   double momentum = 0.0;
   double weight_decay = 0.0;
+  bool nesterov = false;
   Vector x;
   std::vector<Vector> e;
   std::vector<Vector> m;
@@ -37,9 +39,11 @@ struct DefModel {
     for (std::size_t k = 0; k < e.size(); ++k) {
       const Vector g = gradient(local[k], static_cast<int>(k));
       for (std::size_t i = 0; i < x.size(); ++i) {
-        m[k][i] = momentum * m[k][i] + g[i] + weight_decay * local[k][i];
-        delta[k][i] += rate * m[k][i];
-        local[k][i] -= rate * m[k][i];
+        const double decayed = g[i] + weight_decay * local[k][i];
+        m[k][i] = momentum * m[k][i] + decayed;
+        const double direction = nesterov ? decayed + momentum * m[k][i] : m[k][i];
+        delta[k][i] += rate * direction;
+        local[k][i] -= rate * direction;
       }
       if (!meets) continue;
       Vector p(x.size());

@@ -49,6 +49,7 @@ struct Case {
   std::uint32_t local_steps;
   std::string scope;
   std::string order;
+  bool nesterov = false;
 };
 
 MethodOptions options_of(const Case& each) {
@@ -69,16 +70,20 @@ INSTANTIATE_TEST_SUITE_P(Def, Trajectory,
                                          Case{"def-a", 0.3, 0.9, 0.0, 1, "tensor", "engine"},
                                          Case{"def-a", 0.0, 0.5, 0.0, 1, "model", "rank_order"},
                                          Case{"def", 0.3, 0.9, 0.01, 3, "tensor", "rank_order"},
-                                         Case{"ef-rbgs", 0.0, 0.5, 0.01, 1, "tensor", "rank_order"}));
+                                         Case{"ef-rbgs", 0.0, 0.5, 0.01, 1, "tensor", "rank_order"},
+                                         Case{"def", 0.3, 0.9, 0.01, 1, "tensor", "rank_order", true},
+                                         Case{"def-a", 0.3, 0.9, 0.01, 3, "model", "rank_order", true},
+                                         Case{"ef-rbgs", 0.0, 0.5, 0.01, 1, "tensor", "engine", true}));
 
 TEST_P(Trajectory, FollowsThePage) {
   const Case& each = GetParam();
   run_ranks(3, [&](Communicator& communicator) {
-    Worker worker(method_row(each.method), options_of(each), communicator);
+    Worker worker(method_row(each.method), options_of(each), communicator, {.nesterov = each.nesterov});
     DefModel model(3, Vector(worker.model.size(), 0.5));
     model.lambda = each.lambda;
     model.momentum = each.momentum;
     model.weight_decay = each.weight_decay;
+    model.nesterov = each.nesterov;
     const auto me = static_cast<std::size_t>(communicator.rank());
     for (std::uint32_t step = 0; step < kSteps; ++step) {
       auto gradient = pull_gradient(worker.model, communicator.rank(), step);
@@ -162,6 +167,32 @@ TEST(VirtualIterate, MovesByTheMeanOfTheMomentaExactly) {
         }
       });
     }
+  }
+}
+
+// The same with Nesterov's momentum: y moves by −η·mean of g + β·m. With β = ½ and small integers all is exact.
+TEST(VirtualIterate, MovesByTheMeanOfNesterovsDirectionsExactly) {
+  for (const char* name : {"def", "def-a", "ef-rbgs"}) {
+    run_ranks(4, [&](Communicator& communicator) {
+      MethodOptions options{.ratio = 5};
+      if (std::string(name) != "ef-rbgs") options.local_steps = 2;
+      Worker worker(method_row(name), options, communicator, {.momentum = 0.5, .nesterov = true});
+      const auto n = worker.model.size();
+      Vector y(n, 0.5);
+      Vector m(n, 0.0);  // of all workers together
+      for (std::uint32_t step = 0; step < 8; ++step) {
+        auto gradient = integer_gradient(n, communicator.rank(), step);
+        const auto sum = sum_everywhere(communicator, gradient);
+        worker.method->step({key_of(communicator, step), 0.5F}, worker.model, gradient);
+        const auto x = saved(worker, "point");
+        const auto owed = sum_everywhere(communicator, saved(worker, "residual"));
+        for (std::size_t i = 0; i < n; ++i) {
+          m[i] = 0.5 * m[i] + sum[i];
+          y[i] -= 0.5 * (sum[i] + 0.5 * m[i]) / 4;
+          ASSERT_EQ(static_cast<double>(x[i]) - owed[i] / 4, y[i]) << name << " step " << step << " entry " << i;
+        }
+      }
+    });
   }
 }
 

@@ -105,9 +105,9 @@ TEST(HostOptimizer, NeedsItsFunction) {
 /// operation.
 TEST(DefCoefficients, MoveEachTensorByItsOwn) {
   const std::vector<Coefficients> first{
-      {0.1F, 0.9F, 0.0F}, {0.1F, 0.9F, 0.0F}, {0.02F, 0.0F, 0.01F}, {0.0F, 0.5F, 0.0F}};
+      {0.1F, 0.9F, 0.0F, true}, {0.1F, 0.9F, 0.0F}, {0.02F, 0.0F, 0.01F, true}, {0.0F, 0.5F, 0.0F}};
   const std::vector<Coefficients> second{
-      {0.01F, 0.8F, 0.0F}, {0.1F, 0.9F, 0.0F}, {0.02F, 0.9F, 0.0F}, {0.2F, 0.5F, 0.1F}};
+      {0.01F, 0.8F, 0.0F}, {0.1F, 0.9F, 0.0F}, {0.02F, 0.9F, 0.0F}, {0.2F, 0.5F, 0.1F, true}};
   run_ranks(1, [&](Communicator& communicator) {
     Worker worker(method_row("def"), {.ratio = 1}, communicator);
     auto expected = worker.model;
@@ -117,11 +117,14 @@ TEST(DefCoefficients, MoveEachTensorByItsOwn) {
       auto gradient = pull_gradient(worker.model, 0, step);
       std::size_t i = 0;
       for (std::size_t tensor = 0; tensor < coefficients.size(); ++tensor) {
-        const auto [rate, beta, decay] = coefficients[tensor];
+        const auto [rate, beta, decay, nesterov] = coefficients[tensor];
         for (const std::size_t end = i + small_model()[tensor].size; i < end; ++i) {
           float direction = gradient[i];
           if (decay != 0.0F) direction = direction + decay * expected[i];
-          if (beta != 0.0F) direction = momentum[i] = beta * momentum[i] + direction;
+          if (beta != 0.0F) {
+            momentum[i] = beta * momentum[i] + direction;
+            direction = nesterov ? direction + beta * momentum[i] : momentum[i];
+          }
           expected[i] = expected[i] - rate * direction;
         }
       }

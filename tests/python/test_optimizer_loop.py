@@ -42,7 +42,7 @@ def follows_schedules() -> list[bool]:
     return found
 
 
-def groups_and_formula(method: str) -> float:
+def groups_and_formula(method: str, nesterov: bool) -> float:
     """The largest difference between a run whose ratio is 1, so that nothing is left out, and torch's own SGD on the mean
     gradient. Two groups with a schedule of their own; bias without decay."""
     models = [network(), network()]
@@ -52,12 +52,13 @@ def groups_and_formula(method: str) -> float:
             {"params": [model[0].weight, model[2].weight], "weight_decay": 0.01, "lr": 0.05},
             {"params": [model[0].bias, model[2].bias], "momentum": 0.5, "lr": 0.1},
         ]
-        runs.append(torch.optim.SGD(groups, lr=0.05, momentum=0.9))
+        runs.append(torch.optim.SGD(groups, lr=0.05, momentum=0.9, nesterov=nesterov))
     optimizer = laconic.Optimizer(runs[0], models[0], method, ratio=1)
     for step in range(10):
         for run in runs:
             run.param_groups[1]["lr"] = 0.1 / (step + 1)
             run.param_groups[0]["momentum"] = 0.9 if step < 5 else 0.0
+            run.param_groups[1]["nesterov"] = nesterov or step > 5
             run.zero_grad()
         for rank in range(dist.get_world_size()):
             (loss_of(models[1], *batch(rank, step)) / dist.get_world_size()).backward()
@@ -68,7 +69,11 @@ def groups_and_formula(method: str) -> float:
 
 
 def by_groups() -> dict[str, float]:
-    return {method: groups_and_formula(method) for method in ("def", "def-a", "ef-rbgs")}
+    return {
+        f"{method}, nesterov {nesterov}": groups_and_formula(method, nesterov)
+        for method in ("def", "def-a", "ef-rbgs")
+        for nesterov in (False, True)
+    }
 
 
 # Loss scaling
@@ -256,7 +261,6 @@ def refusals() -> dict[str, str]:
     loss_of(other, *batch(0, 0)).backward()
     found = {
         "torch.optim.SGD, got Adam": make(torch.optim.Adam(model.parameters()), "def", ratio=4),
-        "has no nesterov": make(sgd(model, nesterov=True), "def-a", ratio=4),
         "has no dampening": make(sgd(model, dampening=0.1), "ef-rbgs", ratio=4),
         "has no maximize": make(sgd(model, maximize=True), "def", ratio=4),
         "reads momentum from the optimizer's groups": make(sgd(model), "def", ratio=4, momentum=0.5),

@@ -46,7 +46,8 @@ def equals_the_method(steps: int) -> list[str]:
     for method, face in FACES.items():
         if method == "adam":
             continue
-        optimizer, given, made = recorded(method, steps, weight_decay=0.01)
+        nesterov = method != "ef-rbgs"
+        optimizer, given, made = recorded(method, steps, weight_decay=0.01, nesterov=nesterov)
         gradients = gathered(given)
         results = gathered(made if face == "gradient" else [flat(optimizer.model)])
         if dist.get_rank() != 0:
@@ -58,7 +59,7 @@ def equals_the_method(steps: int) -> list[str]:
             _core.reduce_on_threads(method, options, names, sizes, 3, 0, gradients)
             expected = gradients
         else:
-            sgd = (0.05, 0.9, False, 0.01)
+            sgd = (0.05, 0.9, nesterov, 0.01)
             models = _core.step_on_threads(method, options, sgd, names, sizes, 3, flat(network()), gradients)
             expected = [[model] for model in models]
         difference = max((a - b).abs().max().item() for a, b in zip(flattened(results), flattened(expected), strict=True))

@@ -11,7 +11,7 @@ namespace laconic::python {
 namespace {
 
 using plugin::OptimizerHost;
-using CoefficientTuple = std::tuple<float, float, float>;  // learning rate, momentum, weight decay
+using CoefficientTuple = std::tuple<float, float, float, bool>;  // learning rate, momentum, weight decay, nesterov
 
 /// What Python tells of a model.
 struct GivenModel {
@@ -54,7 +54,8 @@ std::shared_ptr<OptimizerHost> model_host(std::shared_ptr<Communicator> communic
 
 bool step(OptimizerHost& host, const std::vector<CoefficientTuple>& groups, float loss, float factor, bool skips) {
   std::vector<Coefficients> coefficients;
-  for (const auto& [rate, momentum, decay] : groups) coefficients.push_back({rate, momentum, decay});
+  for (const auto& [rate, momentum, decay, nesterov] : groups)
+    coefficients.push_back({rate, momentum, decay, nesterov});
   return host.step({.loss = loss, .factor = factor, .skips = skips, .groups = coefficients});
 }
 
