@@ -93,20 +93,15 @@ def step_of(ddp: DistributedDataParallel, coefficients: Sequence[torch.Tensor | 
     return ddp.module.grads()
 
 
+def same_bits(mine: torch.Tensor, other: torch.Tensor) -> bool:
+    """Unlike torch.equal: zero and minus zero differ, a NaN is itself."""
+    words = {4: torch.int32, 2: torch.int16}[mine.element_size()]
+    return mine.dtype == other.dtype and torch.equal(mine.contiguous().view(words), other.contiguous().view(words))
+
+
 def same_everywhere(tensors: Sequence[torch.Tensor]) -> bool:
     """Whether all ranks have the same bits. Collective."""
     flat = torch.cat([tensor.detach().flatten().float() for tensor in tensors])
     parts = [torch.empty_like(flat) for _ in range(dist.get_world_size())]
     dist.all_gather(parts, flat)
     return all(torch.equal(flat.view(torch.int32), part.view(torch.int32)) for part in parts)
-
-
-def gradient_methods() -> list[str]:
-    """Of the table; adam's gradients are sgd's, and a hook refuses it."""
-    return [row["name"] for row in laconic.methods() if row["face"] == "gradient" and row["name"] != "adam"]
-
-
-def options_of(method: str) -> dict[str, Any]:
-    """Under which a method does its work on the small model."""
-    given: dict[str, Any] = {"keep": 0.05} if method in ("topk", "regtopk", "randk") else {}
-    return given

@@ -16,21 +16,22 @@ from probe import (
     connect,
     gradients,
     names_of,
-    options_of,
     reference,
+    same_bits,
     same_everywhere,
     step_of,
     wrapped,
 )
 from ranks import run_ranks
 from torch.nn.parallel import DistributedDataParallel
+from variations import options_of
 
 Step = list[torch.Tensor]
 WAYS = ("attach", "hook")
 
 
 def equal(found: list[Step], expected: list[Step]) -> bool:
-    return all(torch.equal(a, b) for x, y in zip(found, expected, strict=True) for a, b in zip(x, y, strict=True))
+    return all(same_bits(a, b) for x, y in zip(found, expected, strict=True) for a, b in zip(x, y, strict=True))
 
 
 def of_all_ranks(make: Callable[[int, int], Step], steps: int) -> list[list[Step]]:

@@ -8,10 +8,11 @@ import unittest
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from probe import Probe, connect, gradient_methods, gradients, options_of, step_of, wrapped
+from probe import Probe, connect, gradients, step_of, wrapped
 from ranks import run_ranks, start_ranks, told
 from test_ddp_behaviours import equal, in_turn, mine, of_all_ranks
 from test_ddp_settings import refused
+from variations import gradient_methods, options_of
 
 import laconic
 
