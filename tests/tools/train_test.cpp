@@ -37,6 +37,40 @@ TEST(Methods, AreListed) {
   }
 }
 
+TEST(Methods, HaveAPageEach) {
+  const auto rows = nlohmann::json::parse(laconic("methods --json").text);
+  std::string names;
+  for (const auto& row : rows) names += row.at("name").get<std::string>() + " ";
+  const Outcome pages = laconic("methods " + names);
+  ASSERT_EQ(pages.code, 0) << pages.text;
+  for (const auto& row : rows) {
+    const std::string name = row.at("name");
+    const std::size_t begin = ("\n\n" + pages.text).find("\n\n" + name + "\n");
+    ASSERT_NE(begin, std::string::npos) << name << '\n' << pages.text;
+    const std::string page =
+        pages.text.substr(begin, pages.text.find("\n\n", pages.text.find("PARAMETER", begin)) - begin);
+    EXPECT_TRUE(contains(page, "--method " + name)) << page;
+    for (const char* key : {"summary", "paper"}) EXPECT_TRUE(contains(page, row.at(key).get<std::string>())) << page;
+    for (const auto& parameter : row.at("parameters")) {
+      EXPECT_TRUE(contains(page, line_of(parameter.at("name")))) << page;
+      EXPECT_TRUE(contains(page, parameter.at("help").get<std::string>())) << page;
+    }
+  }
+  expect_one_line_error(laconic("methods regtop"), 2, "did you mean regtopk?");
+  expect_one_line_error(laconic("methods --json regtop"), 2, "did you mean regtopk?");
+}
+
+TEST(Methods, ShowAnExampleThatRuns) {
+  for (const char* name : {"regtopk", "mgrawa", "fp16"}) {
+    const std::string page = laconic(std::string("methods ") + name).text;
+    const std::size_t example = page.find("laconic train ");
+    ASSERT_NE(example, std::string::npos) << page;
+    const Outcome run =
+        laconic(page.substr(example + 8, page.find('\n', example) - example - 8) + " --steps 0 --workers 1");
+    EXPECT_EQ(run.code, 0) << page << run.text;
+  }
+}
+
 TEST(Problems, AreListed) {
   const Outcome json = laconic("problems --json");
   ASSERT_EQ(json.code, 0) << json.text;

@@ -8,6 +8,7 @@
 #include "experiment/config_text.h"
 #include "json_output.h"
 #include "methods/table.h"
+#include "parameter_help.h"
 #include "text_table.h"
 
 namespace laconic::tools {
@@ -27,8 +28,6 @@ std::string scope_of(const MethodRow& row) {
   return "-";
 }
 
-std::string default_of(const Parameter& parameter) { return parameter.fallback.empty() ? "-" : parameter.fallback; }
-
 void show_table() {
   std::vector<std::vector<std::string>> methods{{"METHOD", "FACE", "SCOPE", "MEMORY", "WHAT IT DOES", "PAPER"}};
   std::vector<std::vector<std::string>> parameters{{"METHOD", "PARAMETER", "RANGE", "DEFAULT", "WHAT IT IS"}};
@@ -45,53 +44,104 @@ void show_table() {
       << text_table(methods)
       << "\nMEMORY is bytes a parameter of the model on each rank, without the optimizer's, which psync keeps twice;\n"
       << "def, def-a and ef-rbgs with momentum, 4 B less without.\n\n"
-      << text_table(parameters) << "\nDEFAULT -: none, or derived from the run.\n";
+      << text_table(parameters)
+      << "\nDEFAULT -: none, or derived from the run. laconic methods NAME shows one method alone, with an example.\n";
 }
 
-std::string table_json() {
-  Json all = Json::array();
-  for (const MethodRow& row : method_table()) {
-    Json parameters = Json::array();
-    for (const Parameter& parameter : row.parameters) {
-      Json each{{"name", parameter.name},
-                {"kind", parameter.word != nullptr ? "word"
-                         : parameter.whole         ? "whole"
-                                                   : "number"},
-                {"range", parameter.range()},
-                {"default", parameter.fallback.empty() ? Json() : Json(parameter.fallback)},
-                {"help", parameter.help}};
-      if (parameter.word != nullptr) each["choices"] = parameter.choices;
-      parameters.push_back(std::move(each));
-    }
-    all.push_back({{"name", row.name},
-                   {"face", face_name(row.face)},
-                   {"scope", scope_of(row) == "-" ? Json() : Json(scope_of(row))},
-                   {"memory_bytes", row.memory_bytes},
-                   {"summary", row.summary},
-                   {"paper", row.paper},
-                   {"extra", row.extra},
-                   {"parameters", std::move(parameters)}});
+/// What a face means, and how a script in Python takes such a method.
+std::vector<std::vector<std::string>> face_lines(const MethodRow& row) {
+  if (row.face == Face::gradient) {
+    return {{"kind", "gradient method: turns the workers' gradients into one, any optimizer follows"},
+            {"python", fmt::format("laconic.attach(ddp, \"{}\")", row.name)}};
   }
-  return all.dump(2) + "\n";
+  return {{"kind", "model method: decides where gradients are taken, or when models meet"},
+          {"python", fmt::format("laconic.Optimizer(optimizer, model, method=\"{}\")", row.name)}};
+}
+
+void show_page(const MethodRow& row) {
+  std::vector<std::vector<std::string>> lines{{"what", row.summary}, {"paper", row.paper}};
+  for (auto& line : face_lines(row)) lines.push_back(std::move(line));
+  lines.push_back({"memory", text_of(row.memory_bytes) + " B a parameter of the model on each rank, at most"});
+  lines.push_back({"example", example_call(row)});
+  std::vector<std::vector<std::string>> parameters{{"PARAMETER", "RANGE", "DEFAULT", "WHAT IT IS"}};
+  for (const Parameter& each : row.parameters) {
+    parameters.push_back({each.name, each.range(), default_of(each), each.help});
+  }
+  std::cout << row.name << '\n' << text_table(lines) << '\n';
+  std::cout << (row.parameters.empty() ? "It has no parameters.\n" : text_table(parameters));
+}
+
+Json json_of(const MethodRow& row) {
+  Json parameters = Json::array();
+  for (const Parameter& parameter : row.parameters) {
+    Json each{{"name", parameter.name},
+              {"kind", parameter.word != nullptr ? "word"
+                       : parameter.whole         ? "whole"
+                                                 : "number"},
+              {"range", parameter.range()},
+              {"default", parameter.fallback.empty() ? Json() : Json(parameter.fallback)},
+              {"help", parameter.help}};
+    if (parameter.word != nullptr) each["choices"] = parameter.choices;
+    parameters.push_back(std::move(each));
+  }
+  return {{"name", row.name},
+          {"face", face_name(row.face)},
+          {"scope", scope_of(row) == "-" ? Json() : Json(scope_of(row))},
+          {"memory_bytes", row.memory_bytes},
+          {"summary", row.summary},
+          {"paper", row.paper},
+          {"extra", row.extra},
+          {"parameters", std::move(parameters)}};
+}
+
+/// The methods of those names, or all.
+std::vector<const MethodRow*> chosen_rows(const std::vector<std::string>& names) {
+  std::vector<const MethodRow*> rows;
+  for (const std::string& name : names) rows.push_back(&method_row(name));
+  if (names.empty()) {
+    for (const MethodRow& row : method_table()) rows.push_back(&row);
+  }
+  return rows;
+}
+
+struct Arguments {
+  std::vector<std::string> names;
+  JsonOutput json;
+};
+
+void show(Arguments& arguments) {
+  JsonOutput& json = arguments.json;
+  if (std::string name = json.give_name_back(); !name.empty()) arguments.names.push_back(std::move(name));
+  const auto rows = chosen_rows(arguments.names);
+  if (!json.on_stdout() && arguments.names.empty()) show_table();
+  if (!json.on_stdout() && !arguments.names.empty()) {
+    for (const MethodRow* row : rows) {
+      if (row != rows.front()) std::cout << '\n';
+      show_page(*row);
+    }
+  }
+  Json all = Json::array();
+  for (const MethodRow* row : rows) all.push_back(json_of(*row));
+  json.write(all.dump(2) + "\n");
 }
 
 }  // namespace
 
 void add_methods(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("methods", "The table of methods, with their parameters");
-  auto json = std::make_shared<JsonOutput>();
-  json->add_to(*command, "the table");
+  CLI::App* command =
+      program.add_subcommand("methods", "The table of methods with their parameters, or a method's page");
+  auto arguments = std::make_shared<Arguments>();
+  command->add_option("names", arguments->names, "whose pages; none: the table of all")->option_text("[NAME...]");
+  arguments->json.add_to(*command, "the rows");
   command->footer(
       "Examples:\n"
       "  laconic methods\n"
+      "  laconic methods regtopk\n"
       "  laconic methods --json\n"
       "A gradient method turns the workers' gradients into one; a model method also decides where gradients are "
       "taken,\n"
-      "or when models meet.");
-  command->callback([json] {
-    if (!json->on_stdout()) show_table();
-    if (json->wanted()) json->write(table_json());
-  });
+      "or when models meet. A FILE for --json has a dot or a slash in its name.");
+  command->callback([arguments] { show(*arguments); });
 }
 
 }  // namespace laconic::tools

@@ -109,12 +109,6 @@ Checked check(const Claim& claim, int seeds, const std::string& title) {
   return {&claim, std::move(outcome), seconds_since(begun)};
 }
 
-/// In `reproduce --json regtopk-toy` the word is a claim: a file's name has a dot or a slash, and a claim's has none.
-void sort_out_names(ClaimFlags& flags) {
-  const std::string file = flags.json.file();
-  if (!file.empty() && file.find_first_of("./") == std::string::npos) flags.names.push_back(flags.json.give_back());
-}
-
 std::vector<const Claim*> chosen_claims(const ClaimFlags& flags) {
   std::vector<const Claim*> claims;
   for (const std::string& name : flags.names) claims.push_back(&claim_named(name));
@@ -125,7 +119,7 @@ std::vector<const Claim*> chosen_claims(const ClaimFlags& flags) {
 }
 
 void reproduce(ClaimFlags& flags, const DeepFlags& deep) {
-  sort_out_names(flags);
+  if (std::string name = flags.json.give_name_back(); !name.empty()) flags.names.push_back(std::move(name));
   deep.require_used();
   if (deep.deep) return reproduce_deep(deep, flags);
   const auto claims = chosen_claims(flags);

@@ -23,4 +23,8 @@ void JsonOutput::write(const std::string& text) const {
 
 std::string JsonOutput::give_back() { return std::exchange(path_, ""); }
 
+std::string JsonOutput::give_name_back() {
+  return file().empty() || file().find_first_of("./") != std::string::npos ? "" : give_back();
+}
+
 }  // namespace laconic::tools

@@ -24,6 +24,9 @@ class JsonOutput {
 
   /// A word that was taken for the file's name and is none: gives it back, and JSON goes to stdout.
   std::string give_back();
+  /// In `methods --json topk` the word is a name: a file's has a dot or a slash. Gives such a word back, and JSON goes
+  /// to stdout; else empty. For commands that take names.
+  std::string give_name_back();
 
  private:
   CLI::Option* option_ = nullptr;

@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
       "Examples:\n"
       "  laconic info                                   what this machine and this build can do\n"
       "  laconic methods                                the table of methods, with their parameters\n"
+      "  laconic methods regtopk                        one method's page\n"
       "  laconic train --problem linear-regression --method regtopk --keep 0.6\n"
       "  laconic compare --problem logistic-regression --steps 200\n"
       "  laconic reproduce                              what the papers say, run again\n"
@@ -48,7 +49,7 @@ int main(int argc, char** argv) {
   laconic::tools::add_diagnose(program);
   try {
     program.parse(argc, argv);
-    if (program.get_subcommands().empty()) throw CLI::RequiredError("A command, such as info or bench,");
+    if (program.get_subcommands().empty()) std::cout << program.help();  // nothing asked: what could be
   } catch (const CLI::ParseError& error) {
     // --help and --version come here too, with exit code 0.
     if (error.get_exit_code() == 0) return program.exit(error);

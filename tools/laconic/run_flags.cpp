@@ -1,13 +1,14 @@
 #include "run_flags.h"
 
 #include <algorithm>
-#include <map>
+#include <set>
 
 #include "base/suggestion.h"
 #include "data/task.h"
 #include "experiment/files.h"
 #include "laconic/error.h"
 #include "methods/table.h"
+#include "parameter_help.h"
 
 namespace laconic::tools {
 namespace {
@@ -121,16 +122,19 @@ void RunFlags::add_to(CLI::App& command, const std::string& evaluations) {
   flags_.back().option = command.add_option("--optimizer", flags_.back().value, "sgd | adam; default sgd")
                              ->group(optimizer)
                              ->option_text("NAME");
-  add_flag(command, "", "momentum", "default 0; the method's own where it has one", optimizer);
+  add_flag(command, "", "momentum",
+           "[0, 1); default 0, with --task 0.9 but for votes and adam; ef-rbgs, def, def-a have it on the worker",
+           optimizer);
   add_flag(command, "", "weight_decay", "default 0; the method's own where it has one", optimizer);
-  add_flag(command, "optimizer", "nesterov", "true | false; default false", optimizer);
+  add_flag(command, "optimizer", "nesterov",
+           "true | false; default false, with --task true for local steps between rounds", optimizer);
 
-  const std::string method = "Method parameters (laconic methods says which method has which)";
-  std::map<std::string, std::string> seen{{"momentum", ""}, {"weight_decay", ""}};
+  const std::string method = "Method parameters (laconic methods NAME shows one method's)";
+  std::set<std::string> seen{"momentum", "weight_decay"};
   for (const MethodRow& row : method_table()) {
     for (const Parameter& parameter : row.parameters) {
-      if (!seen.emplace(parameter.name, parameter.help).second) continue;
-      add_flag(command, "method", parameter.name, parameter.range() + ": " + parameter.help, method);
+      if (!seen.insert(parameter.name).second) continue;
+      add_flag(command, "method", parameter.name, parameter_help(parameter.name), method);
     }
   }
 }
