@@ -7,6 +7,10 @@
 #include "laconic/version.h"
 #include "usage.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 namespace {
 
 /// One line, whatever was thrown.
@@ -15,9 +19,21 @@ int complain(const std::string& message, int code) {
   return code;
 }
 
+/// A network's activations are taken and freed in every step. By default glibc gives blocks of that size back to the
+/// kernel each time, and a worker's next step faults its pages in again, a thread at a time: a tenth of a step's
+/// processor time with four workers. What was freed stays with the process instead.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 1 << 26);
+#endif
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  keep_freed_memory();
   CLI::App program{"Laconic: distributed training that says less and learns the same."};
   program.name("laconic");
   program.formatter(laconic::tools::help_formatter());
