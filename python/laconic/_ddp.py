@@ -49,7 +49,8 @@ class State:
     Raises:
         InvalidConfig: an unknown method or option, a value out of its range, patterns that fit nothing, a model method,
             a model that is not in DistributedDataParallel, or settings that differ between ranks.
-        TransportError: another rank failed or did not come within the timeout. In a step, `backward` raises it.
+        TransportError: another rank failed or did not come within the timeout. In a step `backward` says so, by a plain
+            RuntimeError: autograd keeps an error's words and not its kind.
     """
 
     def __init__(
@@ -71,10 +72,9 @@ class State:
         arrange_buckets: bool = True,
         **options: Any,
     ) -> None:
-        if nonfinite not in ("error", "skip"):
-            raise _core.InvalidConfig(f"nonfinite must be error or skip, got {nonfinite!r}")
-        if warmup < 0:
-            raise _core.InvalidConfig(f"warmup must be 0 or more steps, got {warmup}")
+        _options.require_settings(
+            nonfinite=nonfinite, scaler=scaler, warmup=warmup, seed=seed, min_size=min_size, chunk_entries=chunk_entries
+        )
         names, parameters = _parameters_of(ddp)
         choice = _options.Choice(names, [parameter.numel() for parameter in parameters])
         for group in groups:

@@ -44,8 +44,6 @@ def require_fitting(
         raise _core.InvalidConfig(
             f"adam is torch.optim.Adam on sgd's mean, got {type(optimizer).__name__}: use method sgd, or torch.optim.Adam"
         )
-    if str(options.get("step_guard", "off")) not in ("off", "False"):
-        raise _core.InvalidConfig("step_guard is for runs of the program laconic: leave it off")
     if method in SGD_METHODS:
         if type(optimizer).step is not torch.optim.SGD.step:
             raise _core.InvalidConfig(

@@ -88,8 +88,7 @@ class Optimizer(torch.optim.Optimizer):
     ) -> None:
         self.inner: Any = _Blank()
         super().__init__([torch.nn.Parameter(torch.zeros(1))], {})  # hooks and their like; the groups are those inside
-        if nonfinite not in ("error", "skip"):
-            raise _core.InvalidConfig(f"nonfinite must be error or skip, got {nonfinite!r}")
+        _options.require_settings(nonfinite=nonfinite, scaler=scaler, warmup=warmup, seed=seed, min_size=min_size)
         _fitting.require_plain(model)
         names, parameters, frozen = _fitting.trained(optimizer, model)
         gradient_method = _fitting.is_gradient_method(method)

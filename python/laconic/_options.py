@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import torch
 
 from . import _core
 
@@ -13,6 +16,39 @@ Texts = list[tuple[str, str]]
 # Where a paper leaves small tensors, and with them biases and norms, out of its compression: QSGD quantizes no tensor of
 # fewer than 10,000 entries. The other papers compress everything.
 MIN_SIZE = {"qsgd": 10_000}
+
+
+# The plug-in's own settings that count something: the largest that fits, and what they are.
+COUNTS = {
+    "warmup": (2**32 - 1, "steps that travel dense"),
+    "seed": (2**53, "of random draws, the same on all ranks"),
+    "min_size": (2**63 - 1, "entries below which a tensor travels dense"),
+    "chunk_entries": (2**63 - 1, "entries that travel together, 0 for the method's own choice"),
+}
+
+
+def require_settings(*, nonfinite: object, scaler: object, **counts: object) -> None:
+    """InvalidConfig for settings of the plug-in's own that cannot be right."""
+    if nonfinite not in ("error", "skip"):
+        raise _core.InvalidConfig(
+            f"nonfinite must be error or skip, got {nonfinite!r}: skip drops a step with a NaN or an infinity"
+        )
+    if scaler is not None and not isinstance(scaler, torch.amp.GradScaler):
+        raise _core.InvalidConfig(
+            f"scaler must be a torch.amp.GradScaler or None, got {type(scaler).__name__}: "
+            "give the one that scales the loss"
+        )
+    for name, value in counts.items():
+        most, meaning = COUNTS[name]
+        if value is not None and not _is_count(value, most):
+            raise _core.InvalidConfig(f"{name} must be a whole number in 0..{most}, got {value!r}: {meaning}")
+
+
+def _is_count(value: Any, most: int) -> bool:
+    try:
+        return 0 <= operator.index(value) <= most
+    except TypeError:
+        return False
 
 
 def texts(options: Mapping[str, Any]) -> Texts:
@@ -59,6 +95,7 @@ class Choice:
         if patterns is None or method is None:
             raise _core.InvalidConfig(f'a group needs "params" (patterns of names) and "method", got {dict(group)}')
         min_size = options.pop("min_size", 0)
+        require_settings(nonfinite="error", scaler=None, min_size=min_size)
         fitting = [i for i in self._left if matches(self._names[i], patterns)]
         if not fitting:
             raise _core.InvalidConfig(
@@ -97,6 +134,11 @@ class Choice:
         if not isinstance(method, str):
             raise _core.InvalidConfig(f"method must be a name of the table, got {method!r}")
         require_gradient_method(method)
+        guard = options.get("step_guard", "off")
+        if guard not in ("off", False):
+            raise _core.InvalidConfig(
+                f"step_guard must be off here, got {guard!r}: it undoes steps of the program laconic's own optimizer"
+            )
         if not members:
             return
         self._left = [i for i in self._left if i not in set(members)]

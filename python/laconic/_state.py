@@ -72,7 +72,8 @@ def _why_not(name: str, state_dict: Mapping[str, Any], rank: int, size: int) -> 
     matches = [match for match in (_KEY.match(str(each)) for each in state_dict) if match and match[3] == name]
     if not matches:
         names = sorted({match[3] for match in (_KEY.match(str(each)) for each in state_dict) if match})
-        return f"the state dict has no state of {name!r}" + (f", only of {', '.join(names)}" if names else "")
+        others = f", only of {', '.join(names)}" if names else ""
+        return f"the state dict has no state of {name!r}{others}: load what state_dict() gave"
     sizes = saved_sizes(name, state_dict)
     if size not in sizes:
         return (

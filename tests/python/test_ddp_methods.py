@@ -1,4 +1,4 @@
-"""Every gradient method, with every option, through both ways in, gives the bits of the C++ method on the same gradients."""
+"""Every gradient method, with every option, by both ways in, gives the bits of the C++ method on the same gradients."""
 
 import unittest
 

@@ -64,7 +64,7 @@ def a_difference_is_seen() -> list[int | None]:
 
 
 def keeping_methods() -> list[tuple[str, Options]]:
-    """With which everything is sent: what sparsifies, at keep = 1 and in either scope; and the dense ones in float32."""
+    """With which all is sent: what sparsifies, at keep = 1 and in either scope; and the dense ones in float32."""
     found: list[tuple[str, Options]] = []
     for method in gradient_methods():
         names = [each["name"] for each in parameters_of(method)]

@@ -10,8 +10,8 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from probe import Probe, connect, gradients, step_of, wrapped
 from ranks import run_ranks, start_ranks, told
+from refusals import refused
 from test_ddp_behaviours import equal, in_turn, mine, of_all_ranks
-from test_ddp_settings import refused
 from variations import gradient_methods, options_of
 
 import laconic
@@ -77,32 +77,50 @@ def foreign_state_is_refused() -> None:
     def fresh(method: str = "topk", **settings: object) -> laconic.State:
         return connect(wrapped(Probe()), "attach", method, **{"keep": 0.05, **settings})
 
+    none = "the state dict has no state of 'hook': load what state_dict() gave"
+    # What a rank that could load says where another refused.
+    elsewhere = f"rank 1 has step of the saved state = {none}" if rank == 0 else none
+
     others = {key: value for key, value in every.items() if f"rank{rank}of" not in key}
-    refused(lambda: fresh().load_state_dict(others), "each rank loads its own")
+    of = ", ".join(str(other) for other in range(ranks) if other != rank)
+    words = (f"is of rank {of}, this is rank {rank} of 3", "each rank loads its own")
+    refused(lambda: fresh().load_state_dict(others), *words)
     renamed = {f"laconic/rank{rank}of{ranks}/hook": next(iter(others.values()))}
-    refused(lambda: fresh().load_state_dict(renamed), "each rank loads its own")
+    other = 1 if rank == 0 else 0
+    refused(lambda: fresh().load_state_dict(renamed), f"has rank = {other}, this is {rank}: each rank loads its own")
     more = {key.replace(f"of{ranks}", f"of{ranks + 1}"): value for key, value in every.items()}
-    refused(lambda: fresh().load_state_dict(more), f"saved by {ranks + 1} ranks")
-    refused(lambda: fresh().load_state_dict({}), "no state")
-    refused(lambda: fresh("regtopk").load_state_dict(saved), "another method")
-    refused(lambda: fresh(exclude="values.0").load_state_dict(saved), "group")
+    words = ("saved by 4 ranks", "cannot be loaded by 3", "start 4 ranks, or leave the state out")
+    refused(lambda: fresh().load_state_dict(more), *words)
+    refused(lambda: fresh().load_state_dict({}), none)
+    words = ("is of another method than regtopk", "load it into the method that saved it")
+    refused(lambda: fresh("regtopk").load_state_dict(saved), *words)
+    words = ("other parameters in group 0", "attach with the groups of the run that was saved")
+    refused(lambda: fresh(exclude="values.0").load_state_dict(saved), *words)
+    refused(lambda: fresh(seed=4).load_state_dict(saved), "seed = 0, this is 4", "attach with the seed of the run")
     dropping = connect(wrapped(Probe(), find_unused_parameters=True), "attach", "topk", keep=0.05)
-    refused(lambda: fresh().load_state_dict(dropping.state_dict()), "find_unused_parameters")
+    words = ("a run with find_unused_parameters=True", "wrap the model in the same way")
+    refused(lambda: fresh().load_state_dict(dropping.state_dict()), *words)
     damaged = {key: value.clone() for key, value in saved.items()}
     next(iter(damaged.values()))[100] ^= 1
-    refused(lambda: fresh().load_state_dict(damaged), "")
+    cut = {key: value[:-1].clone() for key, value in saved.items()}
+    for wrong in (damaged, cut):
+        words = ("saved state is damaged", "checksum does not match", "Load an older checkpoint")
+        refused(lambda wrong=wrong: fresh().load_state_dict(wrong), *words)
+    floats = {key: value.float() for key, value in saved.items()}
+    refused(lambda: fresh().load_state_dict(floats), "is no tensor of bytes: load what state_dict() gave")
     # One rank alone has nothing to load: the others do not go on without it.
-    refused(lambda: fresh().load_state_dict(saved if rank == 0 else {}), "")
+    refused(lambda: fresh().load_state_dict(saved if rank == 0 else {}), elsewhere)
     # Ranks of different steps.
     step_of(ddp, mine(given)[1])
-    refused(lambda: fresh().load_state_dict(saved if rank == 0 else state.state_dict()), "step")
+    words = ("rank 1 has step of the saved state = 2, rank 0 has step of the saved state = 1",)
+    refused(lambda: fresh().load_state_dict(saved if rank == 0 else state.state_dict()), *words)
     # After a refusal all is as it was.
     left = fresh()
-    refused(lambda: left.load_state_dict({}), "no state")
+    refused(lambda: left.load_state_dict({}), none)
     left.load_state_dict(saved)
     # So on a rank whose own state fitted.
     before = state.state_dict()
-    refused(lambda: state.load_state_dict(saved if rank == 0 else {}), "")
+    refused(lambda: state.load_state_dict(saved if rank == 0 else {}), elsewhere)
     assert all(torch.equal(value, before[key]) for key, value in state.state_dict().items())
     assert state.metrics()["steps"] == 2
 
@@ -116,8 +134,8 @@ def a_rank_dies(way: str) -> str:
         step_of(ddp, step)
     if dist.get_rank() == 1:
         raise SystemExit(0)
-    refused(lambda: step_of(ddp, mine(given)[2]), "", RuntimeError)
-    refused(state.state_dict, "", RuntimeError)
+    refused(lambda: step_of(ddp, mine(given)[2]), "broke on rank", kind=RuntimeError)
+    refused(state.state_dict, "broke on rank", kind=laconic.TransportError)
     return "told"
 
 

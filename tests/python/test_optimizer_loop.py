@@ -260,25 +260,47 @@ def refusals() -> dict[str, str]:
     def_run = laconic.Optimizer(sgd(other), other, "def", ratio=2)
     loss_of(other, *batch(0, 0)).backward()
     found = {
-        "torch.optim.SGD, got Adam": make(torch.optim.Adam(model.parameters()), "def", ratio=4),
-        "has no dampening": make(sgd(model, dampening=0.1), "ef-rbgs", ratio=4),
-        "has no maximize": make(sgd(model, maximize=True), "def", ratio=4),
-        "reads momentum from the optimizer's groups": make(sgd(model), "def", ratio=4, momentum=0.5),
-        "LBFGS evaluates": make(torch.optim.LBFGS(model.parameters())),
-        "there is no method": make(sgd(model), "topkk"),
-        "adam is torch.optim.Adam": make(sgd(model), "adam"),
-        "scoring is for": make(sgd(model), "sgd", scoring=print),
-        "go together": make(sgd(model), "mgrawa", score="shared"),
-        "not the model's": make(sgd(network())),
-        "takes the whole model": make(sgd(model), "def", ratio=4, exclude="*.bias"),
-        "has no parameter keep": make(sgd(model), "def", keep=0.1),
-        "already": make(optimizer),
-        "by the loss": message_of(optimizer.step),
-        "make a new laconic.Optimizer": message_of(lambda: optimizer.add_param_group({"params": [torch.zeros(1)]})),
+        "takes torch.optim.SGD, got Adam: use that, or a gradient method, which takes any": make(
+            torch.optim.Adam(model.parameters()), "def", ratio=4
+        ),
+        "ef-rbgs has no dampening, got 0.1 in group 0: set it to 0": make(
+            sgd(model, dampening=0.1), "ef-rbgs", ratio=4
+        ),
+        "def has no maximize, and group 0 does: set it to False": make(sgd(model, maximize=True), "def", ratio=4),
+        "def reads momentum from the optimizer's groups: set it there": make(sgd(model), "def", ratio=4, momentum=0.5),
+        "LBFGS evaluates the model several times a step, each rank by its own loss: use another": make(
+            torch.optim.LBFGS(model.parameters())
+        ),
+        "there is no method 'topkk': it must be one of sgd, adam, fp16,": make(sgd(model), "topkk"),
+        "adam is torch.optim.Adam on sgd's mean, got SGD: use method sgd, or torch.optim.Adam": make(
+            sgd(model), "adam"
+        ),
+        "scoring is for mgrawa and lgrawa, got it for sgd: leave it out": make(sgd(model), "sgd", scoring=print),
+        "score = shared and a scoring function go together, got score = shared without one": make(
+            sgd(model), "mgrawa", score="shared"
+        ),
+        "has 4 parameters that are not the model's: make it with model.parameters()": make(sgd(network())),
+        "def takes the whole model: include, exclude, min_size, groups and warmup are for gradient methods": make(
+            sgd(model), "def", ratio=4, exclude="*.bias"
+        ),
+        "def has no parameter keep; there are ratio, scope, values,": make(sgd(model), "def", keep=0.1),
+        "the optimizer is a laconic.Optimizer already: give it the one inside": make(optimizer),
+        "warmup must be a whole number in 0..4294967295, got -1: steps that travel dense": make(sgd(model), warmup=-1),
+        "seed must be a whole number in 0..9007199254740992, got 0.5: of random draws": make(sgd(model), seed=0.5),
+        "nonfinite must be error or skip, got 'no': skip drops a step": make(sgd(model), nonfinite="no"),
+        "step_guard must be off here, got True: it undoes": make(sgd(model), "regtopk", step_guard=True),
+        "keep must be in (0, 1], got 7: share of the entries": make(sgd(model), "topk", keep=7),
+        "ratio must be in": make(sgd(model), "def-a", ratio=0),
+        "lsgd elects its leader by the loss: call step(loss=loss), or step(closure)": message_of(optimizer.step),
+        "add the group to the optimizer inside first and make a new laconic.Optimizer": message_of(
+            lambda: optimizer.add_param_group({"params": [torch.zeros(1)]})
+        ),
     }
     with torch.no_grad():
         other[0].weight.add_(1.0)
-    found["keeps the point itself"] = message_of(def_run.step)
+    found["parameter 0.weight was changed since the last step, but def keeps the point itself: load"] = message_of(
+        def_run.step
+    )
     return found
 
 
@@ -309,16 +331,18 @@ class LoopTest(unittest.TestCase):
     def test_a_value_that_is_not_finite_is_named(self) -> None:
         for found in run_ranks(2, nonfinite_is_named):
             for text in found.values():
-                self.assertIn("rank 1", text)
-                self.assertIn("2.weight", text)
+                self.assertIn("rank 1 has a NaN or an Inf in the gradient of tensor 2.weight at step 0", text)
+                self.assertIn("or set the non-finite policy to skip", text)
 
     def test_missing_frozen_and_sparse(self) -> None:
         ranks = start_ranks(2, odd_gradients)
         self.assertEqual([rank.status for rank in ranks], [0, 0], told(ranks))
         for rank in ranks:
             self.assertTrue(rank.value["moved"] and rank.value["stays"], rank.value)
-            self.assertIn("0.weight was frozen", rank.value["thawed"])
-        self.assertIn("sparse=False", ranks[0].value["sparse"])
+            self.assertIn("0.weight was frozen when the optimizer was made and has a gradient", rank.value["thawed"])
+            self.assertIn("make a new optimizer", rank.value["thawed"])
+        self.assertIn("the gradient of parameter weight is sparse; methods take dense", ranks[0].value["sparse"])
+        self.assertIn("make the embedding with sparse=False", ranks[0].value["sparse"])
 
     def test_bfloat16(self) -> None:
         for found in run_ranks(2, sixteen_bits):

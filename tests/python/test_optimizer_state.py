@@ -95,11 +95,17 @@ def refusals(path: str) -> dict[str, str]:
     all_states = optimizer.gather_state_dict()
     others = {key: value for key, value in all_states.items() if key not in mine}
     found = {
-        "each rank loads its own": message_of(lambda: optimizer.load_state_dict(others)),
-        "of another method than": message_of(lambda: optimizer_for("psync", network()).load_state_dict(mine)),
-        "no state of": message_of(lambda: optimizer.load_state_dict({})),
-        "the seed of the run": message_of(lambda: optimizer_for("def", network(), seed=5).load_state_dict(mine)),
-        "saved by 3 ranks": message_of(lambda: optimizer.load_state_dict(torch.load(path))),
+        f"the state is of rank {1 - rank}, this is rank {rank} of 2: each rank loads its own": message_of(
+            lambda: optimizer.load_state_dict(others)
+        ),
+        "of another method than psync: load it into the one that saved it": message_of(
+            lambda: optimizer_for("psync", network()).load_state_dict(mine)
+        ),
+        "has no state of 'optimizer': load what state_dict() gave": message_of(lambda: optimizer.load_state_dict({})),
+        "saved state has seed = 0, this is 5: give the seed of the run that was saved": message_of(
+            lambda: optimizer_for("def", network(), seed=5).load_state_dict(mine)
+        ),
+        "saved by 3 ranks and cannot be loaded by 2: ": message_of(lambda: optimizer.load_state_dict(torch.load(path))),
     }
     # One rank's refusal is everybody's, and all go on as if nothing had been tried.
     train(optimizer, 3, 5)

@@ -1,5 +1,5 @@
-"""Every gradient method with every option that it has, from the table of methods: nothing is listed twice, so a method or
-an option that is new is tried, or the tests say that they do not know how."""
+"""Every gradient method with every option that it has, from the table of methods: a method or an option that is new is
+tried, or the tests say that they do not know how."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def options_of(method: str) -> Options:
 
 def ways_to_travel(method: str) -> list[Options]:
     """All combinations of the options that decide what is sent to whom."""
-    choices = [[(each["name"], word) for word in words_of(each)] for each in parameters_of(method) if each["name"] in TRAVEL]
+    deciding = [each for each in parameters_of(method) if each["name"] in TRAVEL]
+    choices = [[(each["name"], word) for word in words_of(each)] for each in deciding]
     found = [{**options_of(method), **dict(chosen)} for chosen in itertools.product(*choices)]
     return [options for options in found if not is_refused(options)]
 
