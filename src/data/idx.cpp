@@ -1,4 +1,8 @@
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <span>
 #include <string_view>
 
 #include "data/contents.h"
@@ -61,6 +65,53 @@ void check_labels(const DataFile& file, std::uint32_t count, int classes) {
              "a label below " + std::to_string(classes), std::to_string(*bad));
 }
 
+/// How the files of a publisher are told from those of another that have the same names, sizes and format.
+struct Publication {
+  std::string_view task;
+  double mean;  ///< of all training pixels
+  double deviation;
+  std::array<std::uint8_t, 10> train_labels;  ///< the first ones
+  std::array<std::uint8_t, 10> test_labels;
+
+  const auto& labels(bool training) const { return training ? train_labels : test_labels; }
+};
+
+constexpr Publication kPublications[] = {
+    {"mnist", 0.1307, 0.3081, {5, 0, 4, 1, 9, 2, 1, 3, 1, 4}, {7, 2, 1, 0, 4, 1, 4, 9, 5, 9}},
+    {"fashion-mnist", 0.286, 0.353, {9, 0, 0, 3, 0, 2, 7, 2, 5, 5}, {9, 2, 1, 1, 6, 1, 4, 6, 5, 7}}};
+
+bool begin_as(std::span<const std::uint8_t> labels, const Publication& publication, bool training) {
+  const auto& known = publication.labels(training);
+  return labels.size() >= known.size() && std::equal(known.begin(), known.end(), labels.begin());
+}
+
+/// Of so many images the mean is within some hundredths of the whole set's, whichever they are.
+bool are_as_bright(std::span<const std::uint8_t> pixels, const Publication& publication) {
+  constexpr std::size_t kEnough = 1000 * kPixels;
+  if (pixels.size() < kEnough) return false;
+  const double sum = std::accumulate(pixels.begin(), pixels.begin() + kEnough, 0.0);
+  return std::abs(sum / kEnough / 255.0 - publication.mean) < 0.05;
+}
+
+/// Both sets have files of the same names: one in the other's folder would train, and be told as what it is not.
+void refuse_files_of_another(const TaskRow& row, const DataFile& images, const DataFile& labels, bool training) {
+  for (const Publication& other : kPublications) {
+    if (other.task == row.name) continue;
+    const std::string found = "those of " + std::string(other.task);
+    if (begin_as(labels.bytes().subspan(kLabelsHeader), other, training)) {
+      labels.wrong(kLabelsHeader, std::string("the labels of ") + row.name, found);
+    }
+    if (are_as_bright(images.bytes().subspan(kImagesHeader), other)) {
+      images.wrong(kImagesHeader, std::string("the images of ") + row.name, found + ", as bright as they are");
+    }
+  }
+}
+
+const Publication& publication_of(const TaskRow& row) {
+  return *std::find_if(std::begin(kPublications), std::end(kPublications),
+                       [&](const Publication& each) { return each.task == row.name; });
+}
+
 Samples read_set(const TaskRow& row, const TaskOptions& options, std::string_view prefix) {
   const std::string name(prefix);
   const DataFile images(row, options.data_folder, name + "-images-idx3-ubyte", kMost);
@@ -68,6 +119,7 @@ Samples read_set(const TaskRow& row, const TaskOptions& options, std::string_vie
   const DataFile labels(row, options.data_folder, name + "-labels-idx1-ubyte", kMost);
   check_labels(labels, count, row.classes);
   const bool training = prefix == "train";
+  refuse_files_of_another(row, images, labels, training);
   const std::uint32_t wanted = samples_wanted(training ? "train_samples" : "test_samples",
                                               training ? options.train_samples : options.test_samples, count);
   const auto pixels = images.bytes().subspan(kImagesHeader, std::size_t{wanted} * kPixels);
@@ -85,9 +137,8 @@ TaskContents make_idx(const TaskRow& row, const TaskOptions& options) {
   contents.input = {.kind = InputKind::image, .channels = 1, .height = kSide, .width = kSide};
   contents.train = read_set(row, options, "train");
   contents.test = read_set(row, options, "t10k");
-  const bool fashion = std::string_view(row.name) == "fashion-mnist";
-  contents.mean[0] = fashion ? 0.286 : 0.1307;
-  contents.deviation[0] = fashion ? 0.353 : 0.3081;
+  contents.mean[0] = publication_of(row).mean;
+  contents.deviation[0] = publication_of(row).deviation;
   return contents;
 }
 

@@ -72,6 +72,28 @@ TEST(Idx, TakesTheFirstSamplesAndRefusesMoreThanThereAre) {
   EXPECT_SAYS(folder.complaint("mnist", {.train_samples = 13}), "train_samples must be in [0, 12], got 13");
 }
 
+// Both sets have the same names and sizes: what tells them apart is how labels begin, and how bright images are.
+TEST(Idx, RefusesTheFilesOfTheOtherSet) {
+  const DataFolder folder;
+  write_mnist(folder);
+  Bytes labels;
+  for (const std::uint32_t value : {0x801U, 12U}) append_number(labels, value);
+  for (const std::uint8_t label : {9, 0, 0, 3, 0, 2, 7, 2, 5, 5, 0, 9}) labels.push_back(label);
+  folder.write(kTrainLabels, labels);
+  EXPECT_SAYS(folder.complaint("mnist"),
+              folder.file(kTrainLabels) + ", offset 8: expected the labels of mnist, found those of fashion-mnist");
+  write_mnist(folder);
+  Bytes images = idx_images(1000, 0);
+  std::fill(images.begin() + 16, images.end(), std::uint8_t{73});  // 0.286 of 255
+  folder.write(kTrainImages, images);
+  folder.write(kTrainLabels, idx_labels(1000));
+  EXPECT_SAYS(folder.complaint("mnist"),
+              folder.file(kTrainImages) + ", offset 16: expected the images of mnist, found those of fashion-mnist");
+  std::fill(images.begin() + 16, images.end(), std::uint8_t{33});
+  folder.write(kTrainImages, images);
+  EXPECT_EQ(folder.make("mnist")->train_size(), 1000U);
+}
+
 TEST(Idx, SaysWhatIsMissingAndWhatToDo) {
   const DataFolder folder;
   write_mnist(folder);
