@@ -47,7 +47,7 @@ class Worker {
     gradient_ = gradient_memory_.view(parameters);
     tested_ = tested_memory_.view(parameters);
     method_->register_tensors(learner_->tensors());
-    streaming_ = config.overlap && config.compute_seconds == 0.0 && learner_->tells_when_ready() && method_->streams();
+    streaming_ = config.overlap && learner_->tells_when_ready() && method_->streams();
     method_->set_nonfinite_policy(config.nonfinite);
     if (asynchronous_ && !checkpoints.folder.empty() && config.checkpoint_interval != 0) {
       method_->set_after_round([this](const StepReport& so_far) { after_round(so_far); });
@@ -142,6 +142,7 @@ class Worker {
       method_->add({&part, 1});
       handing_over += seconds_since(ready);
     });
+    hold_back(begun);  // what has begun to travel does so meanwhile
     record_.gradient_seconds = seconds_since(begun) - handing_over;
     return method_->finish_step();
   }
@@ -157,7 +158,13 @@ class Worker {
     if (config_.compute_seconds <= 0.0) return;
     const double times = config_.slowdown.empty() ? 1.0 : config_.slowdown[static_cast<std::size_t>(rank())];
     const std::chrono::duration<double> whole(config_.compute_seconds * times);
-    std::this_thread::sleep_until(begun + std::chrono::duration_cast<Clock::duration>(whole));
+    const auto end = begun + std::chrono::duration_cast<Clock::duration>(whole);
+    // Tensors that were handed over go on only when somebody asks.
+    while (streaming_ && Clock::now() < end) {
+      method_->poll();
+      std::this_thread::sleep_until(std::min(end, Clock::now() + std::chrono::milliseconds(1)));
+    }
+    std::this_thread::sleep_until(end);
   }
 
   void count(const StepReport& report) {
