@@ -33,6 +33,13 @@ void require_readable(const std::string& path) {
 
 std::string joined(const std::string& list, const std::string& part) { return list.empty() ? part : list + "," + part; }
 
+/// "run.toml, line 6".
+template <class Node>
+std::string place_in(const std::string& path, const Node& node) {
+  const auto line = node.source().begin.line;
+  return line != 0 ? path + ", line " + std::to_string(line) : path;
+}
+
 std::string toml_text(const std::string& path, const std::string& key, const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* whole = node.as_integer()) return std::to_string(whole->get());
@@ -46,6 +53,12 @@ std::string toml_text(const std::string& path, const std::string& key, const tom
     list = joined(list, toml_text(path, key, part));
   }
   return list;
+}
+
+ConfigEntry toml_entry(const std::string& path, const std::string& section, const std::string& key,
+                       const toml::node& node) {
+  const std::string where = place_in(path, node);
+  return {section, key, toml_text(where, key, node), where};
 }
 
 std::string json_text(const std::string& path, const std::string& key, const nlohmann::json& node) {
@@ -68,25 +81,22 @@ std::vector<ConfigEntry> from_toml(const std::string& path) {
   try {
     file = toml::parse_file(path);
   } catch (const toml::parse_error& error) {
-    const auto line = error.source().begin.line;
-    throw InvalidConfig(path + (line != 0 ? ", line " + std::to_string(line) : "") + ": " +
-                        std::string(error.description()));
+    throw InvalidConfig(place_in(path, error) + ": " + std::string(error.description()));
   }
   std::vector<ConfigEntry> entries;
   for (const auto& [key, node] : file) {
     const std::string name(key.str());
     if (const auto* table = node.as_table()) {
       if (!is_section(name) && name != "run") {
-        throw InvalidConfig(path + ": there is no table [" + name +
+        throw InvalidConfig(place_in(path, node) + ": there is no table [" + name +
                             "]; there are [problem], [task], [method] and [optimizer]");
       }
-      for (const auto& [inner, value] : *table) {
-        entries.push_back({name, std::string(inner.str()), toml_text(path, std::string(inner.str()), value)});
-      }
+      for (const auto& [inner, value] : *table)
+        entries.push_back(toml_entry(path, name, std::string(inner.str()), value));
     } else if (is_section(name)) {
-      entries.push_back({name, "name", toml_text(path, name, node)});
+      entries.push_back(toml_entry(path, name, "name", node));
     } else {
-      entries.push_back({"run", name, toml_text(path, name, node)});
+      entries.push_back(toml_entry(path, "run", name, node));
     }
   }
   return entries;
@@ -100,7 +110,7 @@ std::vector<ConfigEntry> from_json(const std::string& path) {
   std::vector<ConfigEntry> entries;
   for (const auto& [section, table] : file.items()) {
     if (!table.is_object()) continue;  // the version that wrote it
-    for (const auto& [key, value] : table.items()) entries.push_back({section, key, json_text(path, key, value)});
+    for (const auto& [key, value] : table.items()) entries.push_back({section, key, json_text(path, key, value), path});
   }
   return entries;
 }

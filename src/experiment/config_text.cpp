@@ -175,6 +175,54 @@ void read_entry(RunConfig& config, const ConfigEntry& entry) {
   config.problem_settings.emplace_back(entry.key, real(config.problem + "'s " + entry.key, entry.value));
 }
 
+/// What `body` refuses begins with where the entry stands, if a file gave it.
+template <class Body>
+void located(const std::string& where, const Body& body) {
+  try {
+    body();
+  } catch (const InvalidConfig& error) {
+    if (where.empty()) throw;
+    throw InvalidConfig(where + ": " + error.what());
+  }
+}
+
+/// Where the last value of a key comes from.
+std::string where_of(std::span<const ConfigEntry> entries, std::string_view section, std::string_view key) {
+  std::string where;
+  for (const ConfigEntry& entry : entries) {
+    if (entry.section == section && entry.key == key) where = entry.where;
+  }
+  return where;
+}
+
+void require_problem(const std::string& problem) {
+  std::vector<std::string> problems;
+  for (const ProblemRow& row : problem_table()) problems.emplace_back(row.name);
+  if (problem.empty() || std::find(problems.begin(), problems.end(), problem) != problems.end()) return;
+  throw InvalidConfig("there is no problem " + problem + did_you_mean(problem, problems) +
+                      " (`laconic problems` says what they are)");
+}
+
+/// A parameter out of its range is found while it is known who gave it.
+void require_in_range(const RunConfig& config) {
+  const MethodRow& row = method_row(config.method);
+  const Settings checked(row.name, row.parameters, config.options);
+}
+
+/// As require_valid; a refusal begins with the key, so where a file gave it is known.
+void require_valid_from(const RunConfig& config, std::span<const ConfigEntry> entries) {
+  try {
+    require_valid(config);
+  } catch (const InvalidConfig& error) {
+    const std::string said = error.what();
+    const std::string key = said.substr(0, said.find(' '));
+    const std::string of_run = where_of(entries, "run", key);
+    const std::string where = of_run.empty() ? where_of(entries, "task", key) : of_run;
+    if (where.empty()) throw;
+    throw InvalidConfig(where + ": " + said);
+  }
+}
+
 }  // namespace
 
 std::string last_value(std::span<const ConfigEntry> entries, std::string_view section, std::string_view key) {
@@ -202,12 +250,8 @@ std::vector<std::string> config_keys(std::string_view section, std::string_view 
 RunConfig config_from(std::span<const ConfigEntry> entries) {
   const std::string problem = last_value(entries, "problem", "name");
   const std::string method = last_value(entries, "method", "name");
-  std::vector<std::string> problems;
-  for (const ProblemRow& row : problem_table()) problems.emplace_back(row.name);
-  if (!problem.empty() && std::find(problems.begin(), problems.end(), problem) == problems.end()) {
-    throw InvalidConfig("there is no problem " + problem + did_you_mean(problem, problems) +
-                        " (`laconic problems` says what they are)");
-  }
+  located(where_of(entries, "problem", "name"), [&] { require_problem(problem); });
+  located(where_of(entries, "method", "name"), [&] { method_row(method.empty() ? RunConfig().method : method); });
   const std::string task = last_value(entries, "task", "name");
   if (!task.empty() && !problem.empty()) {
     throw InvalidConfig("a run is on the task " + task + " or on the problem " + problem + ": name one of them");
@@ -222,12 +266,17 @@ RunConfig config_from(std::span<const ConfigEntry> entries) {
   }
   // A task's momentum is for SGD, and not given by anybody.
   if (config.method == "adam" || optimizer == "adam") config.optimizer = {.name = "adam"};
-  for (const ConfigEntry& entry : entries) read_entry(config, entry);
+  for (const ConfigEntry& entry : entries) {
+    located(entry.where, [&] {
+      read_entry(config, entry);
+      if (entry.section == "method") require_in_range(config);
+    });
+  }
   const bool scheduled = std::any_of(entries.begin(), entries.end(), [](const ConfigEntry& entry) {
     return entry.section == "run" && entry.key == "schedule";
   });
   if (!task.empty() && !scheduled) config.schedule = default_task_schedule(config.steps);
-  require_valid(config);
+  require_valid_from(config, entries);
   return config;
 }
 

@@ -17,6 +17,7 @@ struct ConfigEntry {
   std::string section;
   std::string key;
   std::string value;
+  std::string where{};  ///< the file and its line that it comes from, if any; a refusal begins with it
 };
 
 /// Later entries win. Workers, steps and learning rate default to the problem's. InvalidConfig with the nearest key for

@@ -72,7 +72,8 @@ TEST(Program, RefusesBadCallsInOneLine) {
   expect_one_line_error(laconic("bench kernels --n 0"), 2, "1..4294967296, got \"0\"");
   expect_one_line_error(laconic("bench kernels --n abc"), 2, "1..4294967296, got \"abc\"");
   expect_one_line_error(laconic("bench kernels --n"), 2, "--n needs a value");
-  expect_one_line_error(laconic("reproduce --seeds x"), 2, "0..1000, got \"x\"");
+  expect_one_line_error(laconic("reproduce --seeds x"), 2, "1..1000, got \"x\"");
+  expect_one_line_error(laconic("reproduce --seeds 0"), 2, "1..1000, got \"0\"");
   expect_one_line_error(laconic("reproduce regtopk-toy --steps 100"), 2, "--steps is about the deep claims");
   expect_one_line_error(laconic("bench kernels --wings 2"), 2, "wings");
   expect_one_line_error(laconic("bench exchange --workers 2,0"), 2, "workers");

@@ -123,6 +123,23 @@ TEST_F(Files, OfTomlGiveWayToFlags) {
   EXPECT_EQ(json("out/result.json").at("rounds"), 3);
 }
 
+// Which file and which line, whatever is wrong with it.
+TEST_F(Files, OfTomlAreToldByTheirLine) {
+  const auto says = [&](const std::string& text, const std::string& part, const std::string& command = "train") {
+    std::ofstream(file("run.toml")) << "problem = \"vincent\"\n" << text;
+    expect_one_line_error(laconic(command + " --config '" + file("run.toml") + "'"), 2, file("run.toml") + part);
+  };
+  says("stepps = 6\n", ", line 2: a run has no stepps; did you mean steps?");
+  says("steps = \"some\"\n", ", line 2: steps must be");
+  says("\nworkers = 0\n", ", line 3: workers must be in 1..4096, got 0");
+  says("[method]\nname = \"topk\"\nkeap = 0.1\n", ", line 4: topk has no parameter keap; did you mean keep?");
+  says("[method]\nname = \"topk\"\nkeep = 7\n", ", line 4: topk: keep must be in (0, 1], got 7");
+  says("[method]\nname = \"topp\"\n", ", line 3: there is no method topp; did you mean topk?");
+  says("[methd]\nkeep = 0.1\n", ", line 2: there is no table [methd]");
+  says("[method]\nkeap = 0.1\n", ", line 3: none of the methods has the parameter keap; did you mean keep?",
+       "compare --methods topk,sgd");
+}
+
 TEST_F(Files, OfCompareHaveTheKeys) {
   const Outcome outcome =
       laconic("compare " + kSmall + "--keep 0.2 --ratio 4 --period 4 --json '" + file("c.json") + "'");
@@ -182,6 +199,8 @@ TEST_F(Files, OfComparedRunsAreKept) {
   }
   expect_one_line_error(laconic(call), 1, "--overwrite");
   EXPECT_EQ(laconic(call + " --overwrite").code, 0);
+  const Outcome once = laconic("compare " + kSmall + "--methods sgd,sgd --json");
+  EXPECT_EQ(nlohmann::json::parse(once.text).size(), 1U) << "named twice, run once";
 }
 
 TEST_F(Files, OfARunThatGoesOnCountAllThatItSent) {
@@ -282,6 +301,9 @@ TEST(Train, RefusesWithASuggestion) {
   }
   expect_one_line_error(laconic("compare --methods sgd,topp"), 2, "did you mean topk?");
   expect_one_line_error(laconic("compare --methods sgd,fp16 --keep 0.1"), 2, "keep");
+  expect_one_line_error(laconic("compare --methods sgd --keep 0.1"), 2, "sgd has no parameter keep");
+  expect_one_line_error(laconic("train --resume no/such/folder"), 1, "there is no folder no/such/folder");
+  expect_one_line_error(laconic("train --resume no/such/checkpoints/step-0000000003"), 1, "there is no folder no/such");
   expect_one_line_error(laconic("compare --methods sgd,fp16 --set keep=0.1"), 2, "keep");
   expect_one_line_error(laconic("compare --methods sgd,topk --set signsgd.ties=plus"), 2, "signsgd");
 }

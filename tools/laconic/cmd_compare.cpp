@@ -44,7 +44,7 @@ struct Row {
 
 std::vector<std::string> chosen_methods(const Arguments& arguments) {
   std::vector<std::string> names;
-  for (const std::string& name : arguments.methods) names.emplace_back(method_row(name).name);
+  for (const std::string& name : without_repeats(arguments.methods)) names.emplace_back(method_row(name).name);
   if (names.empty()) {
     for (const MethodRow& row : method_table()) names.emplace_back(row.name);
   }

@@ -111,7 +111,7 @@ Checked check(const Claim& claim, int seeds, const std::string& title) {
 
 std::vector<const Claim*> chosen_claims(const ClaimFlags& flags) {
   std::vector<const Claim*> claims;
-  for (const std::string& name : flags.names) claims.push_back(&claim_named(name));
+  for (const std::string& name : without_repeats(flags.names)) claims.push_back(&claim_named(name));
   if (claims.empty()) {
     for (const Claim& claim : claim_table()) claims.push_back(&claim);
   }
@@ -149,8 +149,12 @@ void add_reproduce(CLI::App& program) {
   command->add_option("claims", flags->names, "which claims; none: all");
   flags->json.add_to(*command, "the claims");
   command->add_flag("--list", flags->list, "only say which claims there are");
-  command->add_option("--seeds", flags->seeds, "runs that a median is over; 0: the claim's own number")
-      ->check(whole_in(0, 1000))
+  command
+      ->add_option(
+          "--seeds", flags->seeds,
+          "runs that a median is over, --deep: a mean; default: the claim's own number (--list), --deep: 2. What "
+          "draws nothing runs once")
+      ->check(whole_in(1, 1000))
       ->option_text("NUMBER");
   deep->add_to(*command);
   command->footer(

@@ -144,7 +144,7 @@ void show_results(const std::vector<deep::DeepResult>& results) {
 
 std::vector<const deep::DeepClaim*> chosen_claims(const ClaimFlags& flags) {
   std::vector<const deep::DeepClaim*> claims;
-  for (const std::string& name : flags.names) claims.push_back(&deep::claim_named(name));
+  for (const std::string& name : without_repeats(flags.names)) claims.push_back(&deep::claim_named(name));
   if (claims.empty()) {
     for (const deep::DeepClaim& claim : deep::claim_table()) claims.push_back(&claim);
   }

@@ -108,7 +108,7 @@ void RunFlags::add_to(CLI::App& command, const std::string& evaluations) {
            run);
   add_flag(command, "run", "adversaries",
            "workers, the last ones, that invert their gradients, 0 to all of them; default 0", run);
-  add_flag(command, "run", "compute_seconds", "least time of a gradient, 0 to 3600; default 0", run);
+  add_flag(command, "run", "compute_seconds", "least time of a gradient in seconds, 0 to 3600; default 0", run);
   add_flag(command, "run", "slowdown", "by rank, such as 1,1,1,4: times --compute-seconds; default 1 for all", run);
   add_flag(command, "run", "checkpoint_interval", "steps between checkpoints in the run's folder; default 0: none",
            run);
@@ -206,7 +206,7 @@ RunConfig RunFlags::config(const std::string& method, bool shared, int processes
   }
   if (!problem_.empty()) entries.push_back({"problem", "name", problem_});
   if (!task_.empty()) entries.push_back({"task", "name", task_row(task_).name});
-  entries.push_back({"method", "name", method});
+  if (last_value(entries, "method", "name") != method) entries.push_back({"method", "name", method});
   if (shared && method == "adam") std::erase_if(entries, is_for_sgd);
   config_from(entries);  // names first, so that a wrong one is told as such
   const std::string named = last_value(entries, "problem", "name");
@@ -234,14 +234,27 @@ RunConfig RunFlags::config(const std::string& method, bool shared, int processes
   return made;
 }
 
+/// Among several methods a file's parameter goes to those that have it; the file's own method may be none of them.
+void RunFlags::require_known_in_file(const std::vector<std::string>& methods) const {
+  for (const ConfigEntry& entry : file_entries()) {
+    if (entry.section != "method" || entry.key == "name" || any_has(methods, entry.key)) continue;
+    const std::string own = method_in_file();
+    if (!own.empty() && has_parameter(own, entry.key)) continue;
+    throw InvalidConfig(entry.where + ": none of the methods has the parameter " + entry.key +
+                        did_you_mean(entry.key, config_keys("method", RunConfig().problem, methods.front())));
+  }
+}
+
 void RunFlags::require_used(const std::vector<std::string>& methods) const {
   const auto require_parameter = [&](const std::string& key) {
     if (any_has(methods, key)) return;
-    throw InvalidConfig("none of the methods has the parameter " + key + ": leave it out, or see `laconic methods`");
+    const std::string who = methods.size() == 1 ? methods.front() + " has no" : "none of the methods has the";
+    throw InvalidConfig(who + " parameter " + key + ": leave it out, or see `laconic methods`");
   };
   for (const Flag& flag : flags_) {
-    if (flag.section == "method" && flag.option->count() > 0 && methods.size() > 1) require_parameter(flag.key);
+    if (flag.section == "method" && flag.option->count() > 0) require_parameter(flag.key);
   }
+  require_known_in_file(methods);
   for (const std::string& assignment : assignments_) {
     const std::string head = of_one_method(assignment);
     if (!head.empty() && std::find(methods.begin(), methods.end(), head) == methods.end()) {

@@ -42,6 +42,7 @@ class RunFlags {
                  const std::string& group);
   void add_task_flags(CLI::App& command);
   std::vector<ConfigEntry> file_entries() const;
+  void require_known_in_file(const std::vector<std::string>& methods) const;
   void require_task_for_network_flags(bool network) const;
   std::vector<ConfigEntry> assigned(const std::string& problem, const std::string& method, bool shared) const;
 

@@ -165,6 +165,14 @@ CLI::Validator whole_in(std::uint64_t low, std::uint64_t high) {
 
 std::shared_ptr<CLI::FormatterBase> help_formatter() { return std::make_shared<HelpFormatter>(); }
 
+std::vector<std::string> without_repeats(const std::vector<std::string>& names) {
+  std::vector<std::string> once;
+  for (const std::string& name : names) {
+    if (std::find(once.begin(), once.end(), name) == once.end()) once.push_back(name);
+  }
+  return once;
+}
+
 std::string usage_error(const CLI::App& program, const CLI::ParseError& error) {
   std::string call;
   chosen(program, call);

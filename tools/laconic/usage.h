@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 // How the program tells people what it takes and what was wrong.
 
@@ -14,6 +15,9 @@ CLI::Validator whole_in(std::uint64_t low, std::uint64_t high);
 
 /// Help in lines that fit a page, with one spelling of each flag.
 std::shared_ptr<CLI::FormatterBase> help_formatter();
+
+/// Names in their order, each once: who names a thing twice wants it once.
+std::vector<std::string> without_repeats(const std::vector<std::string>& names);
 
 /// What is wrong with a call that did not parse, in a line, with what was probably meant.
 std::string usage_error(const CLI::App& program, const CLI::ParseError& error);
