@@ -1,7 +1,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, device
 from torch._C._distributed_c10d import GradBucket, ProcessGroup, Store
 from torch.futures import Future
 
@@ -90,7 +90,11 @@ def model_host(
 ) -> OptimizerHost: ...
 def report_json(runs: list[str]) -> str: ...
 def c10d_communicator(
-    group: ProcessGroup, store: Store, make_group: Callable[[], ProcessGroup] | None, timeout: float
+    group: ProcessGroup,
+    store: Store,
+    make_group: Callable[[], ProcessGroup] | None,
+    timeout: float,
+    staging: device | None = None,
 ) -> Communicator: ...
 
 class HookOptions:

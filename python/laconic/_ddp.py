@@ -20,7 +20,7 @@ class State:
         ddp.register_comm_hook(laconic.State(ddp, "regtopk", keep=0.01), laconic.hook)
 
     Making one is collective over the ranks of `ddp`, as `attach` is: it opens process groups of its own over the same
-    ranks with the same engine. Names, sizes and order of the parameters are those of `ddp`; memory is kept by parameter,
+    ranks. Names, sizes and order of the parameters are those of `ddp`; memory is kept by parameter,
     so it does not matter how buckets are filled.
 
     Args:
@@ -39,6 +39,8 @@ class State:
         seed: of the method's random draws, the same on all ranks.
         threads: that kernels may use; default: as many as torch uses.
         timeout: seconds that ranks wait for each other; default: the process group's.
+        backend: the engine of the process groups that this opens; default: the one that the model's group has for host
+            memory, and Gloo beside NCCL, which has none. `"nccl"` sends by way of the device.
         chunk_entries: how many entries travel together in methods that begin before backward ends.
         arrange_buckets: once DistributedDataParallel has settled its buckets, fill them so that a method finds its
             tensors one after another and need not copy them. A method that needs the whole gradient first gets it in one
@@ -68,6 +70,7 @@ class State:
         seed: int = 0,
         threads: int | None = None,
         timeout: float | None = None,
+        backend: str | None = None,
         chunk_entries: int = 0,
         arrange_buckets: bool = True,
         **options: Any,
@@ -80,13 +83,11 @@ class State:
         for group in groups:
             choice.add_named(group)
         choice.add_rest(method, options, include, exclude, min_size)
-        on_device = any(parameter.is_cuda for parameter in parameters)
         self.method = method
         self._group = ddp.process_group
         self._rank = dist.get_rank(self._group)
         self._size = dist.get_world_size(self._group)
-        # Methods work in host memory, which NCCL does not read.
-        communicator = _groups.communicator(self._group, backend="gloo" if on_device else None, timeout=timeout)
+        communicator = _groups.communicator(self._group, backend=backend, timeout=timeout)
         self._host = _core.DdpHost(
             communicator,
             torch.get_num_threads() if threads is None else threads,

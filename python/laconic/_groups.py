@@ -1,4 +1,4 @@
-"""Process groups of our own beside the user's: the same ranks, the same engine, nobody else's collectives."""
+"""Process groups of our own beside the user's: the same ranks, the engine for host memory, nobody else's collectives."""
 
 from __future__ import annotations
 
@@ -12,17 +12,23 @@ from torch.distributed import distributed_c10d as c10d
 
 from . import _core
 
+# An engine for devices alone ends the whole process when its own timeout has passed: ours must come first.
+_ENGINE_GRACE = datetime.timedelta(seconds=30)
+
 
 def communicator(
     group: dist.ProcessGroup | None = None,
     *,
     backend: str | None = None,
     timeout: float | datetime.timedelta | None = None,
+    staging: torch.device | None = None,
 ) -> _core.Communicator:
-    """A communicator over the ranks of `group` (default: all ranks), on a new group with the same engine.
+    """A communicator over the ranks of `group` (default: all ranks), on a new group of our own.
 
-    Collective over these ranks. `backend` asks for another engine (gloo beside nccl, say); `timeout`, in seconds, is the
-    group's own if it is not given.
+    Collective over these ranks. Its engine is the one that `group` has for host memory; beside one that has none, such as
+    NCCL, it is Gloo. `backend` asks for another: with NCCL, bytes are copied to the current device and back. `timeout`,
+    in seconds, is the group's own if it is not given. With `staging`, bytes are copied to that device although the engine
+    would take the host's.
     """
     if not dist.is_available() or not dist.is_initialized():
         raise _core.InvalidConfig("there is no process group: call torch.distributed.init_process_group first")
@@ -34,9 +40,18 @@ def communicator(
         limit = datetime.timedelta(seconds=limit)
     if limit <= datetime.timedelta(0):
         raise _core.InvalidConfig(f"timeout must be positive, got {limit.total_seconds()} seconds")
-    make = _maker(users, backend or _backend_of(users), limit)
+    if backend is not None and backend not in dist.Backend.backend_list:
+        known = ", ".join(name for name in dist.Backend.backend_list if name != "undefined")
+        raise _core.InvalidConfig(f"backend must be an engine of torch.distributed ({known}), got {backend!r}")
+    make = _maker(users, backend or _host_engine(users), limit)
     own = make()
-    return _core.c10d_communicator(own, _store_of(own), make, limit.total_seconds())
+    return _core.c10d_communicator(own, _store_of(own), make, limit.total_seconds(), staging)
+
+
+def device_of(group: dist.ProcessGroup | None) -> torch.device:
+    """Where tensors for collectives on the group must lie: the host if its engine takes that."""
+    users = c10d._get_default_group() if group is None else group
+    return torch.device("cpu" if "cpu" in _engines(users) else "cuda")
 
 
 def _maker(users: dist.ProcessGroup, backend: str, limit: datetime.timedelta) -> Callable[[], dist.ProcessGroup]:
@@ -47,9 +62,16 @@ def _maker(users: dist.ProcessGroup, backend: str, limit: datetime.timedelta) ->
     def make() -> dist.ProcessGroup:
         if not everybody:
             _require_same_count(users)
+        on_host = backend != "nccl"
         made: dist.ProcessGroup = dist.new_group(
-            ranks, timeout=limit, backend=backend, use_local_synchronization=not everybody
+            ranks,
+            timeout=limit if on_host else limit + _ENGINE_GRACE,
+            backend=backend,
+            use_local_synchronization=not everybody,
         )
+        if not on_host:
+            # It connects at its first call, and calls of several groups need not begin in the same order everywhere.
+            dist.all_reduce(torch.zeros(1, device="cuda"), group=made)
         return made
 
     return make
@@ -57,8 +79,7 @@ def _maker(users: dist.ProcessGroup, backend: str, limit: datetime.timedelta) ->
 
 def _require_same_count(users: dist.ProcessGroup) -> None:
     """torch names a group of some ranks after the number of groups that its ranks have: they would miss each other."""
-    device = "cpu" if "cpu" in _backend_of(users) else "cuda"
-    mine = torch.tensor([len(c10d._world.pg_names)], device=device)
+    mine = torch.tensor([len(c10d._world.pg_names)], device=device_of(users))
     others = [torch.empty_like(mine) for _ in range(dist.get_world_size(users))]
     dist.all_gather(others, mine, group=users)
     counts = [int(other) for other in others]
@@ -69,9 +90,15 @@ def _require_same_count(users: dist.ProcessGroup) -> None:
         )
 
 
-def _backend_of(group: dist.ProcessGroup) -> str:
-    """As new_group takes it: "gloo", or "cpu:gloo,cuda:nccl" where devices differ."""
-    return dist.get_backend_config(group)
+def _engines(group: dist.ProcessGroup) -> dict[str, str]:
+    """By the devices whose tensors they take, as in "cpu:gloo,cuda:nccl"."""
+    return dict(each.split(":", 1) for each in dist.get_backend_config(group).split(","))
+
+
+def _host_engine(group: dist.ProcessGroup) -> str:
+    """Methods work in host memory, and several groups of theirs speak at once, which NCCL does not promise to bear."""
+    found = _engines(group)
+    return found.get("cpu") or ("gloo" if dist.is_gloo_available() else found["cuda"])
 
 
 def _timeout_of(group: dist.ProcessGroup) -> datetime.timedelta:

@@ -33,7 +33,7 @@ class Optimizer(torch.optim.Optimizer):
       method says; ranks hold different models in between. A step with an infinity is dropped on its rank alone.
 
     Test and save inside `with optimizer.read_out():`. Making one is collective: rank 0's parameters and buffers are sent
-    to all, and process groups of its own are opened over the same ranks with the same engine.
+    to all, and process groups of its own are opened over the same ranks.
 
     Args:
         optimizer: the optimizer inside. Its parameters must be the model's.
@@ -54,6 +54,7 @@ class Optimizer(torch.optim.Optimizer):
         seed: of the method's random draws, the same on all ranks.
         threads: that kernels may use; default: as many as torch uses.
         timeout: seconds that ranks wait for each other; default: the process group's.
+        backend: the engine of the process groups that this opens, as in `laconic.State`.
         options: the method's own: `keep=0.01`, `ratio=64`, `period=16`, `pace="async"`, ... A name that is a word of
             Python has an underscore behind it: `lambda_=0.3`.
 
@@ -84,6 +85,7 @@ class Optimizer(torch.optim.Optimizer):
         seed: int = 0,
         threads: int | None = None,
         timeout: float | None = None,
+        backend: str | None = None,
         **options: Any,
     ) -> None:
         self.inner: Any = _Blank()
@@ -114,10 +116,8 @@ class Optimizer(torch.optim.Optimizer):
         if self._is_sgd:
             self._coefficients()  # refuses what the groups have and the method has not
         self._scoring = scoring
-        # Methods work in host memory, which NCCL does not read.
-        on_device = any(parameter.is_cuda for parameter in parameters)
         common: dict[str, Any] = {
-            "communicator": _groups.communicator(group, backend="gloo" if on_device else None, timeout=timeout),
+            "communicator": _groups.communicator(group, backend=backend, timeout=timeout),
             "threads": torch.get_num_threads() if threads is None else threads,
             "model": _core.GivenModel(
                 names,

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import _core
+from . import _core, _groups
 
 _SUMS = ("payload_bytes", "sent_bytes", "received_bytes", "sent_messages")
 _SECONDS = ("select_seconds", "encode_seconds", "exchange_seconds", "decode_seconds")
@@ -128,7 +128,7 @@ class RunLog:
             accuracy: of the last evaluation, from 0 to 1.
         """
         figures = self._figures()
-        device = "cuda" if dist.get_backend(self._group) == "nccl" else "cpu"
+        device = _groups.device_of(self._group)
         mine = torch.tensor([figures["steps"], *(figures[name] for name in _SUMS)], dtype=torch.int64, device=device)
         by_rank = [torch.empty_like(mine) for _ in range(dist.get_world_size(self._group))]
         dist.all_gather(by_rank, mine, group=self._group)

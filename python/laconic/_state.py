@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from laconic import _groups
 from laconic._core import InvalidConfig
 
 _KEY = re.compile(r"^laconic/rank(\d+)of(\d+)/(.+)$")
@@ -42,7 +43,7 @@ def unpack(name: str, state_dict: Mapping[str, Any], rank: int, size: int) -> to
 def gather(state_dict: Mapping[str, torch.Tensor], group: dist.ProcessGroup | None = None) -> dict[str, torch.Tensor]:
     """All ranks' entries together, on every rank, for those who save from one. Collective, over the user's group."""
     size = dist.get_world_size(group)
-    device = torch.device("cuda") if dist.get_backend(group) == "nccl" else torch.device("cpu")
+    device = _groups.device_of(group)
     merged: dict[str, torch.Tensor] = {}
     for each in sorted(state_dict):
         match = _KEY.match(each)

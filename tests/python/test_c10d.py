@@ -19,6 +19,12 @@ def every_check() -> dict[str, list[str]]:
     return {name: found for name in c10d_suite.checks() if (found := c10d_suite.run_check(communicator, name))}
 
 
+def every_check_staged() -> dict[str, list[str]]:
+    """With the copies that an engine for devices alone needs; the device is the host."""
+    communicator = _groups.communicator(staging=torch.device("cpu"))
+    return {name: found for name in c10d_suite.checks() if (found := c10d_suite.run_check(communicator, name))}
+
+
 def describe() -> tuple[int, int, str, float]:
     communicator = _groups.communicator()
     return communicator.rank, communicator.size, communicator.description, communicator.timeout
@@ -105,6 +111,7 @@ def refusals() -> list[str]:
     pair = dist.new_group([0, 1])
     for call in (
         lambda: _groups.communicator(timeout=-1.0),
+        lambda: _groups.communicator(backend="glue"),
         lambda: _groups.communicator(pair) if dist.get_rank() == 2 else _groups.communicator(timeout=0.0),
     ):
         try:
@@ -132,6 +139,11 @@ class C10dTest(unittest.TestCase):
         for count in (1, 2, 3, 4):
             with self.subTest(ranks=count):
                 self.assertEqual(run_ranks(count, every_check), [{}] * count)
+
+    def test_every_call_by_way_of_other_memory(self) -> None:
+        for count in (1, 2, 3):
+            with self.subTest(ranks=count):
+                self.assertEqual(run_ranks(count, every_check_staged), [{}] * count)
 
     def test_tells_what_it_is(self) -> None:
         expected = [(rank, 3, "c10d gloo, 3 ranks", 30.0) for rank in range(3)]
@@ -169,7 +181,8 @@ class C10dTest(unittest.TestCase):
         said = run_ranks(3, refusals)
         for rank, texts in enumerate(said):
             self.assertEqual(texts[0], "timeout must be positive, got -1.0 seconds")
-            self.assertIn("not in the process group" if rank == 2 else "timeout must be positive", texts[1])
+            self.assertIn("backend must be an engine of torch.distributed (gloo, nccl", texts[1])
+            self.assertIn("not in the process group" if rank == 2 else "timeout must be positive", texts[2])
 
     def test_refuses_groups_that_torch_cannot_name(self) -> None:
         said = run_ranks(3, unequal_groups)

@@ -9,21 +9,31 @@
 namespace laconic::plugin {
 namespace {
 
-/// The group's engine for host memory, or for the current device where it has none.
-C10dGroup engine_of(c10d::ProcessGroup& group) {
+/// The group's engine for such tensors; null: it has none.
+c10::intrusive_ptr<c10d::Backend> engine_for(c10d::ProcessGroup& group, at::DeviceType type) {
+  try {
+    return group.getBackend(type);
+  } catch (const c10::Error&) {
+    return {};  // not every version of torch can be asked first
+  }
+}
+
+C10dGroup engine_of(c10d::ProcessGroup& group, const StagingDevice& wanted) {
   C10dGroup found;
   found.rank = group.getRank();
   found.size = group.getSize();
   for (const auto type : {at::kCPU, at::kCUDA}) {
-    try {
-      found.backend = group.getBackend(type);
-    } catch (const c10::Error&) {
-      continue;  // has none; not every version of torch can be asked first
-    }
+    if (wanted && wanted->type() != type) continue;
+    found.backend = engine_for(group, type);
     if (found.backend == nullptr) continue;
-    found.device = type == at::kCPU ? at::Device(at::kCPU) : c10::impl::VirtualGuardImpl(type).getDevice();
+    found.staged = wanted || type != at::kCPU;
+    if (type == at::kCPU) return found;
+    const c10::impl::VirtualGuardImpl device(type);
+    found.device = wanted && wanted->has_index() ? *wanted : device.getDevice();
+    found.stream = device.getStreamFromGlobalPool(found.device);
     return found;
   }
+  if (wanted) throw InvalidConfig("the process group has no engine for tensors on " + wanted->str());
   throw InvalidConfig(
       "the process group has an engine neither for the CPU nor for CUDA: make it with backend gloo, "
       "nccl, mpi or ucc");
@@ -41,6 +51,7 @@ struct C10dCommunicator::Family {
   c10::intrusive_ptr<c10d::Store> store;
   std::shared_ptr<FailureWatch> watch;
   GroupMaker make_group;
+  StagingDevice staging;
   std::int64_t counters = 0;
 };
 
@@ -73,7 +84,8 @@ class StoreCounter final : public SharedCounter {
 }  // namespace
 
 C10dCommunicator::C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-                                   const c10::intrusive_ptr<c10d::Store>& store, GroupMaker make_group)
+                                   const c10::intrusive_ptr<c10d::Store>& store, GroupMaker make_group,
+                                   StagingDevice staging)
     : C10dCommunicator(required(group), [&] {
         if (store == nullptr)
           throw InvalidConfig("the process group has no store: hand over the one that it was made with");
@@ -81,12 +93,13 @@ C10dCommunicator::C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>&
         family->store = store;
         family->watch = std::make_shared<FailureWatch>(store, group->getRank());
         family->make_group = std::move(make_group);
+        family->staging = staging;
         return family;
       }()) {}
 
 C10dCommunicator::C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>& group, std::shared_ptr<Family> family)
     : family_(std::move(family)),
-      group_(engine_of(*group)),
+      group_(engine_of(*group, family_->staging)),
       operations_(group_),
       exceptions_(std::uncaught_exceptions()) {
   group_.watch = family_->watch;

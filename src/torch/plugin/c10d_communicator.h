@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <functional>
+#include <optional>
 
 #include "torch/plugin/c10d_operation.h"
 
@@ -12,15 +13,19 @@ namespace laconic::plugin {
 /// Makes a further group of the same ranks with the same engine. Collective.
 using GroupMaker = std::function<c10::intrusive_ptr<c10d::ProcessGroup>()>;
 
+/// Where the tensors are that bytes are copied to and from for the engine.
+using StagingDevice = std::optional<at::Device>;
+
 /// The ranks of a group of torch.distributed, whatever engine moves its bytes (Gloo, NCCL, MPI, UCC).
 ///
 /// The group must be ours alone: engines match collectives by their order, and a second thread that calls some on the
 /// user's group changes the order. All calls of a communicator come from one thread at a time. Nothing here runs in, or
 /// waits for, a callback of the engine: handles are polled.
 ///
-/// Views lie on the host. An engine without tensors on the CPU (NCCL) gets device tensors, to which bytes are copied;
-/// the device is the one that is current when the communicator is made. NCCL does not promise that several groups make
-/// progress beside each other; make the group of Gloo where that matters.
+/// Views lie on the host. An engine without tensors on the CPU (NCCL) gets device tensors, to which bytes are copied by
+/// way of pinned memory, on a stream of our own; the device is the one that is current when the communicator is made.
+/// NCCL does not promise that several groups make progress beside each other; make the group of Gloo where that
+/// matters.
 ///
 /// Sums of all_reduce are in the engine's order, those of reduce_scatter in rank order. fail() goes through the store,
 /// as counters do; a rank that ends without a word is an error of the engine or a timeout. A handle that is dropped
@@ -28,9 +33,10 @@ using GroupMaker = std::function<c10::intrusive_ptr<c10d::ProcessGroup>()>;
 class C10dCommunicator final : public Communicator {
  public:
   /// `store` belongs to this group alone, as a prefix of some other. Collective only in that every rank makes one.
-  /// InvalidConfig for a group without an engine.
+  /// With `staging`, bytes are copied to that device although the engine might read the host's, or to other tensors
+  /// of the host's if that is the device: for tests. InvalidConfig for a group without an engine.
   C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const c10::intrusive_ptr<c10d::Store>& store,
-                   GroupMaker make_group);
+                   GroupMaker make_group, StagingDevice staging = {});
   ~C10dCommunicator() override;
 
   int rank() const override { return group_.rank; }

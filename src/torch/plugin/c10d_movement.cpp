@@ -13,21 +13,6 @@ constexpr Milliseconds kLongestEngineTimeout = std::chrono::hours(24 * 30);
 
 std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
 
-std::byte* grown(at::Tensor& tensor, std::uint64_t bytes) {
-  if (!tensor.defined() || static_cast<std::uint64_t>(tensor.numel()) < bytes) {
-    tensor = at::empty({static_cast<std::int64_t>(bytes)}, at::kByte);
-  }
-  return bytes_of(tensor);
-}
-
-/// The first bytes of a host tensor, or of a twin of it on the device.
-at::Tensor placed(const at::Tensor& host, at::Tensor& twin, std::uint64_t bytes, at::Device device) {
-  const auto count = static_cast<std::int64_t>(bytes);
-  if (device.is_cpu()) return host.narrow(0, 0, count);
-  if (!twin.defined() || twin.numel() < count) twin = at::empty({host.numel()}, host.options().device(device));
-  return twin.narrow(0, 0, count);
-}
-
 void copy_bytes(std::byte* target, const std::byte* source, std::uint64_t bytes) {
   if (bytes != 0) std::memcpy(target, source, bytes);
 }
@@ -54,6 +39,25 @@ Options with_timeout(Milliseconds timeout) {
 
 }  // namespace
 
+/// Host memory that copies to and from a device need not touch twice: pinned, where there is a device.
+std::byte* C10dOperation::grown(at::Tensor& tensor, std::uint64_t bytes) const {
+  if (!tensor.defined() || static_cast<std::uint64_t>(tensor.numel()) < bytes) {
+    const auto options = at::TensorOptions().dtype(at::kByte).pinned_memory(!group_.device.is_cpu());
+    tensor = at::empty({static_cast<std::int64_t>(bytes)}, options);
+  }
+  return bytes_of(tensor);
+}
+
+/// The first bytes of a host tensor, or of a twin of it on the device.
+at::Tensor C10dOperation::placed(const at::Tensor& host, at::Tensor& twin, std::uint64_t bytes) const {
+  const auto count = static_cast<std::int64_t>(bytes);
+  if (!group_.staged) return host.narrow(0, 0, count);
+  if (!twin.defined() || twin.numel() < count) {
+    twin = at::empty({host.numel()}, at::TensorOptions().dtype(at::kByte).device(group_.device));
+  }
+  return twin.narrow(0, 0, count);
+}
+
 std::byte* C10dOperation::sent(std::uint64_t bytes) {
   sent_bytes_ = bytes;
   return grown(sent_, bytes);
@@ -65,15 +69,16 @@ std::byte* C10dOperation::received(std::uint64_t bytes) {
 }
 
 at::Tensor C10dOperation::engine_sent() {
-  at::Tensor tensor = placed(sent_, device_sent_, sent_bytes_, group_.device);
-  if (!group_.device.is_cpu()) tensor.copy_(sent_.narrow(0, 0, tensor.numel()));
+  at::Tensor tensor = placed(sent_, device_sent_, sent_bytes_);
+  if (group_.staged) tensor.copy_(sent_.narrow(0, 0, tensor.numel()));
   return tensor;
 }
 
 at::Tensor C10dOperation::engine_received() {
-  at::Tensor tensor = placed(received_, device_received_, received_bytes_, group_.device);
-  const bool in_place = call_.kind == CallKind::all_reduce || call_.kind == CallKind::broadcast;
-  if (in_place && !group_.device.is_cpu()) tensor.copy_(received_.narrow(0, 0, tensor.numel()));
+  at::Tensor tensor = placed(received_, device_received_, received_bytes_);
+  const bool in_place =
+      call_.kind == CallKind::all_reduce || call_.kind == CallKind::broadcast || call_.kind == CallKind::barrier;
+  if (in_place && group_.staged) tensor.copy_(received_.narrow(0, 0, tensor.numel()));
   return tensor;
 }
 
@@ -156,10 +161,9 @@ void C10dOperation::post(Milliseconds timeout) {
 
 /// The engine has done its part, or there was none to do.
 void C10dOperation::deliver() {
-  const bool alone = group_.size == 1;
-  if (alone && call_.kind != CallKind::all_reduce && call_.kind != CallKind::broadcast) {
+  if (bypasses_engine() && call_.kind != CallKind::all_reduce && call_.kind != CallKind::broadcast) {
     copy_bytes(bytes_of(received_), sent_.defined() ? bytes_of(sent_) : nullptr, sent_.defined() ? sent_bytes_ : 0);
-  } else if (!alone && !group_.device.is_cpu() && received_bytes_ != 0) {
+  } else if (group_.staged && work_ != nullptr && received_bytes_ != 0) {
     const auto count = static_cast<std::int64_t>(received_bytes_);
     received_.narrow(0, 0, count).copy_(device_received_.narrow(0, 0, count));
   }

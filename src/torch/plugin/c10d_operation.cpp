@@ -1,5 +1,7 @@
 #include "torch/plugin/c10d_operation.h"
 
+#include <c10/core/StreamGuard.h>
+
 #include <mutex>
 #include <thread>
 
@@ -81,7 +83,8 @@ void C10dOperation::start(const Call& call, std::uint64_t sequence, Milliseconds
   broken_ = false;
   started_ = Clock::now();
   pack();
-  if (group_.size == 1) return deliver();
+  if (bypasses_engine()) return deliver();
+  const c10::OptionalStreamGuard ours(group_.stream);
   try {
     post(timeout);
   } catch (const std::exception&) {
@@ -97,7 +100,8 @@ bool C10dOperation::finish() {
     broken_ = true;
     throw_engine_error(error);
   }
-  if (!group_.device.is_cpu()) work_->synchronize();
+  const c10::OptionalStreamGuard ours(group_.stream);
+  if (group_.stream) work_->synchronize();  // the stream waits for the engine's; the copies follow
   deliver();
   work_.reset();
   return true;
@@ -126,7 +130,7 @@ bool C10dOperation::test() {
 
 /// Sleeps until the engine is done, or for a while. Polls where the engine's wait is about a stream, not about the end.
 void C10dOperation::pause(Milliseconds longest) {
-  if (!group_.device.is_cpu()) return std::this_thread::sleep_for(std::chrono::microseconds(50));
+  if (group_.stream) return std::this_thread::sleep_for(std::chrono::microseconds(50));
   try {
     work_->wait(std::clamp(longest, Milliseconds(1), Clock::now() - started_ < kQuietTime ? kQuietTime : kSleep));
   } catch (...) {

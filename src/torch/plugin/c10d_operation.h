@@ -1,9 +1,11 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <c10/core/Stream.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,10 @@ namespace laconic::plugin {
 struct C10dGroup {
   c10::intrusive_ptr<c10d::Backend> backend;
   at::Device device = at::kCPU;
+  /// Whether bytes are copied to tensors on `device` and back. So they are for an engine that takes none of the host's;
+  /// with the host itself as the device it is a rehearsal of that.
+  bool staged = false;
+  std::optional<c10::Stream> stream;  ///< of the copies, where the device has streams: nobody else's kernels hold it up
   int rank = 0;
   int size = 1;
   std::shared_ptr<FailureWatch> watch;
@@ -52,6 +58,10 @@ class C10dOperation final : public Operation {
   void abandon();
   std::string name() const;
 
+  /// A group of one has nobody to speak to, and its engine need not know.
+  bool bypasses_engine() const { return group_.size == 1 && !group_.staged; }
+  std::byte* grown(at::Tensor& tensor, std::uint64_t bytes) const;
+  at::Tensor placed(const at::Tensor& host, at::Tensor& twin, std::uint64_t bytes) const;
   std::byte* sent(std::uint64_t bytes);
   std::byte* received(std::uint64_t bytes);
   at::Tensor engine_sent();
@@ -72,7 +82,7 @@ class C10dOperation final : public Operation {
   at::Tensor sent_, received_;  ///< bytes on the host; they only grow
   std::uint64_t sent_bytes_ = 0;
   std::uint64_t received_bytes_ = 0;
-  at::Tensor device_sent_, device_received_;  ///< their twins where the engine wants device memory
+  at::Tensor device_sent_, device_received_;  ///< their twins where the group is staged
 };
 
 /// Operations of one communicator, reused.

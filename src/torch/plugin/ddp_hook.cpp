@@ -1,6 +1,7 @@
 #include "torch/plugin/ddp_hook.h"
 
 #include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
@@ -35,17 +36,31 @@ class Staging {
   float scale() const { return scaled() ? model_.scale.item<float>() : 1.0F; }
 
   /// Host memory for a bucket that the methods cannot work on where it is; kept from step to step.
-  at::Tensor floats(std::size_t bucket, std::int64_t size) {
-    if (bucket >= floats_.size()) floats_.resize(bucket + 1);
-    at::Tensor& kept = floats_[bucket];
-    if (!kept.defined() || kept.numel() != size) kept = at::empty({size}, at::TensorOptions().dtype(at::kFloat));
+  at::Tensor floats(std::size_t number, const at::Tensor& bucket) {
+    if (number >= floats_.size()) floats_.resize(number + 1);
+    at::Tensor& kept = floats_[number];
+    const bool pinned = !bucket.is_cpu();  // so that copies run at the bus's pace
+    if (!kept.defined() || kept.numel() != bucket.numel()) {
+      kept = at::empty(bucket.numel(), at::TensorOptions().dtype(at::kFloat).pinned_memory(pinned));
+    }
     return kept;
+  }
+
+  /// On which buckets of a device travel: in the training loop's stream they would wait for its kernels, and these for
+  /// them. None for the host.
+  std::optional<c10::Stream> stream(c10::Device device) {
+    if (device.is_cpu()) return std::nullopt;
+    const auto found = streams_.find(device);
+    if (found != streams_.end()) return found->second;
+    const c10::impl::VirtualGuardImpl guard(device.type());
+    return streams_.emplace(device, guard.getStreamFromGlobalPool(device)).first->second;
   }
 
  private:
   DdpModel model_;
   std::unordered_map<const c10::TensorImpl*, std::uint32_t> index_of_;
   std::vector<at::Tensor> floats_;
+  std::unordered_map<c10::Device, c10::Stream> streams_;
 };
 
 namespace {
@@ -81,11 +96,14 @@ class BucketPiece final : public Piece {
   std::span<const TensorPart> open() override {
     if (buffer_.is_sparse()) throw InvalidConfig("a gradient is sparse: methods need dense ones, set sparse=False");
     const at::NoGradGuard unseen;
-    if (written_) written_->synchronize();
+    const std::optional<c10::Stream> stream = staging_->stream(buffer_.device());
+    if (stream) written_->block(*stream);
+    const c10::OptionalStreamGuard ours(stream);
     scale_ = staging_->scale();
     const bool in_place = buffer_.is_cpu() && buffer_.scalar_type() == at::kFloat && buffer_.is_contiguous();
-    values_ = in_place ? buffer_ : staging_->floats(number_, buffer_.numel());
-    if (!in_place) values_.copy_(buffer_);
+    values_ = in_place ? buffer_ : staging_->floats(number_, buffer_);
+    if (!in_place) values_.copy_(buffer_, /*non_blocking=*/true);
+    if (stream) stream->synchronize();
     if (scale_ != 1.0F) values_.mul_(static_cast<float>(1.0 / static_cast<double>(scale_)));
     const View<float> all = float_view(values_, "a bucket");
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -99,13 +117,15 @@ class BucketPiece final : public Piece {
   std::span<const std::uint32_t> unused() const override { return unused_; }
   bool last() const override { return last_; }
 
+  /// What is copied last is not waited for here: the future holds the stream's event, for whoever waits for it.
   void close(Outcome outcome) override {
     const at::NoGradGuard unseen;
+    const c10::OptionalStreamGuard ours(staging_->stream(buffer_.device()));
     if (outcome == Outcome::skipped && staging_->scaled()) {
       buffer_.fill_(std::numeric_limits<float>::infinity());
     } else {
       if (scale_ != 1.0F) values_.mul_(scale_);
-      if (!values_.is_same(buffer_)) buffer_.copy_(values_);
+      if (!values_.is_same(buffer_)) buffer_.copy_(values_, /*non_blocking=*/true);
     }
     future_->markCompleted(std::move(result_),
                            std::vector<c10::ivalue::Future::WeakStorage>{buffer_.storage().getWeakStorageImpl()});

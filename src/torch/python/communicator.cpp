@@ -6,12 +6,13 @@ namespace laconic::python {
 namespace {
 
 std::shared_ptr<Communicator> c10d_communicator(const py::object& group, const py::object& store,
-                                                const py::object& make_group, double timeout_seconds) {
+                                                const py::object& make_group, double timeout_seconds,
+                                                plugin::StagingDevice staging) {
   const auto engine = shared_with<c10d::ProcessGroup>(group);
   const auto keys = shared_with<c10d::Store>(store);
   const plugin::GroupMaker maker = group_maker(make_group);
   py::gil_scoped_release unlocked;
-  auto made = std::make_shared<plugin::C10dCommunicator>(engine, keys, maker);
+  auto made = std::make_shared<plugin::C10dCommunicator>(engine, keys, maker, staging);
   made->set_timeout(Milliseconds(static_cast<std::int64_t>(timeout_seconds * 1000)));
   return made;
 }
@@ -31,9 +32,9 @@ void bind_communicator(py::module_& module) {
           "fail", [](Communicator& self, const std::string& reason) { self.fail(reason); }, py::arg("reason"),
           py::call_guard<py::gil_scoped_release>(), "Tells the others that this rank cannot go on, and why.");
   module.def("c10d_communicator", &c10d_communicator, py::arg("group"), py::arg("store"), py::arg("make_group"),
-             py::arg("timeout"),
+             py::arg("timeout"), py::arg("staging") = py::none(),
              "A communicator over a process group that nobody else uses, its store, and a callable that makes further "
-             "groups of the same ranks.");
+             "groups of the same ranks. Bytes are copied to `staging` for the engine, if that is given.");
 }
 
 }  // namespace laconic::python
