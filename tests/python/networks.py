@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from device import DEVICE
 from torch.distributed import distributed_c10d as c10d
 
 import laconic
@@ -19,13 +20,13 @@ def network(seed: int = 7, norm: bool = False) -> torch.nn.Sequential:
     """Two layers; the same start for the same seed."""
     torch.manual_seed(seed)
     middle = [torch.nn.BatchNorm1d(24)] if norm else []
-    return torch.nn.Sequential(torch.nn.Linear(2, 24), *middle, torch.nn.ReLU(), torch.nn.Linear(24, 4))
+    return torch.nn.Sequential(torch.nn.Linear(2, 24), *middle, torch.nn.ReLU(), torch.nn.Linear(24, 4)).to(DEVICE)
 
 
 def batch(rank: int, step: int, size: int = 16) -> tuple[torch.Tensor, torch.Tensor]:
     """A rank's batch of a step."""
     generator = torch.Generator().manual_seed(1_000_003 * step + rank)
-    points = torch.randn(size, 2, generator=generator)
+    points = torch.randn(size, 2, generator=generator).to(DEVICE)
     return points, 2 * (points[:, 0] > 0).long() + (points[:, 1] > 0).long()
 
 
@@ -44,8 +45,8 @@ def test_loss(model: torch.nn.Module) -> float:
 
 
 def flat(model: torch.nn.Module) -> torch.Tensor:
-    """All parameters, copied."""
-    return torch.cat([parameter.detach().float().flatten() for parameter in model.parameters()])
+    """All parameters, copied to the host."""
+    return torch.cat([parameter.detach().float().flatten() for parameter in model.parameters()]).cpu()
 
 
 def same_everywhere(values: torch.Tensor) -> bool:

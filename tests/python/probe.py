@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from device import DEVICE
 from torch.nn.parallel import DistributedDataParallel
 
 import laconic
@@ -26,14 +27,15 @@ class Probe(torch.nn.Module):
 
     def __init__(self, sizes: Sequence[int] = SIZES, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
-        self.values = torch.nn.ParameterList(torch.nn.Parameter(torch.zeros(size, dtype=dtype)) for size in sizes)
+        zeros = (torch.zeros(size, dtype=dtype, device=DEVICE) for size in sizes)
+        self.values = torch.nn.ParameterList(torch.nn.Parameter(each) for each in zeros)
 
     def forward(self, coefficients: Sequence[torch.Tensor | None]) -> torch.Tensor:
         used = [(p * c).sum() for p, c in zip(self.values, coefficients, strict=True) if c is not None]
         return torch.stack(used).sum()
 
     def grads(self) -> list[torch.Tensor]:
-        return [p.grad.detach().clone() for p in self.values]
+        return [p.grad.detach().to("cpu", copy=True) for p in self.values]
 
     def clear(self) -> None:
         for p in self.values:
@@ -45,7 +47,7 @@ def gradients(
 ) -> list[torch.Tensor]:
     """A rank's gradients at a step, known to all ranks."""
     generator = torch.Generator().manual_seed(1000 * step + rank)
-    return [torch.randn(size, generator=generator).to(dtype) for size in sizes]
+    return [torch.randn(size, generator=generator).to(DEVICE, dtype) for size in sizes]
 
 
 def wrapped(model: torch.nn.Module, **settings: Any) -> DistributedDataParallel:
@@ -77,7 +79,7 @@ def reference(
 ) -> list[list[torch.Tensor]]:
     """The C++ method alone on gradients_of[rank][step][tensor]; the aggregates [step][tensor], the same on all ranks."""
     sizes = [tensor.numel() for tensor in gradients_of[0][0]]
-    flat = [[torch.cat([t.float().flatten() for t in step]) for step in steps] for steps in gradients_of]
+    flat = [[torch.cat([t.float().flatten() for t in step]).cpu() for step in steps] for steps in gradients_of]
     told = list(names) if names is not None else names_of(sizes)
     _core.reduce_on_threads(method, _options.texts(options), told, sizes, seed, first_step, flat)
     for other in flat[1:]:

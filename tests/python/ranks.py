@@ -8,7 +8,8 @@
     run_ranks(3, sums, 2.0)  ->  [6.0, 6.0, 6.0]
 
 Ranks are forks of the test's process, so that torch is imported once: a test does no work of its own with torch's
-threads (no backward, no process group) before it calls run_ranks. run_torchrun starts a script under the real torchrun.
+threads (no backward, no process group) before it calls run_ranks. Where forks cannot use the device, they are processes
+that import the test anew. run_torchrun starts a script under the real torchrun.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
+from device import reaches_forks
 
 importlib.import_module("torch._dynamo")  # which an optimizer loads with its first step: once here, not in every rank
 torch.set_num_threads(1)  # ranks share the cores, and threads do not survive a fork
@@ -69,12 +71,18 @@ def start_ranks(
     function makes the process group itself, from torchrun's variables."""
     with tempfile.TemporaryDirectory(prefix="laconic_ranks_") as name:
         folder = pathlib.Path(name)
+        forks = reaches_forks()
+        if not forks:
+            _write(folder / "call", pickle.dumps((function, arguments, timeout, group_timeout)))
         sys.stdout.flush()
         sys.stderr.flush()
         children = []
         for rank in range(count):
             child = os.fork()
-            if child == 0:
+            if child == 0 and not forks:
+                test = sys.modules["__main__"].__file__
+                os.execv(sys.executable, [sys.executable, __file__, str(test), name, str(rank), str(count)])
+            elif child == 0:
                 _be_rank(rank, count, function, arguments, folder, timeout, group_timeout)
             children.append(child)
         # The starter keeps the store, as torchrun's agent does, on a port that was free; the forks came before, so
@@ -187,3 +195,14 @@ def _collected(folder: pathlib.Path, rank: int, status: int | None) -> Rank:
         output.read_text(errors="replace") if output.exists() else "",
         pickle.loads(value.read_bytes()) if value.exists() else None,
     )
+
+
+def _be_fresh_rank(test: str, folder: pathlib.Path, rank: int, count: int) -> NoReturn:
+    """Of a process of its own. The test's functions are those of its main module, and here are not."""
+    sys.modules["__main__"] = importlib.import_module(pathlib.Path(test).stem)
+    function, arguments, timeout, group_timeout = pickle.loads((folder / "call").read_bytes())
+    _be_rank(rank, count, function, arguments, folder, timeout, group_timeout)
+
+
+if __name__ == "__main__":
+    _be_fresh_rank(sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))

@@ -5,6 +5,7 @@ import unittest
 
 import torch
 import torch.distributed as dist
+from device import DEVICE
 from probe import connect, wrapped
 from ranks import run_ranks
 from variations import Options, gradient_methods, options_of, parameters_of
@@ -17,15 +18,15 @@ def trained(way: str, method: str = "", steps: int = STEPS, **settings: object) 
     """The parameters after each step, a row a step. `way` may be stock, DistributedDataParallel without a hook."""
     torch.manual_seed(3)
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4))
-    ddp = wrapped(model, bucket_cap_mb=0.0003)
+    ddp = wrapped(model.to(DEVICE), bucket_cap_mb=0.0003)
     if way != "stock":
         connect(ddp, way, method, min_size=0, **settings)
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05, momentum=0.9)
     generator = torch.Generator().manual_seed(dist.get_rank())  # every rank has data of its own
     rows = []
     for _ in range(steps):
-        inputs = torch.randn(8, 8, generator=generator)
-        targets = torch.randint(0, 4, (8,), generator=generator)
+        inputs = torch.randn(8, 8, generator=generator).to(DEVICE)
+        targets = torch.randint(0, 4, (8,), generator=generator).to(DEVICE)
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(ddp(inputs), targets).backward()
         optimizer.step()

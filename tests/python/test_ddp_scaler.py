@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from device import DEVICE
 from probe import Probe, connect, gradients, reference, same_bits, step_of, wrapped
 from ranks import run_ranks
 from test_ddp_behaviours import WAYS, mine, of_all_ranks
@@ -48,7 +49,7 @@ def memory(state: laconic.State) -> dict[str, bytes]:
 
 def scaled_steps(way: str, method: str, settings: dict[str, Any], tolerance: float) -> None:
     """Across a growth and a back-off of the scale: what the optimizer sees is what it would see without a scale."""
-    scaler = torch.amp.GradScaler("cpu", growth_interval=3, **settings)
+    scaler = torch.amp.GradScaler(DEVICE.type, growth_interval=3, **settings)
     ddp = wrapped(Probe())
     options = {"ties": "plus"} if method == "signum" else options_of(method)  # what is drawn, is drawn by step
     state = connect(ddp, way, method, scaler=scaler, **options)
@@ -94,7 +95,7 @@ def memory_is_untouched() -> dict[str, list[str]]:
     remembered = {}
     for method in gradient_methods():
         for way in WAYS:
-            scaler = torch.amp.GradScaler("cpu", init_scale=1000.0)
+            scaler = torch.amp.GradScaler(DEVICE.type, init_scale=1000.0)
             ddp = wrapped(Probe())
             state = connect(ddp, way, method, scaler=scaler, min_size=0, **options_of(method))
             changes = []
@@ -115,7 +116,7 @@ def memory_is_untouched() -> dict[str, list[str]]:
 def a_scaler_may_be_off() -> None:
     for way in WAYS:
         ddp = wrapped(Probe())
-        connect(ddp, way, "sgd", scaler=torch.amp.GradScaler("cpu", enabled=False))
+        connect(ddp, way, "sgd", scaler=torch.amp.GradScaler(DEVICE.type, enabled=False))
         given = of_all_ranks(gradients, 1)
         found, wanted = step_of(ddp, mine(given)[0]), reference("sgd", {}, given)[0]
         assert all(map(same_bits, found, wanted))

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from device import DEVICE
 from networks import batch, flat, loss_of, message_of, network, optimizer_for, same_everywhere, train
 from ranks import run_ranks, start_ranks, told
 
@@ -82,7 +83,7 @@ def by_groups() -> dict[str, float]:
 def scaled_run(method: str, explicit: bool, overflow: bool) -> tuple[torch.Tensor, list[float], dict[str, Any]]:
     """Parameters, the scale after each step and the metrics of a run with a GradScaler that grows every 4 steps."""
     model = network()
-    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=4)
+    scaler = torch.amp.GradScaler(DEVICE.type, init_scale=1024.0, growth_interval=4)
     options = {"ratio": 2} if method in ("def", "psync") else {}
     optimizer = laconic.Optimizer(sgd(model), model, method, scaler=scaler, **options)
     scales = []
@@ -122,7 +123,7 @@ def hidden_infinities() -> dict[str, tuple[bool, int, float]]:
     found = {}
     for method in ("sgd", "def"):
         model = network()
-        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        scaler = torch.amp.GradScaler(DEVICE.type, init_scale=1024.0)
         optimizer = laconic.Optimizer(sgd(model), model, method, scaler=scaler, **({"ratio": 2} if method == "def" else {}))
         scaler.scale(loss_of(model, *batch(dist.get_rank(), 0))).backward()
         if dist.get_rank() == 1:
@@ -154,12 +155,12 @@ def nonfinite_is_named() -> dict[str, str]:
 def odd_gradients() -> dict[str, Any]:
     rank = dist.get_rank()
     model = network()
-    model.unused = torch.nn.Linear(2, 2)
+    model.unused = torch.nn.Linear(2, 2).to(DEVICE)
     optimizer = laconic.Optimizer(sgd(model), model, "sgd")
     before = model.unused.weight.detach().clone()
     loss_of(model[:3], *batch(rank, 0)).backward()
     if rank == 0:
-        model.unused.weight.grad = torch.ones(2, 2)
+        model.unused.weight.grad = torch.ones(2, 2, device=DEVICE)
     optimizer.step()
     moved = torch.allclose(model.unused.weight, before - 0.05 / dist.get_world_size())
 

@@ -32,9 +32,9 @@ def recorded(method: str, steps: int, **groups: Any) -> tuple[laconic.Optimizer,
     for step in range(steps):
         optimizer.zero_grad()
         loss_of(model, *batch(dist.get_rank(), step)).backward()
-        given.append(torch.cat([parameter.grad.flatten() for parameter in model.parameters()]))
+        given.append(torch.cat([parameter.grad.flatten() for parameter in model.parameters()]).cpu())
         optimizer.step(loss=0.0)
-        made.append(torch.cat([parameter.grad.flatten() for parameter in model.parameters()]))
+        made.append(torch.cat([parameter.grad.flatten() for parameter in model.parameters()]).cpu())
     return optimizer, given, made
 
 
