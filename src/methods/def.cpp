@@ -267,13 +267,14 @@ void Def::accumulate(const Stretch& stretch, View<float> gradient, StatusView st
       if (decay != 0.0F) {
         for (std::size_t i = begin; i < end; ++i) gradient[i] = gradient[i] + decay * model[i];
       }
+      if (beta != 0.0F && nesterov) {
+        for (std::size_t i = begin; i < end; ++i) p[i] = gradient[i] + beta * (beta * m[i] + gradient[i]);
+      }
       if (beta != 0.0F) {
         for (std::size_t i = begin; i < end; ++i) {
           const float before = m[i];
-          const float g = gradient[i];
-          m[i] = beta * before + g;
+          m[i] = beta * before + gradient[i];
           gradient[i] = before;
-          if (nesterov) p[i] = g + beta * m[i];
         }
       }
       for (std::size_t i = begin; i < end; ++i) {
