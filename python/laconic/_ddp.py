@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from . import _core, _groups, _options, _state
+from . import _agreement, _core, _fitting, _groups, _options, _state
 
 Patterns = str | Iterable[str]
 
@@ -75,35 +75,41 @@ class State:
         arrange_buckets: bool = True,
         **options: Any,
     ) -> None:
-        _options.require_settings(
-            nonfinite=nonfinite, scaler=scaler, warmup=warmup, seed=seed, min_size=min_size, chunk_entries=chunk_entries
-        )
-        names, parameters = _parameters_of(ddp)
-        choice = _options.Choice(names, [parameter.numel() for parameter in parameters])
-        for group in groups:
-            choice.add_named(group)
-        choice.add_rest(method, options, include, exclude, min_size)
         self.method = method
-        self._group = ddp.process_group
-        self._rank = dist.get_rank(self._group)
-        self._size = dist.get_world_size(self._group)
-        communicator = _groups.communicator(self._group, backend=backend, timeout=timeout)
-        self._host = _core.DdpHost(
-            communicator,
-            torch.get_num_threads() if threads is None else threads,
-            names,
-            parameters,
-            _scale_of(scaler, parameters[0].device),
-            choice.groups,
-            _core.HookOptions(
+        self._group = getattr(ddp, "process_group", None)
+        selection = _options.Selection(include, exclude, min_size, groups, warmup)
+
+        def prepare() -> tuple[_agreement.Fields, tuple[Any, ...]]:
+            _options.require_settings(
+                nonfinite=nonfinite,
+                scaler=scaler,
+                warmup=warmup,
+                seed=seed,
+                min_size=min_size,
+                chunk_entries=chunk_entries,
+                threads=threads,
+            )
+            _groups.require_engine(backend)
+            names, parameters = _parameters_of(ddp)
+            choice = selection.choice(names, parameters, method, options)
+            scale = _scale_of(scaler, parameters[0].device)
+            hook_options = _core.HookOptions(
                 seed=seed,
                 warmup=warmup,
                 skip=nonfinite == "skip",
                 drops_unused=bool(ddp.find_unused_parameters or ddp.static_graph),
                 chunk_entries=chunk_entries,
-            ),
-        )
+            )
+            fields = {"hook of method": method, "backend": str(backend), "arrange_buckets": str(bool(arrange_buckets))}
+            fields |= _fitting.described(names, parameters, choice.method_of())
+            fields["scaler"] = "none" if scale is None else "a scaler"
+            return fields, (threads or torch.get_num_threads(), names, parameters, scale, choice.groups, hook_options)
 
+        plan = _agreement.reached(self._group, timeout, prepare)
+        self._rank = dist.get_rank(self._group)
+        self._size = dist.get_world_size(self._group)
+        communicator = _groups.communicator(self._group, backend=backend, timeout=timeout)
+        self._host = _groups.telling(communicator, lambda: _core.DdpHost(communicator, *plan))
         if arrange_buckets:
             _arrange_later(ddp, self._host)
 

@@ -13,15 +13,9 @@ SGD_METHODS = ("ef-rbgs", "def", "def-a")  # are SGD with momentum themselves
 GRAWA_METHODS = ("mgrawa", "lgrawa")
 
 
-def is_gradient_method(method: str) -> bool:
-    for row in _core.methods():
-        if row["name"] == method:
-            return bool(row["face"] == "gradient")
-    names = ", ".join(row["name"] for row in _core.methods())
-    raise _core.InvalidConfig(f"there is no method {method!r}: it must be one of {names}")
-
-
 def require_plain(model: torch.nn.Module) -> None:
+    if not isinstance(model, torch.nn.Module):
+        raise _core.InvalidConfig(f"expected a model, a torch.nn.Module, got {type(model).__name__}")
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         raise _core.InvalidConfig(
             "the model is in DistributedDataParallel, which reduces gradients itself: "
@@ -36,6 +30,8 @@ def require_fitting(
     optimizer: torch.optim.Optimizer, method: str, options: dict[str, Any], scoring: Callable[[int], Any] | None
 ) -> None:
     """Refuses what the method cannot do with this optimizer, and fills in what follows from the rest."""
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise _core.InvalidConfig(f"expected one of torch.optim's optimizers, got {type(optimizer).__name__}")
     if isinstance(optimizer, torch.optim.LBFGS):
         raise _core.InvalidConfig("LBFGS evaluates the model several times a step, each rank by its own loss: use another")
     if hasattr(optimizer, "read_out"):
@@ -84,6 +80,28 @@ def trained(
             f"the optimizer has {len(in_groups)} parameters that are not the model's: make it with model.parameters()"
         )
     return names, parameters, frozen
+
+
+def described(names: Sequence[str], parameters: Sequence[torch.Tensor], by: Sequence[str]) -> dict[str, str]:
+    """The parameters, in words that ranks can compare; `by`: what happens to each."""
+    return {
+        f"parameter {i}": f"{name} ({parameter.numel()} entries, {parameter.dtype}, {parameter.device.type}) by {how}"
+        for i, (name, parameter, how) in enumerate(zip(names, parameters, by, strict=True))
+    }
+
+
+def coefficients(method: str, groups: Sequence[dict[str, Any]]) -> list[tuple[float, float, float, bool]]:
+    """Of each group: lr, momentum, weight decay, nesterov: what SGD does with these the method does, and nothing else."""
+    found = []
+    for number, group in enumerate(groups):
+        for setting in ("maximize", "differentiable"):
+            if group.get(setting):
+                raise _core.InvalidConfig(f"{method} has no {setting}, and group {number} does: set it to False")
+        if group.get("dampening"):
+            raise _core.InvalidConfig(f"{method} has no dampening, got {group['dampening']} in group {number}: set it to 0")
+        rates = (float(group["lr"]), float(group["momentum"]), float(group["weight_decay"]))
+        found.append((*rates, bool(group["nesterov"])))
+    return found
 
 
 def groups_of(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.Parameter]) -> list[int]:

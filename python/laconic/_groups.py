@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -14,6 +14,8 @@ from . import _core
 
 # An engine for devices alone ends the whole process when its own timeout has passed: ours must come first.
 _ENGINE_GRACE = datetime.timedelta(seconds=30)
+LONGEST = 1e9  # seconds
+Made = TypeVar("Made")
 
 
 def communicator(
@@ -30,28 +32,56 @@ def communicator(
     in seconds, is the group's own if it is not given. With `staging`, bytes are copied to that device although the engine
     would take the host's.
     """
-    if not dist.is_available() or not dist.is_initialized():
-        raise _core.InvalidConfig("there is no process group: call torch.distributed.init_process_group first")
-    users = c10d._get_default_group() if group is None else group
-    if dist.get_rank(users) < 0:
-        raise _core.InvalidConfig("this rank is not in the process group: call this on the group's ranks alone")
-    limit = _timeout_of(users) if timeout is None else timeout
-    if not isinstance(limit, datetime.timedelta):
-        limit = datetime.timedelta(seconds=limit)
-    if limit <= datetime.timedelta(0):
-        raise _core.InvalidConfig(f"timeout must be positive, got {limit.total_seconds()} seconds")
+    users = given(group)
+    limit = limit_of(users, timeout)
+    require_engine(backend)
+    make = _maker(users, backend or _host_engine(users), limit)
+    own = make()
+    return _core.c10d_communicator(own, store_of(own), make, limit.total_seconds(), staging)
+
+
+def require_engine(backend: str | None) -> None:
+    """InvalidConfig for a name that torch does not know."""
     if backend is not None and backend not in dist.Backend.backend_list:
         known = ", ".join(name for name in dist.Backend.backend_list if name != "undefined")
         raise _core.InvalidConfig(f"backend must be an engine of torch.distributed ({known}), got {backend!r}")
-    make = _maker(users, backend or _host_engine(users), limit)
-    own = make()
-    return _core.c10d_communicator(own, _store_of(own), make, limit.total_seconds(), staging)
 
 
 def device_of(group: dist.ProcessGroup | None) -> torch.device:
     """Where tensors for collectives on the group must lie: the host if its engine takes that."""
     users = c10d._get_default_group() if group is None else group
     return torch.device("cpu" if "cpu" in _engines(users) else "cuda")
+
+
+def telling(own: _core.Communicator, make: Callable[[], Made]) -> Made:
+    """What `make` makes. If it cannot, the others need not wait for this rank."""
+    try:
+        return make()
+    except Exception as error:
+        own.fail(str(error))
+        raise
+
+
+def given(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
+    """The group that the user means."""
+    if not dist.is_available() or not dist.is_initialized():
+        raise _core.InvalidConfig("there is no process group: call torch.distributed.init_process_group first")
+    users: dist.ProcessGroup = c10d._get_default_group() if group is None else group
+    if dist.get_rank(users) < 0:
+        raise _core.InvalidConfig("this rank is not in the process group: call this on the group's ranks alone")
+    return users
+
+
+def limit_of(users: dist.ProcessGroup, timeout: float | datetime.timedelta | None) -> datetime.timedelta:
+    """How long ranks wait for each other: the group's own limit if the user gives none."""
+    limit = _timeout_of(users) if timeout is None else timeout
+    if not isinstance(limit, datetime.timedelta):
+        if not isinstance(limit, (int, float)) or not 0 < limit <= LONGEST:
+            raise _core.InvalidConfig(
+                f"timeout must be in (0, {LONGEST:.0e}] seconds, got {limit!r}: leave it out for the group's own"
+            )
+        limit = datetime.timedelta(seconds=limit)
+    return limit
 
 
 def _maker(users: dist.ProcessGroup, backend: str, limit: datetime.timedelta) -> Callable[[], dist.ProcessGroup]:
@@ -110,6 +140,6 @@ def _timeout_of(group: dist.ProcessGroup) -> datetime.timedelta:
     return c10d.default_pg_timeout
 
 
-def _store_of(group: dist.ProcessGroup) -> Any:
+def store_of(group: dist.ProcessGroup) -> Any:
     """The group's own part of the store, which no other group writes to."""
     return c10d._get_process_group_store(group)

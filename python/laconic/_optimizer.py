@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import _core, _fitting, _groups, _norms, _optimizer_state, _options
+from . import _agreement, _core, _fitting, _groups, _norms, _optimizer_plan, _optimizer_state, _options
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -28,7 +28,8 @@ class Optimizer(torch.optim.Optimizer):
     - Gradient methods (sgd, topk, regtopk, qsgd, signum, ...): `step` turns the local gradients into the aggregate of all
       ranks and lets the optimizer inside, any of torch's but LBFGS, step with it.
     - ef-rbgs, def and def-a are SGD with momentum: the optimizer inside must be torch.optim.SGD. Its lr, momentum,
-      nesterov and weight_decay are read from the groups at each step. The model holds the point where the next gradient is taken.
+      nesterov and weight_decay are read from the groups at each step. The model holds the point where the next gradient
+      is taken.
     - psync, localsgd, easgd, lsgd, mgrawa, lgrawa: the optimizer inside makes the local step, then models meet as the
       method says; ranks hold different models in between. A step with an infinity is dropped on its rank alone.
 
@@ -90,58 +91,39 @@ class Optimizer(torch.optim.Optimizer):
     ) -> None:
         self.inner: Any = _Blank()
         super().__init__([torch.nn.Parameter(torch.zeros(1))], {})  # hooks and their like; the groups are those inside
-        _options.require_settings(nonfinite=nonfinite, scaler=scaler, warmup=warmup, seed=seed, min_size=min_size)
-        _fitting.require_plain(model)
-        names, parameters, frozen = _fitting.trained(optimizer, model)
-        gradient_method = _fitting.is_gradient_method(method)
-        _fitting.require_fitting(optimizer, method, options, scoring)
-        choice = None
-        if gradient_method:
-            choice = _options.Choice(names, [parameter.numel() for parameter in parameters])
-            for each in groups:
-                choice.add_named(each)
-            choice.add_rest("sgd" if method == "adam" else method, options, include, exclude, min_size)
-        elif include or exclude or min_size or groups or warmup:
-            raise _core.InvalidConfig(
-                f"{method} takes the whole model: include, exclude, min_size, groups and warmup are for gradient methods"
+        options = dict(options)
+        selection = _options.Selection(include, exclude, min_size, groups, warmup)
+
+        def prepare() -> tuple[_agreement.Fields, dict[str, Any]]:
+            _options.require_settings(
+                nonfinite=nonfinite, scaler=scaler, warmup=warmup, seed=seed, min_size=min_size, threads=threads
             )
+            _groups.require_engine(backend)
+            fields, plan = _optimizer_plan.made(optimizer, model, method, options, selection, scoring)
+            fields |= {"scaler": "none" if scaler is None else "a scaler", "backend": str(backend)}
+            return fields, plan
+
+        plan = _agreement.reached(group, timeout, prepare)
+        plan |= {"seed": seed, "skips": nonfinite == "skip", "threads": threads or torch.get_num_threads()}
         self.inner = optimizer
         self.model = model
         self.method = method
         self._scaler = scaler
         self._group = group
-        self._options = dict(options)
+        self._options = options
         self._is_sgd = method in _fitting.SGD_METHODS
-        self._steps_inside = gradient_method
-        if self._is_sgd:
-            self._coefficients()  # refuses what the groups have and the method has not
+        self._steps_inside = "groups" in plan
         self._scoring = scoring
-        common: dict[str, Any] = {
-            "communicator": _groups.communicator(group, backend=backend, timeout=timeout),
-            "threads": torch.get_num_threads() if threads is None else threads,
-            "model": _core.GivenModel(
-                names,
-                parameters,
-                frozen_names=[name for name, _ in frozen],
-                frozen=[parameter for _, parameter in frozen],
-                start=[each.detach() for each in (*model.parameters(), *model.buffers())],
-            ),
-            "seed": seed,
-            "skips": nonfinite == "skip",
-        }
-        if choice is not None:
-            self._host = _core.reducing_host(**common, groups=choice.groups, warmup=warmup)
-            return
-        self._host = _core.model_host(
-            **common,
-            method=(method, _options.texts(options)),
-            group_of_parameter=_fitting.groups_of(optimizer, parameters),
-            calls=_core.HostCalls(
+        communicator = _groups.communicator(group, backend=backend, timeout=timeout)
+        make: Callable[..., _core.OptimizerHost] = _core.reducing_host
+        if not self._steps_inside:
+            make = _core.model_host
+            plan["calls"] = _core.HostCalls(
                 optimizer=None if self._is_sgd else _weakly(self, "_step_inner"),
                 scoring=None if scoring is None else _weakly(self, "_score"),
                 after_round=after_round,
-            ),
-        )
+            )
+        self._host = _groups.telling(communicator, lambda: make(communicator, **plan))
 
     # What schedulers, clipping and scalers look at is the optimizer inside.
 
@@ -220,7 +202,7 @@ class Optimizer(torch.optim.Optimizer):
         factor = 1.0 if scale is None else 1.0 / float(scale)
         if scaled and float(found) > 0:
             factor = float("nan")  # clipping may have hidden what the scaler saw: the step is to be dropped all the same
-        coefficients = self._coefficients() if self._is_sgd else []
+        coefficients = _fitting.coefficients(self.method, self.param_groups) if self._is_sgd else []
         value = 0.0 if loss is None else float(loss)
         counts = self._host.step(coefficients, value, factor, scaled)
         if not counts:
@@ -310,21 +292,6 @@ class Optimizer(torch.optim.Optimizer):
             _optimizer_state.redeal(self._host, self.inner, state_dict, not (self._is_sgd or self._steps_inside))
         else:
             _optimizer_state.load(self._host, self.inner, state_dict)
-
-    def _coefficients(self) -> list[tuple[float, float, float, bool]]:
-        """Of each group; the method does what SGD does with these, and nothing else."""
-        found = []
-        for number, group in enumerate(self.param_groups):
-            for setting in ("maximize", "differentiable"):
-                if group.get(setting):
-                    raise _core.InvalidConfig(f"{self.method} has no {setting}, and group {number} does: set it to False")
-            if group.get("dampening"):
-                raise _core.InvalidConfig(
-                    f"{self.method} has no dampening, got {group['dampening']} in group {number}: set it to 0"
-                )
-            rates = (float(group["lr"]), float(group["momentum"]), float(group["weight_decay"]))
-            found.append((*rates, bool(group["nesterov"])))
-        return found
 
     def _step_inner(self) -> None:
         self.inner.step()

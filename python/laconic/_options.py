@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fnmatch
 import operator
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,12 +19,13 @@ Texts = list[tuple[str, str]]
 MIN_SIZE = {"qsgd": 10_000}
 
 
-# The plug-in's own settings that count something: the largest that fits, and what they are.
+# The plug-in's own settings that count something: the range, and what they are.
 COUNTS = {
-    "warmup": (2**32 - 1, "steps that travel dense"),
-    "seed": (2**53, "of random draws, the same on all ranks"),
-    "min_size": (2**63 - 1, "entries below which a tensor travels dense"),
-    "chunk_entries": (2**63 - 1, "entries that travel together, 0 for the method's own choice"),
+    "warmup": (0, 2**32 - 1, "steps that travel dense"),
+    "seed": (0, 2**53, "of random draws, the same on all ranks"),
+    "min_size": (0, 2**63 - 1, "entries below which a tensor travels dense"),
+    "chunk_entries": (0, 2**63 - 1, "entries that travel together, 0 for the method's own choice"),
+    "threads": (1, 1024, "that kernels may use, as many as torch uses if it is left out"),
 }
 
 
@@ -39,14 +41,14 @@ def require_settings(*, nonfinite: object, scaler: object, **counts: object) -> 
             "give the one that scales the loss"
         )
     for name, value in counts.items():
-        most, meaning = COUNTS[name]
-        if value is not None and not _is_count(value, most):
-            raise _core.InvalidConfig(f"{name} must be a whole number in 0..{most}, got {value!r}: {meaning}")
+        least, most, meaning = COUNTS[name]
+        if value is not None and not _is_count(value, least, most):
+            raise _core.InvalidConfig(f"{name} must be a whole number in {least}..{most}, got {value!r}: {meaning}")
 
 
-def _is_count(value: Any, most: int) -> bool:
+def _is_count(value: Any, least: int, most: int) -> bool:
     try:
-        return 0 <= operator.index(value) <= most
+        return least <= operator.index(value) <= most
     except TypeError:
         return False
 
@@ -62,10 +64,46 @@ def texts(options: Mapping[str, Any]) -> Texts:
     return found
 
 
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """What is compressed, as the user gave it."""
+
+    include: str | Iterable[str] | None
+    exclude: str | Iterable[str] | None
+    min_size: int | None
+    groups: Sequence[Mapping[str, Any]]
+    warmup: int
+
+    def choice(
+        self, names: Sequence[str], parameters: Sequence[torch.Tensor], method: str, options: Mapping[str, Any]
+    ) -> Choice:
+        """The method of each parameter."""
+        chosen = Choice(names, [parameter.numel() for parameter in parameters])
+        for each in self.groups:
+            chosen.add_named(each)
+        chosen.add_rest(method, options, self.include, self.exclude, self.min_size)
+        return chosen
+
+    def require_everything(self, method: str) -> None:
+        """Of a method that takes the whole model."""
+        for setting in ("include", "exclude", "min_size", "groups", "warmup"):
+            if getattr(self, setting):
+                raise _core.InvalidConfig(
+                    f"{method} takes the whole model, and {setting} is for gradient methods, "
+                    f"got {getattr(self, setting)!r}: leave it out"
+                )
+
+
+def face_of(method: object) -> str:
+    """gradient or model; InvalidConfig for what is no name of the table."""
+    if not isinstance(method, str):
+        raise _core.InvalidConfig(f"method must be a name of laconic.methods(), got {method!r}")
+    return _core.face_of(method)
+
+
 def require_gradient_method(name: str) -> None:
     """InvalidConfig for a name that is none, or a method that needs the model."""
-    rows = {row["name"]: row["face"] for row in _core.methods()}
-    if rows.get(name) == "model":
+    if face_of(name) == "model":
         raise _core.InvalidConfig(
             f"{name} decides where the next gradient is taken, which a hook cannot: "
             f'use laconic.Optimizer(optimizer, model, method="{name}") without DistributedDataParallel'
@@ -130,9 +168,15 @@ class Choice:
         self._take(method, options, wanted)
         self._take("sgd", {}, list(self._left))
 
+    def method_of(self) -> list[str]:
+        """Of each parameter, with the number of its group."""
+        found = [""] * len(self._names)
+        for number, (method, _, members) in enumerate(self.groups):
+            for i in members:
+                found[i] = f"{method} of group {number}"
+        return found
+
     def _take(self, method: str, options: Mapping[str, Any], members: list[int]) -> None:
-        if not isinstance(method, str):
-            raise _core.InvalidConfig(f"method must be a name of the table, got {method!r}")
         require_gradient_method(method)
         guard = options.get("step_guard", "off")
         if guard not in ("off", False):
@@ -141,5 +185,7 @@ class Choice:
             )
         if not members:
             return
-        self._left = [i for i in self._left if i not in set(members)]
+        _core.check_method(method, texts(options))
+        taken = set(members)
+        self._left = [i for i in self._left if i not in taken]
         self.groups.append((method, texts(options), members))

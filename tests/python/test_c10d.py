@@ -180,9 +180,9 @@ class C10dTest(unittest.TestCase):
     def test_refuses_what_cannot_be(self) -> None:
         said = run_ranks(3, refusals)
         for rank, texts in enumerate(said):
-            self.assertEqual(texts[0], "timeout must be positive, got -1.0 seconds")
+            self.assertEqual(texts[0], "timeout must be in (0, 1e+09] seconds, got -1.0: leave it out for the group's own")
             self.assertIn("backend must be an engine of torch.distributed (gloo, nccl", texts[1])
-            self.assertIn("not in the process group" if rank == 2 else "timeout must be positive", texts[2])
+            self.assertIn("not in the process group" if rank == 2 else "timeout must be in (0, 1e+09] seconds", texts[2])
 
     def test_refuses_groups_that_torch_cannot_name(self) -> None:
         said = run_ranks(3, unequal_groups)

@@ -272,7 +272,7 @@ def refusals() -> dict[str, str]:
         "LBFGS evaluates the model several times a step, each rank by its own loss: use another": make(
             torch.optim.LBFGS(model.parameters())
         ),
-        "there is no method 'topkk': it must be one of sgd, adam, fp16,": make(sgd(model), "topkk"),
+        "there is no method topkk; did you mean topk? (laconic.methods()": make(sgd(model), "topkk"),
         "adam is torch.optim.Adam on sgd's mean, got SGD: use method sgd, or torch.optim.Adam": make(
             sgd(model), "adam"
         ),
@@ -281,7 +281,7 @@ def refusals() -> dict[str, str]:
             sgd(model), "mgrawa", score="shared"
         ),
         "has 4 parameters that are not the model's: make it with model.parameters()": make(sgd(network())),
-        "def takes the whole model: include, exclude, min_size, groups and warmup are for gradient methods": make(
+        "def takes the whole model, and exclude is for gradient methods, got '*.bias': leave it out": make(
             sgd(model), "def", ratio=4, exclude="*.bias"
         ),
         "def has no parameter keep; there are ratio, scope, values,": make(sgd(model), "def", keep=0.1),

@@ -9,6 +9,7 @@ namespace laconic::python {
 
 namespace py = pybind11;
 
+void bind_checks(py::module_& module);
 void bind_ddp(py::module_& module);
 void bind_errors(py::module_& module);
 void bind_info(py::module_& module);

@@ -4,6 +4,7 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "The C++ side of laconic. The package laconic is the front door.";
   laconic::python::bind_errors(module);
   laconic::python::bind_info(module);
+  laconic::python::bind_checks(module);
   laconic::python::bind_optimizer(module);
   laconic::python::bind_communicator(module);
   laconic::python::bind_ddp(module);

@@ -1,0 +1,41 @@
+#include "base/suggestion.h"
+#include "laconic/threads.h"
+#include "methods/table.h"
+#include "torch/python/given.h"
+
+namespace laconic::python {
+namespace {
+
+/// Makes the method on a rank of its own, which needs no other: what is wrong with its options is wrong there too.
+void check_method(const std::string& method, const Texts& texts, bool is_sgd) {
+  const MethodOptions options = options_of(method, texts);
+  OptimizerOptions optimizer;
+  if (!is_sgd) {
+    optimizer.name = "host";
+    optimizer.host = [](View<const float>, View<float>) {};
+  }
+  run_ranks(1, [&](Communicator& communicator) {
+    Place place(CpuOptions{.threads = 1});
+    if (method_row(method).face == Face::gradient) {
+      make_method(method, options, communicator, place);
+    } else {
+      make_model_method(method, options, optimizer, communicator, place);
+    }
+  });
+}
+
+const char* face_of(const std::string& method) {
+  const MethodRow& row = row_named(method_table(), method, "method", " (laconic.methods() says what they do)");
+  return row.face == Face::gradient ? "gradient" : "model";
+}
+
+}  // namespace
+
+void bind_checks(py::module_& module) {
+  module.def("check_method", &check_method, py::arg("method"), py::arg("options"), py::arg("is_sgd") = false,
+             py::call_guard<py::gil_scoped_release>(),
+             "InvalidConfig for what the method refuses whatever the other ranks have. Not collective.");
+  module.def("face_of", &face_of, py::arg("method"), "gradient or model; InvalidConfig for a name that is none.");
+}
+
+}  // namespace laconic::python
