@@ -16,10 +16,8 @@ from probe import (
     Probe,
     connect,
     gradients,
-    names_of,
     reference,
     same_bits,
-    same_everywhere,
     step_of,
     wrapped,
 )
@@ -219,40 +217,6 @@ def unused_parameters_keep_what_they_are_owed(way: str, to_none: bool) -> None:
     assert torch.allclose(applied, given / ranks, atol=1e-4), (applied - given / ranks).abs().max()
 
 
-def the_user_speaks_too() -> None:
-    """All-reduces on the user's own group in forward, in backward and in every step, while the hook is at work."""
-
-    class Told(torch.autograd.Function):
-        @staticmethod
-        def forward(context: Any, value: torch.Tensor) -> torch.Tensor:
-            total = torch.ones(100)
-            dist.all_reduce(total)
-            assert torch.equal(total, torch.full((100,), float(dist.get_world_size())))
-            return value.clone()
-
-        @staticmethod
-        def backward(context: Any, grad: torch.Tensor) -> torch.Tensor:
-            total = torch.full((1000,), 2.0)
-            dist.all_reduce(total)
-            assert torch.equal(total, torch.full((1000,), 2.0 * dist.get_world_size()))
-            return grad
-
-    class Talking(Probe):
-        def forward(self, coefficients: Any) -> torch.Tensor:
-            return torch.stack([(Told.apply(p) * c).sum() for p, c in zip(self.values, coefficients, strict=True)]).sum()
-
-    ddp = wrapped(Talking())
-    connect(ddp, "attach", "qsgd", min_size=0, chunk_entries=50)
-    given = of_all_ranks(gradients, 10)
-    found = []
-    for step in mine(given):
-        found.append(step_of(ddp, step))
-        count = torch.ones(1)
-        dist.all_reduce(count)
-        assert count.item() == dist.get_world_size()
-    assert equal(found, reference("qsgd", {}, given))
-
-
 def groups_of_some_ranks() -> None:
     """DistributedDataParallel over half of the ranks."""
     halves = [dist.new_group([0, 1]), dist.new_group([2, 3])]
@@ -262,48 +226,6 @@ def groups_of_some_ranks() -> None:
     given = of_all_ranks(gradients, 4)
     found = [step_of(ddp, step) for step in mine(given)]
     assert equal(found, reference("topk", {"keep": 0.05}, given[2 * half : 2 * half + 2]))
-
-
-def exchanges_of_many_stages() -> list[tuple[str, dict[str, Any]]]:
-    sparse = [
-        (method, {"keep": 0.05, "scope": scope, "route": route})
-        for method in ("topk", "regtopk")
-        for scope in ("model", "tensor")
-        for route in ("gather", "range")
-    ]
-    quantized = [
-        (method, {"scope": scope, "route": "scatter", "return_": way})
-        for method in ("qsgd", "terngrad", "dqsgd")
-        for scope in ("model", "tensor")
-        for way in ("full", "requantized")
-    ]
-    others: list[tuple[str, dict[str, Any]]] = [
-        ("topk", {"keep": 0.05, "union": "keep"}),
-        ("randk", {"keep": 0.05, "scope": "tensor"}),
-        ("sgd", {}),
-        ("sgd", {"order": "engine"}),
-        ("fp16", {}),
-        ("signsgd", {}),
-        ("signsgd", {"abstain": 0.1}),
-        ("signum", {}),
-    ]
-    return sparse + quantized + others
-
-
-def there_are_many_buckets(way: str) -> None:
-    """Twelve buckets and more, small chunks, every exchange: several stages of several buckets are on their way."""
-    sizes = [400 + 7 * i for i in range(14)]
-    given = of_all_ranks(lambda step, rank: gradients(step, rank, sizes), 3)
-    for method, options in exchanges_of_many_stages():
-        ddp = wrapped(Probe(sizes), bucket_cap_mb=0.0016)
-        connect(ddp, way, method, min_size=0, chunk_entries=500, arrange_buckets=False, **options)
-        found = [step_of(ddp, step) for step in mine(given)]
-        count = len(ddp._get_ddp_logging_data()["rebuilt_bucket_sizes"].split(","))
-        assert count >= 10, count
-        if options.get("order") == "engine":
-            assert same_everywhere(found[-1]), method
-            continue
-        assert equal(found, reference(method, options, given, names=names_of(sizes))), (method, options)
 
 
 def the_module_was_copied() -> None:
@@ -374,15 +296,8 @@ class BehavioursTest(unittest.TestCase):
         run_ranks(3, unused_parameters_keep_what_they_are_owed, "hook", True)
         run_ranks(2, unused_parameters_keep_what_they_are_owed, "attach", False)
 
-    def test_the_users_own_collectives(self) -> None:
-        run_ranks(3, the_user_speaks_too)
-
     def test_groups_of_some_ranks(self) -> None:
         run_ranks(4, groups_of_some_ranks)
-
-    def test_many_buckets_and_every_exchange(self) -> None:
-        run_ranks(3, there_are_many_buckets, "attach")
-        run_ranks(2, there_are_many_buckets, "hook")
 
 
 def in_turn(cases: tuple[Callable[[], None], ...]) -> None:
