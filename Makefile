@@ -19,7 +19,10 @@ build:
 	@scripts/setup build
 	@scripts/build release
 
-demo: build
+# The program alone: tests, examples and the Python package are not its business.
+demo:
+	@scripts/setup build
+	@scripts/build release laconic
 	@scripts/demo
 
 test:

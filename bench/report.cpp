@@ -19,8 +19,10 @@ std::string milliseconds(double seconds) { return fmt::format("{:.2f}", seconds 
 
 }  // namespace
 
-std::string kernel_header() {
-  return fmt::format("{:<17} {:<9} {:>9} {:>9} {:>6} {:>10} {:>8}  {}\n", "kernel", "level", "ms", "stream", "ratio",
+std::string kernel_header(const KernelResult& first) {
+  return fmt::format("{} values, {} MB a gradient; {} thread{}\n", first.n,
+                     (first.n * sizeof(float) + 500'000) / 1'000'000, first.threads, first.threads == 1 ? "" : "s") +
+         fmt::format("{:<17} {:<9} {:>9} {:>9} {:>6} {:>10} {:>8}  {}\n", "kernel", "level", "ms", "stream", "ratio",
                      "torch ms", "torch", "the stream");
 }
 

@@ -11,7 +11,8 @@ namespace laconic::bench {
 
 // Tables a line at a time, so that a long run shows what it has; a legend for under them; and JSON for machines.
 
-std::string kernel_header();
+/// With the size and the threads of the first result, which are those of all.
+std::string kernel_header(const KernelResult& first);
 std::string kernel_line(const KernelResult& result);
 std::string kernel_legend();
 std::string kernels_json(const std::vector<KernelResult>& results);

@@ -14,11 +14,19 @@ endif()
 find_package(Threads REQUIRED)
 find_package(PkgConfig QUIET)
 
-# laconic_part(NAME "what it gives" "what it needs"): declares LACONIC_<NAME>, AUTO unless it was given. The search
+# A project that adds this folder wants the library; what else there is must be asked for.
+set(LACONIC_OWN_PARTS AUTO)
+if(NOT PROJECT_IS_TOP_LEVEL)
+  set(LACONIC_OWN_PARTS OFF)
+endif()
+
+# laconic_part(NAME "what it gives" "what it needs" [default]): declares LACONIC_<NAME>, AUTO unless it was given. The search
 # follows under if(LACONIC_<NAME>), then laconic_settle(NAME found) makes it a plain ON or OFF. The cache keeps AUTO, so
 # that a part is found when it is installed later.
 macro(laconic_part name gives needs)
-  set(LACONIC_${name} AUTO CACHE STRING "${gives}")
+  set(laconic_default ${ARGN} AUTO)
+  list(GET laconic_default 0 laconic_default)
+  set(LACONIC_${name} ${laconic_default} CACHE STRING "${gives}")
   set_property(CACHE LACONIC_${name} PROPERTY HELPSTRING "${gives}")
   set_property(CACHE LACONIC_${name} PROPERTY STRINGS AUTO ON OFF)
   set(LACONIC_${name}_NEEDS "${needs}")
@@ -68,13 +76,14 @@ if(LACONIC_LZMA)
 endif()
 laconic_settle(LZMA LIBLZMA_FOUND)
 
-laconic_part(TORCH "networks, and PyTorch's operators beside ours" "PyTorch 2.7 or later")
+laconic_part(TORCH "networks, and PyTorch's operators beside ours" "PyTorch 2.7 or later" ${LACONIC_OWN_PARTS})
 if(LACONIC_TORCH)
   include(cmake/torch.cmake)
 endif()
 laconic_settle(TORCH LACONIC_TORCH_FOUND)
 
-laconic_part(PYTHON "the Python package, a plug-in of PyTorch" "PyTorch, or Python.h for its interpreter")
+laconic_part(PYTHON "the Python package, a plug-in of PyTorch" "PyTorch, or Python.h for its interpreter"
+  ${LACONIC_OWN_PARTS})
 if(LACONIC_PYTHON AND LACONIC_TORCH)
   include(cmake/python.cmake)
 endif()
@@ -98,7 +107,8 @@ if(LACONIC_CUDA)
   find_package(CUDAToolkit REQUIRED)
 endif()
 
-laconic_part(TOOLS "the program laconic and its benchmarks" "CLI11, nlohmann-json, fmt or toml++")
+laconic_part(TOOLS "the program laconic and its benchmarks" "CLI11, nlohmann-json, fmt or toml++"
+  ${LACONIC_OWN_PARTS})
 if(LACONIC_TOOLS)
   find_package(CLI11 QUIET)
   find_package(nlohmann_json QUIET)
@@ -121,7 +131,7 @@ if(LACONIC_REPORT AND LACONIC_TOOLS)
 endif()
 laconic_settle(REPORT LACONIC_REPORT_FOUND)
 
-laconic_part(TESTS "the tests" "GoogleTest")
+laconic_part(TESTS "the tests" "GoogleTest" ${LACONIC_OWN_PARTS})
 if(LACONIC_TESTS)
   find_package(GTest QUIET)
 endif()

@@ -86,7 +86,7 @@ TEST_F(Files, OfADiagnosisOfARun) {
 
 TEST_F(Files, ThatCannotBeDiagnosed) {
   expect_one_line_error(laconic("diagnose"), 2, "--task");
-  expect_one_line_error(laconic("diagnose " + quoted(file("nothing"))), 1, "there is no checkpoint");
+  expect_one_line_error(laconic("diagnose " + quoted(file("nothing"))), 1, "there is no folder");
   expect_one_line_error(laconic("diagnose --task digit"), 2, "digits");
   expect_one_line_error(laconic("diagnose --task digits --probes 0"), 2, "--probes");
   expect_one_line_error(laconic("diagnose --task digits --start"), 2, "--start");

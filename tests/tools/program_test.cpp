@@ -155,6 +155,7 @@ TEST_F(Files, OfKernelsHaveTheKeys) {
     EXPECT_EQ(row.at("n"), 20011);
     EXPECT_EQ(row.at("threads"), 2);
     EXPECT_TRUE(contains(outcome.text, row.at("implementation").get<std::string>()));
+    EXPECT_TRUE(outcome.text.starts_with("20011 values, 0 MB a gradient; 2 threads\n")) << outcome.text;
     const double seconds = row.at("seconds");
     const double stream = row.at("stream_seconds");
     EXPECT_GT(seconds, 0.0);

@@ -88,6 +88,9 @@ TEST_F(Files, OfARunAreWholeAndStartItAgain) {
   const Outcome outcome = laconic(run);
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_TRUE(contains(outcome.text, "step      1  loss")) << outcome.text;
+  EXPECT_TRUE(outcome.text.starts_with("topk on logistic-regression, 2 workers, 8 steps, seed 1; written to " +
+                                       file("one") + "\n"))
+      << outcome.text;
   EXPECT_FALSE(contains(outcome.text, "\r")) << "a pipe is no terminal";
   const auto config = json("one/config.json");
   EXPECT_EQ(config.at("method").at("name"), "topk");
@@ -240,7 +243,10 @@ TEST(Train, OfNoStepsTellsTheStart) {
 TEST(Train, NamesTheRemedyOfANan) {
   const std::string call = "train --problem noisy-quadratic --lr 1e30 --steps 30 --eval-interval 0 --workers 2 ";
   for (const char* method : {"sgd", "topk", "localsgd"}) {
-    expect_one_line_error(laconic(call + "--method " + method), 1, "--nonfinite skip");
+    Outcome outcome = laconic(call + "--method " + method);
+    EXPECT_TRUE(outcome.text.starts_with(std::string(method) + " on noisy-quadratic, 2 workers")) << outcome.text;
+    outcome.text.erase(0, outcome.text.find('\n') + 1);  // what began
+    expect_one_line_error(outcome, 1, "--nonfinite skip");
   }
   const Outcome skipped = laconic(call + "--nonfinite skip");
   EXPECT_EQ(skipped.code, 0) << skipped.text;

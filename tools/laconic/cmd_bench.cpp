@@ -35,7 +35,7 @@ void run_kernels(KernelArguments& arguments) {
   bool first = true;
   const auto results = bench::bench_kernels(arguments.options, [&](const auto& result) {
     if (!text) return;
-    if (std::exchange(first, false)) std::cout << bench::kernel_header();
+    if (std::exchange(first, false)) std::cout << bench::kernel_header(result);
     std::cout << bench::kernel_line(result) << std::flush;
   });
   if (text) std::cout << '\n' << bench::kernel_legend();

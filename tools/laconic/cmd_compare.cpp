@@ -177,11 +177,12 @@ std::vector<RunConfig> configs_of(const Arguments& arguments, int processes) {
     configs.push_back(arguments.flags.config(name, true, processes));
     require_place_for_checkpoints(configs.back(), arguments.out);
     if (arguments.flags.given("eval_interval")) continue;
-    // Kept runs have a curve of fifty points, of twenty where each is a pass over a test set; the table alone needs the
-    // end.
+    // Kept runs have a curve of fifty points; of twenty and at most one in twenty steps where each is a pass over a
+    // test set, which takes as long as some steps. The table alone needs the end.
     RunConfig& config = configs.back();
-    const std::uint32_t points = config.task.name.empty() ? 50 : 20;
-    config.eval_interval = arguments.out.empty() ? 0 : std::max(1U, config.steps / points);
+    const std::uint32_t interval =
+        config.task.name.empty() ? std::max(1U, config.steps / 50) : std::max(20U, config.steps / 20);
+    config.eval_interval = arguments.out.empty() ? 0 : interval;
   }
   return configs;
 }
@@ -204,6 +205,12 @@ Row run_one(const RunConfig& config, const Workload& workload, Runner& runner, c
   return row;
 }
 
+void tell_start(const Arguments& arguments, const std::vector<RunConfig>& configs) {
+  if (arguments.json.on_stdout()) return;
+  std::cerr << fmt::format("{} on {}\n", configs.size() == 1 ? "one method" : fmt::format("{} methods", configs.size()),
+                           setting_of(configs.front()));
+}
+
 void compare(const Arguments& arguments, Runner& runner) {
   std::vector<RunConfig> configs = configs_of(arguments, runner.processes());
   std::vector<RunFolder> folders;
@@ -213,7 +220,10 @@ void compare(const Arguments& arguments, Runner& runner) {
     config = completed(std::move(config), *workload);
     folders.emplace_back(runner.speaks() ? folder_of(arguments, config) : "", arguments.overwrite);
   }
-  if (runner.speaks()) tell_note(*workload);
+  if (runner.speaks()) {
+    tell_start(arguments, configs);
+    tell_note(*workload);
+  }
   const bench::Progress progress(runner.speaks());
   std::vector<Row> rows;
   for (std::size_t i = 0; i < configs.size(); ++i) {
@@ -229,10 +239,7 @@ void compare(const Arguments& arguments, Runner& runner) {
   progress.clear();
   if (!runner.speaks()) return;
   if (!arguments.json.on_stdout()) {
-    const RunConfig& first = configs.front();
-    std::cout << fmt::format("{}, {} workers, {} steps, seed {}\n\n", subject_of(first), first.workers, first.steps,
-                             first.seed)
-              << table_of(rows) << legend();
+    std::cout << setting_of(configs.front()) << "\n\n" << table_of(rows) << legend();
   }
   arguments.json.write(json_of(rows));
   if (std::all_of(rows.begin(), rows.end(), [](const Row& row) { return !row.error.empty(); })) {
@@ -248,7 +255,7 @@ void add_compare(CLI::App& program) {
   command->add_option("--methods", arguments->methods, "some of " + method_names() + "; default: all")
       ->delimiter(',')
       ->option_text("NAME[,NAME...]");
-  arguments->flags.add_to(*command, "0; with --out a fiftieth of the steps, of a task's a twentieth");
+  arguments->flags.add_to(*command, "0; with --out a fiftieth of the steps, of a task's a twentieth and 20 or more");
   command->add_option("--out", arguments->out, "keep every method's run in a folder DIR/METHOD, as train does")
       ->option_text("DIR");
   command->add_flag("--overwrite", arguments->overwrite, "let --out replace earlier runs");

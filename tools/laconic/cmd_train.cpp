@@ -79,8 +79,7 @@ std::string summary(const RunConfig& config, const RunResult& result) {
   const Traffic& traffic = result.traffic;
   const auto share = [&](double seconds) { return seconds_text(seconds / steps); };
   std::vector<std::vector<std::string>> rows{
-      {"run", fmt::format("{} on {}, {} workers, {} steps, seed {}", config.method, subject_of(config), config.workers,
-                          config.steps, config.seed)},
+      {"run", config.method + " on " + setting_of(config)},
       {"loss", fmt::format("{:.6e}", result.loss)},
       {result.accuracy ? "accuracy" : "distance",
        result.accuracy ? percent_text(*result.accuracy) : optional_text(result.distance)},
@@ -123,6 +122,15 @@ RunConfig resumed_config(const Arguments& arguments, const Resumed& resumed, int
   return config;
 }
 
+/// What begins, and where it is kept.
+void tell_start(const Arguments& arguments, const RunConfig& config, const Resumed& resumed) {
+  if (arguments.json.on_stdout()) return;
+  const std::string fate = resumed.folder.empty()       ? "kept nowhere (--out DIR keeps it)"
+                           : resumed.checkpoint.empty() ? "written to " + resumed.folder
+                                                        : "goes on from " + resumed.checkpoint;
+  std::cout << fmt::format("{} on {}; {}", config.method, setting_of(config), fate) << std::endl;
+}
+
 void train(const Arguments& arguments, Runner& runner) {
   const bool resuming = !arguments.resume.empty();
   const Resumed resumed = resuming ? find_resumed(arguments.resume) : Resumed{arguments.out, ""};
@@ -135,6 +143,7 @@ void train(const Arguments& arguments, Runner& runner) {
   if (runner.speaks()) {
     arguments.json.require_writable();
     if (resuming) require_sound_checkpoint(resumed.checkpoint, config.workers);
+    tell_start(arguments, config, resumed);
     tell_note(*workload);
     metrics = resuming ? folder.go_on(checkpoint_steps(resumed.checkpoint)) : folder.begin(config);
   }

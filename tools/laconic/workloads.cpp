@@ -35,7 +35,14 @@ void tell_note(const Workload& workload) {
 }
 
 std::string subject_of(const RunConfig& config) {
-  return config.task.name.empty() ? config.problem : config.task.name + " with " + config.task.model;
+  if (config.task.name.empty()) return config.problem;
+  return config.task.name + " with " + model_for(config.task.name, config.task.model);
+}
+
+std::string setting_of(const RunConfig& config) {
+  return subject_of(config) + ", " + std::to_string(config.workers) +
+         (config.workers == 1 ? " worker, " : " workers, ") + std::to_string(config.steps) + " steps, seed " +
+         std::to_string(config.seed);
 }
 
 }  // namespace laconic::tools
