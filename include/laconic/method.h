@@ -64,6 +64,8 @@ class State {
   State part(const std::string& name) const;
   /// Entries of an array, 0 where there is none of that name.
   std::uint64_t size(const std::string& name) const;
+  /// InvalidConfig where an entry of the other is missing here, or is of another kind or size.
+  void require_entries_of(const State& other) const;
 
   /// One flat, versioned, checksummed string of bytes and back; CorruptPayload if it is damaged.
   std::vector<std::byte> to_bytes() const;
@@ -109,8 +111,11 @@ class Method {
   /// asynchronous run is saved at a round: on each rank after the same round (set_after_round), and before any rank
   /// goes on (a barrier of the host's); InvalidConfig elsewhere. Tickets taken since are dealt anew.
   State save() const;
-  /// InvalidConfig for another method's, another rank's or another number of ranks' state: use resize for the last.
+  /// InvalidConfig for another method's, another rank's or another number of ranks' state (use resize for the last),
+  /// and for one that was saved with other settings. Nothing has changed then.
   void load(const State& state);
+  /// Throws what load would throw, and loads nothing.
+  void require_loadable(const State& state) const;
 
   /// Ranks come or go. Collective over the old ranks and the new: every old rank calls it, with `next` null if it
   /// leaves; every newcomer makes the method on a communicator of its own (one rank), registers the same tensors and
@@ -129,7 +134,12 @@ class Method {
   /// Tensors are known: allocate memory for them.
   virtual void prepare() = 0;
   virtual void save_memory(State& state) const = 0;
+  /// InvalidConfig where the state cannot be saved now.
+  virtual void require_savable() const {}
+  /// After require_loadable_memory, so that it need not refuse anything.
   virtual void load_memory(const State& state) = 0;
+  /// By default the state must have what this would save, each entry of the same size.
+  virtual void require_loadable_memory(const State& state) const;
   /// Memory that differs from rank to rank and is owed to the others (residuals, local momenta), the residual first:
   /// resize replaces it by its mean over the old ranks.
   virtual std::vector<View<float>> owed() { return {}; }

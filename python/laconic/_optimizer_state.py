@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -47,17 +48,17 @@ def load(host: _core.OptimizerHost, inner: torch.optim.Optimizer, state_dict: Ma
     """This rank's part, or why there is none: all ranks load, or all refuse."""
     refusal = ""
     memory = torch.empty(0, dtype=torch.uint8)
-    settings: Any = None
+    kept = None
     try:
         memory = _part(MEMORY, state_dict, host.rank, host.ranks)
         settings = _part(INNER, state_dict, host.rank, host.ranks)
-        _require_same_groups(settings, inner)
-    except _core.InvalidConfig as error:
-        refusal = str(error)
+        kept = _taken(inner, settings)
+    except Exception as error:
+        refusal = _said(error)
         if "cannot be loaded by" in refusal:
             refusal += "; load_state_dict(states, redeal=True) deals the states of all these ranks anew"
-    host.load(memory, refusal)  # raises the refusal here, and that there was one on the other ranks
-    inner.load_state_dict(settings)
+    with _given_back(inner, kept):
+        host.load(memory, refusal)  # raises the refusal here, and that there was one on the other ranks
 
 
 def redeal(
@@ -67,24 +68,55 @@ def redeal(
     refusal = ""
     memories: list[torch.Tensor] = []
     settings: list[Any] = []
+    kept = None
     try:
         ranks = _saved_ranks(state_dict)
         memories = [_part(MEMORY, state_dict, rank, ranks) for rank in range(ranks)]
         settings = [_part(INNER, state_dict, rank, ranks) for rank in range(ranks)]
         for each in settings:
             _require_same_groups(each, inner)
-    except _core.InvalidConfig as error:
-        refusal = str(error)
-    host.redeal(memories, refusal)
-    inner.load_state_dict(_mean_of(settings) if own_steps else settings[0])
+        kept = _taken(inner, _mean_of(settings) if own_steps else settings[0])
+    except Exception as error:
+        refusal = _said(error)
+    with _given_back(inner, kept):
+        host.redeal(memories, refusal)
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, _core.InvalidConfig) else f"the state cannot be read: {error!r}"
+
+
+def _taken(inner: torch.optim.Optimizer, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What the optimizer had until it took this, or InvalidConfig and nothing has changed: torch's load_state_dict makes
+    state and groups anew and puts them in the old ones' place last of all."""
+    _require_same_groups(settings, inner)
+    kept = {"state": inner.state, "param_groups": inner.param_groups}
+    inner.load_state_dict(dict(settings))
+    return kept
+
+
+@contextlib.contextmanager
+def _given_back(inner: torch.optim.Optimizer, kept: dict[str, Any] | None) -> Iterator[None]:
+    """If what happens meanwhile fails, the optimizer has what it had."""
+    try:
+        yield
+    except BaseException:
+        if kept is not None:
+            inner.__dict__.update(kept)
+        raise
 
 
 def _require_same_groups(settings: Mapping[str, Any], inner: torch.optim.Optimizer) -> None:
-    sizes = [[len(group["params"]) for group in groups] for groups in (settings["param_groups"], inner.param_groups)]
-    if sizes[0] != sizes[1]:
+    try:
+        sizes = [len(group["params"]) for group in settings["param_groups"]]
+    except (KeyError, TypeError):
         raise _core.InvalidConfig(
-            f"the state has groups of {sizes[0]} parameters, this optimizer of {sizes[1]}: "
-            "make it as it was when it was saved"
+            "the state of the optimizer inside has no groups of parameters: load what state_dict() gave"
+        ) from None
+    own = [len(group["params"]) for group in inner.param_groups]
+    if sizes != own:
+        raise _core.InvalidConfig(
+            f"the state has groups of {sizes} parameters, this optimizer of {own}: make it as it was when it was saved"
         )
 
 

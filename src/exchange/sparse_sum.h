@@ -53,6 +53,8 @@ class SparseSum : public Exchange {
   std::span<const std::uint64_t> borders() const { return borders_; }
   std::uint64_t last_union() const { return union_known_ ? union_count_ : kNoUnion; }
   void go_on_from(std::span<const std::uint64_t> borders, std::uint64_t last_union);
+  /// InvalidConfig for what cannot have been saved by a sum of as many entries and ranks.
+  void require_sound(std::span<const std::uint64_t> borders, std::uint64_t last_union) const;
 
   /// The route of the last start.
   SparseRoute route() const { return route_; }

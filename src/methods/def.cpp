@@ -42,6 +42,7 @@ class Def : public ModelMethod {
   void regrouped() override;
   void save_memory(State& state) const override;
   void load_memory(const State& state) override;
+  void require_loadable_memory(const State& state) const override;
   std::vector<View<float>> owed() override;
   std::vector<View<float>> shared() override { return {point()}; }
 
@@ -411,14 +412,23 @@ void Def::save_memory(State& state) const {
   state.put("momentum", View<const float>(momentum()));
 }
 
+/// A run has a momentum from the first step on that needs one, be it this run or the one that was saved.
+void Def::require_loadable_memory(const State& state) const {
+  State expected;
+  expected.put("point", View<const float>(point()));
+  expected.put("residual", View<const float>(error()));
+  expected.put("momentum", state.size("momentum") > 0 ? View<const float>(error()) : View<const float>());
+  state.require_entries_of(expected);
+}
+
 void Def::load_memory(const State& state) {
   state.get("point", point());
   state.get("residual", error());
-  if (state.size("momentum") > 0) keep_momentum();
-  if (state.size("momentum") > 0 || !state.has("momentum")) {
+  if (state.size("momentum") > 0) {
+    keep_momentum();
     state.get("momentum", momentum());
   } else {
-    fill(place(), 0.0F, momentum());  // saved before the first step that had one
+    fill(place(), 0.0F, momentum());
   }
   memory_ = Memory::loaded;
 }

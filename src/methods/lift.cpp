@@ -66,6 +66,11 @@ void LiftedMethod::save_memory(State& state) const {
   state.put("largest step", largest_step_);
 }
 
+void LiftedMethod::require_loadable_memory(const State& state) const {
+  ModelMethod::require_loadable_memory(state);
+  inner_->require_loadable(state.part("inner"));
+}
+
 void LiftedMethod::load_memory(const State& state) {
   inner_->load(state.part("inner"));
   optimizer_.load(state.part("optimizer"));

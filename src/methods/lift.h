@@ -23,6 +23,7 @@ class LiftedMethod : public ModelMethod {
   void prepare() override;
   void save_memory(State& state) const override;
   void load_memory(const State& state) override;
+  void require_loadable_memory(const State& state) const override;
   std::vector<View<float>> shared() override;
   void regrouped() override;
 

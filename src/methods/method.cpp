@@ -82,6 +82,7 @@ Exchange& Method::start_chunk(const Chunk&, View<float>, StatusView, StepReport&
 }
 
 State Method::save() const {
+  require_savable();
   State state;
   state.put("method " + name_, 1.0);
   state.put("rank", static_cast<double>(rank()));
@@ -91,7 +92,7 @@ State Method::save() const {
   return state;
 }
 
-void Method::load(const State& state) {
+void Method::require_loadable(const State& state) const {
   const auto refuse = [](const std::string& what) { throw InvalidConfig("saved state " + what); };
   if (!registered_) refuse("needs registered tensors before it is loaded: call register_tensors first");
   if (!state.has("method " + name_))
@@ -104,6 +105,17 @@ void Method::load(const State& state) {
   expect("ranks", ranks(), "load it on as many ranks, then resize");
   expect("rank", rank(), "each rank loads its own");
   expect("parameters", static_cast<double>(parameters_), "load it for the same model");
+  require_loadable_memory(state);
+}
+
+void Method::require_loadable_memory(const State& state) const {
+  State mine;
+  save_memory(mine);
+  state.require_entries_of(mine);
+}
+
+void Method::load(const State& state) {
+  require_loadable(state);
   load_memory(state);
   ran_ = true;
 }

@@ -169,12 +169,14 @@ void RoundMethod::do_read_out(View<const float> model, View<float> out) {
   mean.finish();
 }
 
+void RoundMethod::require_savable() const {
+  if (!schedule_.async() || at_round_) return;
+  throw InvalidConfig(name() +
+                      ": an asynchronous run can be saved at a round only: save when start() or step() has "
+                      "just reported rounds above 0, on all ranks at the same round");
+}
+
 void RoundMethod::save_memory(State& state) const {
-  if (schedule_.async() && !at_round_) {
-    throw InvalidConfig(name() +
-                        ": an asynchronous run can be saved at a round only: save when start() or step() has "
-                        "just reported rounds above 0, on all ranks at the same round");
-  }
   state.put("rounds", static_cast<double>(schedule_.rounds()));
   state.put("steps", static_cast<double>(schedule_.async() ? 0 : schedule_.steps()));
   state.put("centre", centre());

@@ -40,6 +40,7 @@ class RoundMethod : public ModelMethod {
 
   void prepare() override;
   void save_memory(State& state) const override;
+  void require_savable() const override;
   void load_memory(const State& state) override;
   /// Nothing is owed; but where ranks come or go, the local momenta are dealt anew with their mean kept.
   std::vector<View<float>> owed() override { return optimizer_.memory(); }

@@ -142,21 +142,37 @@ void SparseMethod::save_memory(State& state) const {
   state.put("last unions", View<const std::uint32_t>(unions));
 }
 
+/// work(share, its borders, its last union) as they were saved.
+template <class Work>
+void SparseMethod::each_saved_share(const State& state, Work&& work) const {
+  const std::size_t each = shares_.front().borders.size();
+  std::vector<std::uint32_t> borders(shares_.size() * each);
+  std::vector<std::uint32_t> unions(shares_.size());
+  state.get("borders", View<std::uint32_t>(borders));
+  state.get("last unions", View<std::uint32_t>(unions));
+  for (std::size_t i = 0; i < shares_.size(); ++i) {
+    const std::vector<std::uint64_t> own(borders.begin() + static_cast<std::ptrdiff_t>(i * each),
+                                         borders.begin() + static_cast<std::ptrdiff_t>((i + 1) * each));
+    work(i, own, std::uint64_t{unions[i]} - 1);
+  }
+}
+
+void SparseMethod::require_loadable_memory(const State& state) const {
+  GradientMethod::require_loadable_memory(state);
+  each_saved_share(state, [&](std::size_t share, std::span<const std::uint64_t> borders, std::uint64_t last_union) {
+    shares_[share].sum->require_sound(borders, last_union);
+  });
+}
+
 void SparseMethod::load_memory(const State& state) {
   state.get("residual", residual_.view(parameters()));
   state.get("thresholds", View<float>(thresholds_));
   for (std::size_t i = 0; i < stretches_.size(); ++i) stretches_[i].threshold = thresholds_[i];
-  std::vector<std::uint32_t> borders(shares_.size() * shares_.front().borders.size());
-  std::vector<std::uint32_t> unions(shares_.size());
-  state.get("borders", View<std::uint32_t>(borders));
-  state.get("last unions", View<std::uint32_t>(unions));
-  auto next = borders.begin();
-  for (std::size_t i = 0; i < shares_.size(); ++i) {
-    Share& share = shares_[i];
-    for (std::uint64_t& border : share.borders) border = *next++;
-    share.last_union = std::uint64_t{unions[i]} - 1;
-    share.sum->go_on_from(share.borders, share.last_union);  // refuses what no run saved
-  }
+  each_saved_share(state, [&](std::size_t share, std::span<const std::uint64_t> borders, std::uint64_t last_union) {
+    std::copy(borders.begin(), borders.end(), shares_[share].borders.begin());
+    shares_[share].last_union = last_union;
+    shares_[share].sum->go_on_from(borders, last_union);
+  });
 }
 
 }  // namespace laconic

@@ -54,6 +54,7 @@ class SparseMethod : public GradientMethod {
   void regrouped() override;
   void save_memory(State& state) const override;
   void load_memory(const State& state) override;
+  void require_loadable_memory(const State& state) const override;
   std::vector<View<float>> owed() override { return {residual_.view(parameters())}; }
 
   /// union = keep gives owners of index ranges k/W sums each: ranges that lie across tensors.
@@ -71,6 +72,8 @@ class SparseMethod : public GradientMethod {
     std::vector<std::uint64_t> borders;  ///< of the last step that counted, as is the size of its union
     std::uint64_t last_union = SparseSum::kNoUnion;
   };
+  template <class Work>
+  void each_saved_share(const State& state, Work&& work) const;
 
   void add_stretch(std::uint64_t offset, std::uint64_t size);
   void deal_shares();

@@ -100,13 +100,14 @@ void State::put(const std::string& name, double value) {
 
 namespace {
 
+[[noreturn]] void refuse_size(const std::string& name, std::uint64_t found, std::uint64_t expected) {
+  throw InvalidConfig("saved state's entry " + name + " has " + std::to_string(found) + " entries, expected " +
+                      std::to_string(expected) + ": it was saved with other tensors or settings");
+}
+
 template <class T>
 void read_into(const std::string& name, const std::vector<std::byte>& bytes, View<T> values) {
-  if (bytes.size() != values.size_bytes()) {
-    throw InvalidConfig("saved state's entry " + name + " has " + std::to_string(bytes.size() / sizeof(T)) +
-                        " entries, expected " + std::to_string(values.size()) +
-                        ": it was saved with other tensors or settings");
-  }
+  if (bytes.size() != values.size_bytes()) refuse_size(name, bytes.size() / sizeof(T), values.size());
   if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
 }
 
@@ -116,6 +117,13 @@ void State::get(const std::string& name, View<float> values) const { read_into(n
 
 void State::get(const std::string& name, View<std::uint32_t> values) const {
   read_into(name, entry(name, 'u').bytes, values);
+}
+
+void State::require_entries_of(const State& other) const {
+  for (const Entry& expected : other.entries_) {
+    const Entry& found = entry(expected.name, expected.kind);
+    if (found.bytes.size() != expected.bytes.size()) refuse_size(found.name, size(found.name), other.size(found.name));
+  }
 }
 
 double State::number(const std::string& name) const {

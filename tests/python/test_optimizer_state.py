@@ -1,5 +1,6 @@
 """laconic.Optimizer: a run that is cut goes on, and nothing is loaded silently where it does not belong."""
 
+import copy
 import io
 import pathlib
 import tempfile
@@ -119,6 +120,70 @@ def refusals(path: str) -> dict[str, str]:
     return found
 
 
+def contents(optimizer: laconic.Optimizer) -> list[bytes]:
+    """All that a run has, parameters included."""
+    found = []
+    for each in (flat(optimizer.model), *optimizer.state_dict().values()):
+        file = io.BytesIO()
+        torch.save(each, file)
+        found.append(file.getvalue())
+    return found
+
+
+def broken_on_one_rank(method: str) -> list[str]:
+    """What changed although rank 1 had a state that is damaged in one way or another."""
+    optimizer = optimizer_for(method, network())
+    train(optimizer, 0, 4)
+    state, weights = copy.deepcopy((optimizer.state_dict(), optimizer.model.state_dict()))
+    memory, inner = sorted(state, key=lambda key: key.endswith("inner"))
+    train(optimizer, 4, 6)
+    before = contents(optimizer)
+    wrong = []
+    momentum = copy.deepcopy(state[inner].value)
+    momentum["state"] = {0: {"momentum_buffer": "none"}, 99: {}}
+    for name, damaged in (
+        ("no groups", {**state, inner: type(state[inner])({"state": {}})}),
+        ("groups of nothing", {**state, inner: type(state[inner])({"state": {}, "param_groups": [7]})}),
+        ("a number", {**state, inner: type(state[inner])(3)}),
+        ("a state of nothing", {**state, inner: type(state[inner])({**momentum, "state": 5})}),
+        ("cut bytes", {**state, memory: type(state[memory])(state[memory].value[:-9])}),
+        ("no bytes", {**state, memory: None}),
+    ):
+        said = message_of(lambda damaged=damaged: optimizer.load_state_dict(damaged if dist.get_rank() == 1 else state))
+        if said == "nothing was refused" or contents(optimizer) != before:
+            wrong.append(f"{method}, {name}: {said}")
+    optimizer.model.load_state_dict(weights)
+    optimizer.load_state_dict(state)
+    train(optimizer, 4, 6)
+    if contents(optimizer) != before:
+        wrong.append(f"{method} does not go on")
+    return wrong
+
+
+def asynchronous_refusal() -> list[bool]:
+    """A run at the ranks' own pace that is given a state, which rank 1 refuses, goes on as if it had not been."""
+    states: list[dict[str, Any]] = []
+    holder: list[laconic.Optimizer] = []
+
+    def keep() -> None:
+        states.append(holder[0].state_dict())
+
+    optimizer = optimizer_for("mgrawa", network(), pace="async", period=2, total_steps=12, after_round=keep)
+    holder.append(optimizer)
+    while not states:
+        train(optimizer, 0, 1)
+    train(optimizer, 0, 1)
+    before = flat(optimizer.model), optimizer.metrics()["steps"], optimizer.metrics()["rounds"]
+    said = message_of(lambda: optimizer.load_state_dict(states[0] if dist.get_rank() == 0 else {}))
+    after = flat(optimizer.model), optimizer.metrics()["steps"], optimizer.metrics()["rounds"]
+    found = [said != "nothing was refused", torch.equal(before[0], after[0]), before[1:] == after[1:]]
+    while not optimizer.finished:
+        train(optimizer, 0, 1)
+    with optimizer.read_out():
+        found.append(same_everywhere(flat(optimizer.model)))
+    return [*found, optimizer.metrics()["rounds"] == len(states)]
+
+
 def written_by_three(path: str) -> None:
     optimizer = optimizer_for("def", network())
     states = optimizer.gather_state_dict()
@@ -216,6 +281,13 @@ class StateTest(unittest.TestCase):
             for found in run_ranks(2, refusals, path):
                 for expected, text in found.items():
                     self.assertIn(expected, text)
+
+    def test_a_state_that_one_rank_refuses_changes_nothing(self) -> None:
+        for method in ("topk", "def", "psync", "mgrawa"):
+            self.assertEqual(run_ranks(2, broken_on_one_rank, method), [[]] * 2)
+
+    def test_a_refused_state_changes_no_asynchronous_run(self) -> None:
+        self.assertEqual(run_ranks(2, asynchronous_refusal), [[True] * 5] * 2)
 
     def test_another_number_of_ranks_goes_on(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -246,76 +246,70 @@ State MethodSet::save() const {
     part.put("host's parameters", View<const std::uint32_t>(groups_[i].parameters));
     state.put("group " + std::to_string(i), part);
   }
-  if (options_.drops_unused) {
-    state.put("is carried", View<const std::uint32_t>(is_carried_));
-    state.put("carried", View<const float>(carried_.view(offsets_.back())));
-  }
+  if (options_.drops_unused) save_carried(state);
   return state;
 }
 
-/// Empty, or why it is refused; some of it may be loaded then.
-std::string MethodSet::load_own(const State& state) {
-  try {
-    if (open_) throw InvalidConfig("state was given in the middle of a step: load it between steps");
-    require_number(state, "ranks", communicator_.size(),
-                   "residuals of another number of ranks cannot be dealt out here; start without them");
-    require_number(state, "rank", communicator_.rank(), "each rank loads its own");
-    require_number(state, "seed", static_cast<double>(options_.seed), "attach with the seed of the run that was saved");
-    if (state.has("group " + std::to_string(groups_.size()))) {
-      throw InvalidConfig("saved state has more groups than the " + std::to_string(groups_.size()) + " of this run");
-    }
-    if (!options_.drops_unused && state.has("is carried")) {
-      throw InvalidConfig(
-          "saved state is of a run with find_unused_parameters=True, which owes what unused parameters were sent: "
-          "wrap the model in the same way");
-    }
-    for (std::size_t i = 0; i < groups_.size(); ++i) {
-      const State part = state.part("group " + std::to_string(i));
-      std::vector<std::uint32_t> members(part.size("host's parameters"));
-      part.get("host's parameters", View<std::uint32_t>(members));
-      if (members != groups_[i].parameters) {
-        throw InvalidConfig("saved state has other parameters in group " + std::to_string(i) +
-                            ": attach with the groups of the run that was saved");
-      }
-    }
-    for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i].method->load(state.part("group " + std::to_string(i)));
-    if (options_.drops_unused) {
-      state.get("is carried", View<std::uint32_t>(is_carried_));
-      state.get("carried", carried_.view(offsets_.back()));
-    }
-    step_ = static_cast<std::uint32_t>(state.number("step"));
-    skipped_ = static_cast<std::uint64_t>(state.number("skipped"));
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return {};
+void MethodSet::save_carried(State& state) const {
+  state.put("is carried", View<const std::uint32_t>(is_carried_));
+  state.put("carried", View<const float>(carried_.view(offsets_.back())));
 }
 
-void MethodSet::load(const State& state) {
-  load_or_restore([&] { return load_own(state); });
+void MethodSet::require_loadable(const State& state) const {
+  if (open_) throw InvalidConfig("state was given in the middle of a step: load it between steps");
+  require_number(state, "ranks", communicator_.size(),
+                 "residuals of another number of ranks cannot be dealt out here; start without them");
+  require_number(state, "rank", communicator_.rank(), "each rank loads its own");
+  require_number(state, "seed", static_cast<double>(options_.seed), "attach with the seed of the run that was saved");
+  for (const char* count : {"step", "skipped"}) state.number(count);
+  if (state.has("group " + std::to_string(groups_.size()))) {
+    throw InvalidConfig("saved state has more groups than the " + std::to_string(groups_.size()) + " of this run");
+  }
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const State part = state.part("group " + std::to_string(i));
+    std::vector<std::uint32_t> members(part.size("host's parameters"));
+    part.get("host's parameters", View<std::uint32_t>(members));
+    if (members != groups_[i].parameters) {
+      throw InvalidConfig("saved state has other parameters in group " + std::to_string(i) +
+                          ": attach with the groups of the run that was saved");
+    }
+    groups_[i].method->require_loadable(part);
+  }
+  if (options_.drops_unused) {
+    State carried;
+    save_carried(carried);
+    state.require_entries_of(carried);
+  } else if (state.has("is carried")) {
+    throw InvalidConfig(
+        "saved state is of a run with find_unused_parameters=True, which owes what unused parameters were sent: "
+        "wrap the model in the same way");
+  }
+}
+
+void MethodSet::take(const State& state) {
+  for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i].method->load(state.part("group " + std::to_string(i)));
+  if (options_.drops_unused) {
+    state.get("is carried", View<std::uint32_t>(is_carried_));
+    state.get("carried", carried_.view(offsets_.back()));
+  }
+  step_ = static_cast<std::uint32_t>(state.number("step"));
+  skipped_ = static_cast<std::uint64_t>(state.number("skipped"));
 }
 
 void MethodSet::load(View<const std::byte> saved, std::string refusal) {
-  std::optional<State> state;
+  State state;
+  std::uint64_t step = 0;
   try {
-    if (refusal.empty()) state = State::from_bytes(saved);
-  } catch (const Error& error) {
+    if (refusal.empty()) {
+      state = State::from_bytes(saved);
+      require_loadable(state);
+      step = static_cast<std::uint64_t>(state.number("step"));
+    }
+  } catch (const std::exception& error) {
     refusal = error.what();
   }
-  load_or_restore([&] { return state ? load_own(*state) : refusal; });
-}
-
-/// A rank that took its state goes back to what it had if another refused.
-void MethodSet::load_or_restore(const std::function<std::string()>& load_mine) {
-  std::optional<State> before;
-  if (!open_) before = save();
-  try {
-    const std::string refusal = load_mine();
-    agree_on_load(communicator_, step_, refusal);
-  } catch (const InvalidConfig&) {
-    if (before) load_own(*before);
-    throw;
-  }
+  agree_on_load(communicator_, step, refusal);
+  take(state);
 }
 
 }  // namespace laconic::plugin

@@ -82,10 +82,12 @@ class MethodSet {
   double residual_norm();
 
   State save() const;
-  /// Collective: ranks that load different steps, or of which one refuses what it is given, are all told, and have what
-  /// they had.
-  void load(const State& state);
-  /// The same from bytes, which may be damaged; a caller that has none says why in `refusal`.
+  /// InvalidConfig for a state that this rank cannot go on from.
+  void require_loadable(const State& state) const;
+  /// Goes on from a state that require_loadable let through.
+  void take(const State& state);
+  /// Both, collective: ranks that load different steps, or of which one refuses what it is given, are all told, and
+  /// nothing has changed on any. A caller that has no bytes says why in `refusal`.
   void load(View<const std::byte> saved, std::string refusal = {});
 
  private:
@@ -104,8 +106,7 @@ class MethodSet {
   std::vector<std::byte> used_anywhere();
   void carry(const std::vector<std::byte>& used);
   void count(std::span<const StepReport> reports);
-  std::string load_own(const State& state);
-  void load_or_restore(const std::function<std::string()>& load_mine);
+  void save_carried(State& state) const;
 
   std::vector<Tensor> parameters_;
   std::vector<std::uint64_t> offsets_;

@@ -142,17 +142,24 @@ void ModelHost::do_leave_read_out() { parameters().write(place(), kept_.view(siz
 
 void ModelHost::do_save(State& state) {
   state.put("method", method_->save());
-  if (!reads_out() && !(loading() && is_sgd())) refresh_model();
+  if (!reads_out()) refresh_model();
   state.put("model", View<const float>(model()));
 }
 
-void ModelHost::do_load(const State& state) {
-  method_->load(state.part("method"));
-  state.get("model", model());
-  write_model();
+OptimizerHost::Change ModelHost::prepare_load(const State& state) {
+  State expected;
+  expected.put("model", View<const float>(model()));
+  state.require_entries_of(expected);
+  State memory = state.part("method");
+  method_->require_loadable(memory);
+  return [this, &state, memory = std::move(memory)] {
+    method_->load(memory);
+    state.get("model", model());
+    write_model();
+  };
 }
 
-void ModelHost::do_redeal(const std::vector<State>& saved) {
+OptimizerHost::Change ModelHost::prepare_redeal(const std::vector<State>& saved) {
   std::vector<State> states;
   for (const State& each : saved) states.push_back(each.part("method"));
   OptimizerOptions optimizer = optimizer_options();
@@ -161,31 +168,38 @@ void ModelHost::do_redeal(const std::vector<State>& saved) {
   const MethodMaker make = [&](Communicator& communicator, Place& place) {
     return make_model_method(name_, options_, optimizer, communicator, place);
   };
-  const State mine = redealt(states, rank(), ranks(), parameters().tensors(), make, is_sgd() ? model() : View<float>());
-  method_->load(mine);
-  if (!is_sgd()) take_dealt_model(saved, mine);
-  write_model();
+  std::vector<float> dealt(is_sgd() ? size_ : 0);
+  State mine = redealt(states, rank(), ranks(), parameters().tensors(), make, View<float>(dealt));
+  method_->require_loadable(mine);
+  if (!is_sgd()) dealt = dealt_model(saved, mine);
+  return [this, mine = std::move(mine), dealt = std::move(dealt)] {
+    method_->load(mine);
+    copy(place(), View<const float>(dealt), model());
+    write_model();
+  };
 }
 
 /// Of round methods each rank keeps its own, and who comes begins at the centre; of psync, which has none, all go on
 /// from the mean.
-void ModelHost::take_dealt_model(const std::vector<State>& saved, const State& mine) {
+std::vector<float> ModelHost::dealt_model(const std::vector<State>& saved, const State& mine) const {
+  std::vector<float> model(size_);
   const auto at = static_cast<std::size_t>(rank());
   if (name_ != "psync") {
     if (at < saved.size()) {
-      saved[at].get("model", model());
+      saved[at].get("model", View<float>(model));
     } else {
-      mine.get("centre", model());
+      mine.get("centre", View<float>(model));
     }
-    return;
+    return model;
   }
-  saved.front().get("model", model());
-  for (std::size_t i = 1; i < saved.size(); ++i) {
-    saved[i].get("model", gradient());
-    axpy(place(), 1.0F, gradient(), model());
+  std::vector<float> each(size_);
+  for (const State& state : saved) {
+    state.get("model", View<float>(each));
+    for (std::size_t i = 0; i < model.size(); ++i) model[i] = model[i] + each[i];
   }
   const auto ranks_before = static_cast<float>(saved.size());
-  for (float& value : model()) value = value / ranks_before;
+  for (float& value : model) value = value / ranks_before;
+  return model;
 }
 
 /// An asynchronous run takes its next ticket, and may join a round with it.

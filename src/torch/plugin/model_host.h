@@ -36,19 +36,19 @@ class ModelHost final : public OptimizerHost {
   void do_enter_read_out() override;
   void do_leave_read_out() override;
   void do_save(State& state) override;
-  void do_load(const State& state) override;
+  Change prepare_load(const State& state) override;
+  Change prepare_redeal(const std::vector<State>& saved) override;
   double residual_norm() override { return method_->residual_norm(); }
   std::string method() const override { return name_; }
   bool in_lockstep() const override { return !async_; }
 
-  void do_redeal(const std::vector<State>& saved) override;
   void do_go_on() override;
 
   bool is_sgd() const { return !calls_.optimizer; }
   /// Whether every step changes the parameters beyond what the loop's optimizer does.
   bool moves_every_step() const { return name_ != "easgd" && name_ != "localsgd"; }
   OptimizerOptions optimizer_options();
-  void take_dealt_model(const std::vector<State>& saved, const State& mine);
+  std::vector<float> dealt_model(const std::vector<State>& saved, const State& mine) const;
   void take_coefficients(std::span<const Coefficients> groups);
   void refresh_model();
   void write_model();

@@ -153,59 +153,49 @@ void OptimizerHost::require_fitting(const State& state, int rank, int ranks) con
   require_number(state, "seed", static_cast<double>(seed_), "give the seed of the run that was saved");
 }
 
-void OptimizerHost::count_from(const State& state) {
-  step_ = static_cast<std::uint32_t>(state.number("step"));
-  metrics_.steps = step_;
-  metrics_.skipped = static_cast<std::uint64_t>(state.number("skipped"));
-  metrics_.rounds = static_cast<std::uint64_t>(state.number("rounds"));
-  finished_ = state.number("finished") != 0.0;
-}
-
-/// Loads and goes on, or ends as it was. A rank at its own pace cannot go back: its tickets are dealt.
-void OptimizerHost::take(const std::function<void()>& load, std::string refusal) {
+/// All is looked at before anything changes, on any rank. `counted`: the state whose counts go on here.
+void OptimizerHost::take(const std::function<Change()>& prepare, const State* counted, std::string refusal) {
   if (reads_out_) refusal = "a state was given inside read_out(): leave the with block first";
-  State before;
-  bool loaded = false;
-  loading_ = true;
+  Change change;
+  std::uint32_t step = 0;
+  OptimizerMetrics metrics = metrics_;
+  bool finished = false;
   try {
     if (refusal.empty()) {
-      if (in_lockstep()) before = save();
-      load();
-      loaded = in_lockstep();
+      change = prepare();
+      step = static_cast<std::uint32_t>(counted->number("step"));
+      metrics.steps = step;
+      metrics.skipped = static_cast<std::uint64_t>(counted->number("skipped"));
+      metrics.rounds = static_cast<std::uint64_t>(counted->number("rounds"));
+      finished = counted->number("finished") != 0.0;
     }
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     refusal = error.what();
   }
-  loading_ = false;
-  try {
-    agree_on_load(*side_, in_lockstep() ? step_ : metrics_.rounds, refusal);
-    do_go_on();
-  } catch (...) {
-    if (loaded) {
-      do_load(before);
-      count_from(before);
-    }
-    throw;
-  }
+  agree_on_load(*side_, in_lockstep() ? step : metrics.rounds, refusal);
+  change();
+  step_ = step;
+  metrics_ = metrics;
+  finished_ = finished;
+  do_go_on();
 }
 
 void OptimizerHost::load(const State& state, std::string refusal) {
-  const auto load = [&] {
+  const auto prepare = [&] {
     require_fitting(state, rank(), ranks());
-    do_load(state);
-    count_from(state);
+    return prepare_load(state);
   };
-  take(load, std::move(refusal));
+  take(prepare, &state, std::move(refusal));
 }
 
 void OptimizerHost::redeal(const std::vector<State>& saved, std::string refusal) {
-  const auto load = [&] {
-    const int olds = static_cast<int>(saved.size());
+  const int olds = static_cast<int>(saved.size());
+  const auto prepare = [&] {
     for (int i = 0; i < olds; ++i) require_fitting(saved[static_cast<std::size_t>(i)], i, olds);
-    do_redeal(saved);
-    count_from(saved[static_cast<std::size_t>(rank() < olds ? rank() : 0)]);
+    return prepare_redeal(saved);
   };
-  take(load, std::move(refusal));
+  const State* counted = olds == 0 ? nullptr : &saved[static_cast<std::size_t>(rank() < olds ? rank() : 0)];
+  take(prepare, counted, std::move(refusal));
 }
 
 OptimizerMetrics OptimizerHost::metrics() {

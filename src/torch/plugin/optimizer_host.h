@@ -68,8 +68,8 @@ class OptimizerHost {
 
   /// This rank's memory between steps, with its parameters where they are its own.
   State save();
-  /// Collective: what one rank refuses, all do, and are as they were. `refusal`: why this rank has nothing to load, if
-  /// so.
+  /// Collective: what one rank refuses, all do, and nothing has changed on any. `refusal`: why this rank has nothing to
+  /// load, if so.
   void load(const State& state, std::string refusal = {});
   /// Goes on with another number of ranks, from the states of all ranks that there were: what they owed is dealt anew
   /// (redeal.h). Collective, as load is.
@@ -87,17 +87,18 @@ class OptimizerHost {
   virtual void do_enter_read_out() {}
   virtual void do_leave_read_out() {}
   virtual void do_save(State& state) = 0;
-  /// Not collective; what is, follows in do_go_on, when every rank has accepted its state.
-  virtual void do_load(const State& state) = 0;
-  virtual void do_redeal(const std::vector<State>& saved) = 0;
+  /// Changes nothing and is not collective: throws where the state does not fit, else tells what is to be done once
+  /// every rank has accepted its own. The state lives until then.
+  using Change = std::function<void()>;
+  virtual Change prepare_load(const State& state) = 0;
+  virtual Change prepare_redeal(const std::vector<State>& saved) = 0;
+  /// After the change; may be collective.
   virtual void do_go_on() {}
   virtual double residual_norm() = 0;
   virtual std::string method() const = 0;
   /// Whether all ranks make as many steps.
   virtual bool in_lockstep() const { return true; }
 
-  /// Whether a state is being loaded; what is saved then is there to go back to.
-  bool loading() const { return loading_; }
   Communicator& communicator() { return *communicator_; }
   Communicator& side() { return *side_; }
   Place& place() { return place_; }
@@ -112,8 +113,7 @@ class OptimizerHost {
  private:
   void require_same_tensors();
   void require_fitting(const State& state, int rank, int ranks) const;
-  void count_from(const State& state);
-  void take(const std::function<void()>& load, std::string refusal);
+  void take(const std::function<Change()>& prepare, const State* counted, std::string refusal);
 
   std::shared_ptr<Communicator> communicator_;
   std::unique_ptr<Communicator> side_;
@@ -123,7 +123,6 @@ class OptimizerHost {
   std::uint32_t step_ = 0;  ///< that were begun
   bool finished_ = false;
   bool reads_out_ = false;
-  bool loading_ = false;
   OptimizerMetrics metrics_;
 };
 

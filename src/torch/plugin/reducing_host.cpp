@@ -30,12 +30,12 @@ StepReport ReducingHost::do_step(const HostStepInput& input) {
 }
 
 /// Group by group, each a method of its own.
-void ReducingHost::do_redeal(const std::vector<State>& saved) {
+OptimizerHost::Change ReducingHost::prepare_redeal(const std::vector<State>& saved) {
   const State first = saved.front().part("methods");
-  loaded_ = {};
-  loaded_.put("rank", static_cast<double>(rank()));
-  loaded_.put("ranks", static_cast<double>(ranks()));
-  for (const char* name : {"seed", "step", "skipped"}) loaded_.put(name, first.number(name));
+  State dealt;
+  dealt.put("rank", static_cast<double>(rank()));
+  dealt.put("ranks", static_cast<double>(ranks()));
+  for (const char* name : {"seed", "step", "skipped"}) dealt.put(name, first.number(name));
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const std::string name = "group " + std::to_string(i);
     std::vector<State> states;
@@ -47,8 +47,14 @@ void ReducingHost::do_redeal(const std::vector<State>& saved) {
     };
     State mine = redealt(states, rank(), ranks(), members, make);
     mine.put("host's parameters", View<const std::uint32_t>(groups_[i].parameters));
-    loaded_.put(name, mine);
+    dealt.put(name, mine);
   }
+  return prepare(dealt);
+}
+
+OptimizerHost::Change ReducingHost::prepare(const State& methods) {
+  methods_.require_loadable(methods);
+  return [this, methods] { methods_.take(methods); };
 }
 
 }  // namespace laconic::plugin

@@ -17,15 +17,14 @@ class ReducingHost final : public OptimizerHost {
  private:
   StepReport do_step(const HostStepInput& input) override;
   void do_save(State& state) override { state.put("methods", methods_.save()); }
-  void do_load(const State& state) override { loaded_ = state.part("methods"); }
-  void do_redeal(const std::vector<State>& saved) override;
-  void do_go_on() override { methods_.load(loaded_); }
+  Change prepare_load(const State& state) override { return prepare(state.part("methods")); }
+  Change prepare_redeal(const std::vector<State>& saved) override;
+  Change prepare(const State& methods);
   double residual_norm() override { return methods_.residual_norm(); }
   std::string method() const override { return "gradient methods"; }
 
   std::vector<MethodGroup> groups_;
   MethodSet methods_;
-  State loaded_;
 };
 
 }  // namespace laconic::plugin
