@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib.util
 import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -98,7 +99,11 @@ def message_of(action: Callable[[], Any]) -> str:
 
 @contextlib.contextmanager
 def numpy_free_objects() -> Iterator[None]:
-    """torch's collectives of objects, which distributed checkpoint uses, need numpy for one line; here they do not."""
+    """torch's collectives of objects, which distributed checkpoint uses, need numpy for one line; where it is missing, they
+    get another line. The package itself needs neither."""
+    if importlib.util.find_spec("numpy") is not None:
+        yield
+        return
     original = c10d._tensor_to_object
 
     def plain(tensor: torch.Tensor, size: int, group: Any) -> Any:

@@ -1,13 +1,12 @@
 """Saved state: a run that loads it goes on bit for bit; what is not its own is refused on all ranks."""
 
-import importlib.util
-import pickle
 import tempfile
 import unittest
 
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
+from networks import numpy_free_objects
 from probe import Probe, connect, gradients, step_of, wrapped
 from ranks import run_ranks, start_ranks, told
 from refusals import refused
@@ -17,19 +16,8 @@ from variations import gradient_methods, options_of
 import laconic
 
 
-def objects_without_numpy() -> None:
-    """Torch's collectives of objects, which distributed checkpoint uses, need numpy; the package and its tests do not."""
-
-    def read(tensor: torch.Tensor, size: int, group: object) -> object:
-        return pickle.loads(bytes(tensor.tolist()[:size]))
-
-    if importlib.util.find_spec("numpy") is None:
-        torch.distributed.distributed_c10d._tensor_to_object = read  # type: ignore[assignment]
-
-
 def resumes_bit_for_bit(folder: str) -> None:
     """By torch.save a rank, by a gathered state dict from rank 0, and by distributed checkpoint."""
-    objects_without_numpy()
     given = of_all_ranks(gradients, 6)
     rank = dist.get_rank()
     for method in gradient_methods():
@@ -49,7 +37,8 @@ def resumes_bit_for_bit(folder: str) -> None:
         sources = ["rank", "all"]
         if method in ("regtopk", "signum", "dqsgd"):
             sources.append("dcp")
-            dcp.save({"hook": saved}, checkpoint_id=f"{folder}/{method}.dcp")
+            with numpy_free_objects():
+                dcp.save({"hook": saved}, checkpoint_id=f"{folder}/{method}.dcp")
         expected = [step_of(ddp, step) for step in mine(given)[3:]]
 
         for source in sources:
@@ -57,7 +46,8 @@ def resumes_bit_for_bit(folder: str) -> None:
             resumed = connect(other, "hook", method, **options)
             if source == "dcp":
                 into = {"hook": resumed.state_dict()}
-                dcp.load(into, checkpoint_id=f"{folder}/{method}.dcp")
+                with numpy_free_objects():
+                    dcp.load(into, checkpoint_id=f"{folder}/{method}.dcp")
                 resumed.load_state_dict(into["hook"])
             else:
                 name = str(rank) if source == "rank" else "all"
