@@ -50,7 +50,7 @@ def load(host: _core.OptimizerHost, inner: torch.optim.Optimizer, state_dict: Ma
     memory = torch.empty(0, dtype=torch.uint8)
     kept = None
     try:
-        memory = _part(MEMORY, state_dict, host.rank, host.ranks)
+        memory = _memory(state_dict, host.rank, host.ranks)
         settings = _part(INNER, state_dict, host.rank, host.ranks)
         kept = _taken(inner, settings)
     except Exception as error:
@@ -71,7 +71,7 @@ def redeal(
     kept = None
     try:
         ranks = _saved_ranks(state_dict)
-        memories = [_part(MEMORY, state_dict, rank, ranks) for rank in range(ranks)]
+        memories = [_memory(state_dict, rank, ranks) for rank in range(ranks)]
         settings = [_part(INNER, state_dict, rank, ranks) for rank in range(ranks)]
         for each in settings:
             _require_same_groups(each, inner)
@@ -140,6 +140,10 @@ def _part(name: str, state_dict: Mapping[str, Any], rank: int, ranks: int) -> An
     return saved.value
 
 
+def _memory(state_dict: Mapping[str, Any], rank: int, ranks: int) -> torch.Tensor:
+    return _state.host_bytes(_part(MEMORY, state_dict, rank, ranks), _state.key(MEMORY, rank, ranks))
+
+
 def _saved_ranks(state_dict: Mapping[str, Any]) -> int:
     """How many ranks saved this."""
     sizes = _state.saved_sizes(MEMORY, state_dict)
@@ -159,5 +163,7 @@ def _to_bytes(saved: Saved) -> torch.Tensor:
 
 def _from_bytes(data: torch.Tensor) -> Saved:
     data = data.contiguous()
-    saved: Saved = torch.load(io.BytesIO(ctypes.string_at(data.data_ptr(), data.numel())), weights_only=True)
+    # To the host: another rank's tensors would come to that rank's device.
+    file = io.BytesIO(ctypes.string_at(data.data_ptr(), data.numel()))
+    saved: Saved = torch.load(file, map_location="cpu", weights_only=True)
     return saved

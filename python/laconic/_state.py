@@ -35,8 +35,15 @@ def unpack(name: str, state_dict: Mapping[str, Any], rank: int, size: int) -> to
     found = state_dict.get(key(name, rank, size))
     if found is None:
         raise InvalidConfig(_why_not(name, state_dict, rank, size))
+    return host_bytes(found, key(name, rank, size))
+
+
+def host_bytes(found: Any, entry: str) -> torch.Tensor:
+    """Saved bytes where the host can read them: torch.load may have put them on a device."""
     if not isinstance(found, torch.Tensor) or found.dtype != torch.uint8:
-        raise InvalidConfig(f"entry {key(name, rank, size)} is no tensor of bytes: load what state_dict() gave")
+        raise InvalidConfig(f"entry {entry} is no tensor of bytes: load what state_dict() gave")
+    if found.is_meta:
+        raise InvalidConfig(f"entry {entry} lies on device meta and has no bytes: load it to the CPU or to a GPU")
     return found.detach().cpu().contiguous()
 
 

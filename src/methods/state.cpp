@@ -163,6 +163,10 @@ std::vector<std::byte> State::to_bytes() const {
 }
 
 State State::from_bytes(View<const std::byte> bytes) {
+  if (bytes.device() != Device::cpu) {
+    throw InvalidConfig(std::string("saved state lies on ") + device_name(bytes.device()) +
+                        "; it is read on the host: copy it there");
+  }
   if (bytes.size() < sizeof(std::uint64_t))
     throw CorruptPayload("saved state is cut short: it has " + std::to_string(bytes.size()) +
                          " bytes. Load an older checkpoint");

@@ -98,6 +98,10 @@ def foreign_state_is_refused() -> None:
         refused(lambda wrong=wrong: fresh().load_state_dict(wrong), *words)
     floats = {key: value.float() for key, value in saved.items()}
     refused(lambda: fresh().load_state_dict(floats), "is no tensor of bytes: load what state_dict() gave")
+    nowhere = {key: value.to("meta") for key, value in saved.items()}
+    refused(lambda: fresh().load_state_dict(nowhere), "lies on device meta and has no bytes", "load it to the CPU")
+    no_bytes = torch.empty(200, dtype=torch.uint8, device="meta")
+    refused(lambda: fresh()._host.load(no_bytes), "saved state lies on meta", "must lie on the CPU")
     # One rank alone has nothing to load: the others do not go on without it.
     refused(lambda: fresh().load_state_dict(saved if rank == 0 else {}), elsewhere)
     # Ranks of different steps.

@@ -16,6 +16,7 @@ from ranks import run_ranks
 import laconic
 
 METHODS = [row["name"] for row in laconic.methods()]
+NO_BYTES = torch.empty(200, dtype=torch.uint8, device="meta")
 
 
 def whole(optimizer: laconic.Optimizer) -> dict[str, Any]:
@@ -88,6 +89,15 @@ def through_rank_zero(path: str) -> bool:
     return torch.equal(flat(optimizer.model), flat(resumed.model)) and len(states) == 2 * dist.get_world_size()
 
 
+def on_meta(state: dict[str, Any]) -> dict[str, Any]:
+    """As torch.load gives it with map_location="meta"."""
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    moved: dict[str, Any] = torch.load(file, map_location="meta")
+    return moved
+
+
 def refusals(path: str) -> dict[str, str]:
     rank, model = dist.get_rank(), network()
     optimizer = optimizer_for("def", model)
@@ -107,6 +117,10 @@ def refusals(path: str) -> dict[str, str]:
             lambda: optimizer_for("def", network(), seed=5).load_state_dict(mine)
         ),
         "saved by 3 ranks and cannot be loaded by 2: ": message_of(lambda: optimizer.load_state_dict(torch.load(path))),
+        "lies on device meta and has no bytes: load it to the CPU or to a GPU": message_of(
+            lambda: optimizer.load_state_dict(on_meta(mine))
+        ),
+        "saved state lies on meta; it must lie on the CPU": message_of(lambda: optimizer._host.load(NO_BYTES)),
     }
     # One rank's refusal is everybody's, and all go on as if nothing had been tried.
     train(optimizer, 3, 5)

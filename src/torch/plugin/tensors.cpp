@@ -35,13 +35,20 @@ at::Tensor borrowed(void* memory, std::size_t size, Device device, at::ScalarTyp
 
 View<float> float_view(const at::Tensor& tensor, const char* what) {
   require_plain(tensor, at::kFloat, what);
-  return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel()), device_of(tensor, what)};
+  const Device device = device_of(tensor, what);
+  return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel()), device};
 }
 
 View<std::byte> byte_view(const at::Tensor& tensor, const char* what) {
   require_plain(tensor, at::kByte, what);
+  const Device device = device_of(tensor, what);
   return {reinterpret_cast<std::byte*>(tensor.data_ptr<std::uint8_t>()), static_cast<std::size_t>(tensor.numel()),
-          device_of(tensor, what)};
+          device};
+}
+
+at::Tensor bytes_on_host(const at::Tensor& tensor, const char* what) {
+  require_plain(tensor, at::kByte, what);
+  return device_of(tensor, what) == Device::cpu ? tensor : tensor.cpu();
 }
 
 at::Tensor borrowed_floats(View<float> view) { return borrowed(view.data(), view.size(), view.device(), at::kFloat); }

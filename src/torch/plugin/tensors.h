@@ -11,6 +11,9 @@ namespace laconic::plugin {
 View<float> float_view(const at::Tensor& tensor, const char* what);
 View<std::byte> byte_view(const at::Tensor& tensor, const char* what);
 
+/// Bytes that the host can read: the tensor, or a copy of one that lies on a CUDA device. InvalidConfig as above.
+at::Tensor bytes_on_host(const at::Tensor& tensor, const char* what);
+
 /// A tensor over somebody else's memory, which must outlive it.
 at::Tensor borrowed_floats(View<float> view);
 at::Tensor borrowed_bytes(View<std::byte> view);

@@ -1,6 +1,7 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <unistd.h>
 
+#include "laconic/error.h"
 #include "torch/plugin/ddp_hook.h"
 #include "torch/plugin/tensors.h"
 #include "torch/python/costs.h"
@@ -69,8 +70,16 @@ py::dict metrics_of(DdpHost& host) {
 
 at::Tensor save(DdpHost& host) { return tensor_of(host.gradients().save()); }
 
-void load(DdpHost& host, const at::Tensor& saved, const std::string& refusal) {
-  host.gradients().load(View<const std::byte>(plugin::byte_view(saved, "saved state")), refusal);
+void load(DdpHost& host, const at::Tensor& saved, std::string refusal) {
+  at::Tensor bytes;
+  View<const std::byte> view;
+  try {
+    bytes = plugin::bytes_on_host(saved, "saved state");
+    view = plugin::byte_view(bytes, "saved state");
+  } catch (const Error& error) {
+    if (refusal.empty()) refusal = error.what();
+  }
+  host.gradients().load(view, refusal);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "methods/settings.h"
 #include "torch/plugin/method_set.h"
+#include "torch/plugin/tensors.h"
 #include "torch/python/bindings.h"
 
 // What Python gives to the hosts and takes from them, in the same form for hooks and optimizers.
@@ -40,6 +41,12 @@ inline at::Tensor tensor_of(const State& state) {
   at::Tensor saved = at::empty({static_cast<std::int64_t>(bytes.size())}, at::TensorOptions().dtype(at::kByte));
   if (!bytes.empty()) std::memcpy(saved.data_ptr<std::uint8_t>(), bytes.data(), bytes.size());
   return saved;
+}
+
+/// What tensor_of gave, wherever it was loaded to.
+inline State state_of(const at::Tensor& saved) {
+  const at::Tensor bytes = plugin::bytes_on_host(saved, "saved state");
+  return State::from_bytes(View<const std::byte>(plugin::byte_view(bytes, "saved state")));
 }
 
 /// Without the interpreter's lock: a host's thread, groups and calls may need it to end, and whoever drops the last

@@ -3,7 +3,6 @@
 #include "laconic/error.h"
 #include "torch/plugin/model_host.h"
 #include "torch/plugin/reducing_host.h"
-#include "torch/plugin/tensors.h"
 #include "torch/python/costs.h"
 #include "torch/python/given.h"
 
@@ -64,7 +63,7 @@ at::Tensor save(OptimizerHost& host) { return tensor_of(host.save()); }
 void load(OptimizerHost& host, const at::Tensor& saved, std::string refusal) {
   State state;
   try {
-    if (refusal.empty()) state = State::from_bytes(View<const std::byte>(plugin::byte_view(saved, "saved state")));
+    if (refusal.empty()) state = state_of(saved);
   } catch (const Error& error) {
     refusal = error.what();
   }
@@ -74,9 +73,7 @@ void load(OptimizerHost& host, const at::Tensor& saved, std::string refusal) {
 void redeal(OptimizerHost& host, const std::vector<at::Tensor>& saved, std::string refusal) {
   std::vector<State> states;
   try {
-    for (const at::Tensor& each : saved) {
-      states.push_back(State::from_bytes(View<const std::byte>(plugin::byte_view(each, "saved state"))));
-    }
+    for (const at::Tensor& each : saved) states.push_back(state_of(each));
   } catch (const Error& error) {
     refusal = error.what();
   }
