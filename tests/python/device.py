@@ -9,6 +9,7 @@ import functools
 import glob
 import os
 import sys
+import warnings
 
 if __name__ == "__main__":
     if not glob.glob("/dev/nvidia[0-9]*"):
@@ -28,12 +29,19 @@ if ON_GPU:
         sys.exit(77)
 
 
+def fork() -> int:
+    """os.fork without its warning of threads: those of libraries beside torch sleep, and torch's have not begun."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
 @functools.cache
 def reaches_forks() -> bool:
     """Whether a fork of this process can use the device. CUDA cannot, once this process has asked for it."""
     if not ON_GPU:
         return True
-    child = os.fork()
+    child = fork()
     if child == 0:
         try:
             torch.zeros(1, device=DEVICE).add_(1).item()

@@ -32,7 +32,7 @@ from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
-from device import reaches_forks
+from device import fork, reaches_forks
 
 importlib.import_module("torch._dynamo")  # which an optimizer loads with its first step: once here, not in every rank
 torch.set_num_threads(1)  # ranks share the cores, and threads do not survive a fork
@@ -78,7 +78,7 @@ def start_ranks(
         sys.stderr.flush()
         children = []
         for rank in range(count):
-            child = os.fork()
+            child = fork()
             if child == 0 and not forks:
                 test = sys.modules["__main__"].__file__
                 os.execv(sys.executable, [sys.executable, __file__, str(test), name, str(rank), str(count)])
@@ -138,6 +138,7 @@ def _be_rank(
         log = os.open(folder / f"output.{rank}", os.O_WRONLY | os.O_CREAT)
         os.dup2(log, 1)
         os.dup2(log, 2)
+        faulthandler.enable(file=2)  # where it crashes
         faulthandler.dump_traceback_later(max(timeout - 2.0, 1.0), file=2)  # where it hangs, before it is killed
         address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": _read_port(folder / "port")}
         os.environ.update(address, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(count), LOCAL_WORLD_SIZE=str(count))

@@ -5,10 +5,10 @@ import signal
 import threading
 import unittest
 
-import c10d_suite
 import torch
 import torch.distributed as dist
 from ranks import run_ranks, start_ranks, told
+from suite import c10d_suite
 
 import laconic
 from laconic import _groups

@@ -6,13 +6,13 @@ import os
 import unittest
 from typing import Any
 
-import c10d_suite
 import torch
 import torch.distributed as dist
 from device import DEVICE, ON_GPU
 from networks import flat, network, optimizer_for, train
 from probe import Probe, connect, gradients, reference, same_bits, same_everywhere, step_of, wrapped
 from ranks import run_ranks
+from suite import c10d_suite
 from variations import options_of
 
 from laconic import _groups

@@ -1,5 +1,7 @@
 """The package can be imported, tells what it has, and ranks of the tests reach each other."""
 
+import subprocess
+import sys
 import unittest
 
 import torch
@@ -29,6 +31,13 @@ class PackageTest(unittest.TestCase):
         self.assertEqual(rows["topk"]["face"], "gradient")
         self.assertEqual(rows["def-a"]["face"], "model")
         self.assertIn("keep", [parameter["name"] for parameter in rows["regtopk"]["parameters"]])
+
+    def test_it_alone_can_be_imported(self) -> None:
+        # Whatever comes first, torch loads its libraries itself, before the module that is linked with them.
+        for first in ("laconic", "laconic._core", "laconic._state"):
+            program = f"import sys, {first}; print([n for n in sys.modules if n in ('torch', 'laconic._core')])"
+            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout), (0, "['torch', 'laconic._core']\n"), done.stderr)
 
     def test_errors_are_pythons_kinds(self) -> None:
         self.assertTrue(issubclass(laconic.InvalidConfig, ValueError))
