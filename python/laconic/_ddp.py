@@ -108,10 +108,26 @@ class State:
         plan = _agreement.reached(self._group, timeout, prepare)
         self._rank = dist.get_rank(self._group)
         self._size = dist.get_world_size(self._group)
-        communicator = _groups.communicator(self._group, backend=backend, timeout=timeout)
+        communicator, self._own = _groups.opened(self._group, backend=backend, timeout=timeout)
         self._host = _groups.telling(communicator, lambda: _core.DdpHost(communicator, *plan))
         if arrange_buckets:
             _arrange_later(ddp, self._host)
+
+    def close(self) -> None:
+        """Ends the hook and gives back its thread, its memory and its process groups. Not collective, but on all ranks.
+
+        Between steps; in the middle of one, the other ranks get a TransportError. DistributedDataParallel knows no way
+        to take a hook out again: to go on training without it, wrap the model anew. Once is enough, more do no harm.
+        Without it all ends with the model and this, or with the interpreter.
+        """
+        self._host.close()
+        self._own.close()
+
+    def __enter__(self) -> "State":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def metrics(self) -> dict[str, Any]:
         """What was said and how long it took, on this rank; `last` of the last step, `total` of all since it was made.

@@ -32,12 +32,90 @@ def communicator(
     in seconds, is the group's own if it is not given. With `staging`, bytes are copied to that device although the engine
     would take the host's.
     """
+    return opened(group, backend=backend, timeout=timeout, staging=staging)[0]
+
+
+def opened(
+    group: dist.ProcessGroup | None = None,
+    *,
+    backend: str | None = None,
+    timeout: float | datetime.timedelta | None = None,
+    staging: torch.device | None = None,
+) -> tuple[_core.Communicator, Groups]:
+    """A communicator with the groups that it and its duplicates use, to be closed when these have ended."""
     users = given(group)
     limit = limit_of(users, timeout)
     require_engine(backend)
-    make = _maker(users, backend or _host_engine(users), limit)
-    own = make()
-    return _core.c10d_communicator(own, store_of(own), make, limit.total_seconds(), staging)
+    engine = backend or _host_engine(users)
+    groups: Groups = _GlooGroups(users, limit) if engine == "gloo" else _ListedGroups(users, engine, limit)
+    own = groups.make()
+    return _core.c10d_communicator(own, groups.store, groups.make, limit.total_seconds(), staging), groups
+
+
+class Groups:
+    """Makes groups of the same ranks with one engine. Each call of `make` is collective over them."""
+
+    store: Any  # ours alone, from the first group on
+
+    def make(self) -> dist.ProcessGroup:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Gives back what does not end by itself."""
+
+
+class _GlooGroups(Groups):
+    """Groups that torch does not list, and that end when nobody holds them. Those in its list stay there until somebody
+    takes them out on all ranks, and groups of some ranks are named after how many there are in it."""
+
+    def __init__(self, users: dist.ProcessGroup, limit: datetime.timedelta) -> None:
+        self._rank, self._size, self._limit = dist.get_rank(users), dist.get_world_size(users), limit
+        store = store_of(users)
+        number = store.add(f"laconic/groups/{self._rank}", 1)  # the same on all ranks, which make them together
+        self._number = 0
+        self.store = dist.PrefixStore(f"laconic/groups/{number}", store)
+
+    def make(self) -> dist.ProcessGroup:
+        self._number += 1
+        keys = dist.PrefixStore(f"group {self._number}", self.store)
+        made = dist.ProcessGroup(keys, self._rank, self._size)
+        engine = dist.ProcessGroupGloo(keys, self._rank, self._size, self._limit)
+        made._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, engine)
+        return made
+
+
+class _ListedGroups(Groups):
+    """Groups of any engine, as torch.distributed.new_group makes them."""
+
+    def __init__(self, users: dist.ProcessGroup, backend: str, limit: datetime.timedelta) -> None:
+        self._users, self._backend, self._limit = users, backend, limit
+        self._ranks = dist.get_process_group_ranks(users)
+        self._everybody = len(self._ranks) == dist.get_world_size()
+        self._made: list[dist.ProcessGroup] = []
+
+    def make(self) -> dist.ProcessGroup:
+        if not self._everybody:
+            _require_same_count(self._users)
+        on_host = self._backend != "nccl"
+        made: dist.ProcessGroup = dist.new_group(
+            self._ranks,
+            timeout=self._limit if on_host else self._limit + _ENGINE_GRACE,
+            backend=self._backend,
+            use_local_synchronization=not self._everybody,
+        )
+        if not on_host:
+            # It connects at its first call, and calls of several groups need not begin in the same order everywhere.
+            dist.all_reduce(torch.zeros(1, device="cuda"), group=made)
+        if not self._made:
+            self.store = store_of(made)
+        self._made.append(made)
+        return made
+
+    def close(self) -> None:
+        while self._made:
+            made = self._made.pop()
+            if made in c10d._world.pg_map:  # else it went with the default group
+                dist.destroy_process_group(made)
 
 
 def require_engine(backend: str | None) -> None:
@@ -54,12 +132,14 @@ def device_of(group: dist.ProcessGroup | None) -> torch.device:
 
 
 def telling(own: _core.Communicator, make: Callable[[], Made]) -> Made:
-    """What `make` makes. If it cannot, the others need not wait for this rank."""
+    """What `make` makes, once all ranks have it. If one cannot, the others need not wait for it."""
     try:
-        return make()
+        made = make()
+        own.barrier()  # a rank that went on and closed its groups would break those that others are still connecting
     except Exception as error:
         own.fail(str(error))
         raise
+    return made
 
 
 def given(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
@@ -82,29 +162,6 @@ def limit_of(users: dist.ProcessGroup, timeout: float | datetime.timedelta | Non
             )
         limit = datetime.timedelta(seconds=limit)
     return limit
-
-
-def _maker(users: dist.ProcessGroup, backend: str, limit: datetime.timedelta) -> Callable[[], dist.ProcessGroup]:
-    """A callable that makes a group of the same ranks. Each call is collective over them."""
-    ranks = dist.get_process_group_ranks(users)
-    everybody = len(ranks) == dist.get_world_size()
-
-    def make() -> dist.ProcessGroup:
-        if not everybody:
-            _require_same_count(users)
-        on_host = backend != "nccl"
-        made: dist.ProcessGroup = dist.new_group(
-            ranks,
-            timeout=limit if on_host else limit + _ENGINE_GRACE,
-            backend=backend,
-            use_local_synchronization=not everybody,
-        )
-        if not on_host:
-            # It connects at its first call, and calls of several groups need not begin in the same order everywhere.
-            dist.all_reduce(torch.zeros(1, device="cuda"), group=made)
-        return made
-
-    return make
 
 
 def _require_same_count(users: dist.ProcessGroup) -> None:

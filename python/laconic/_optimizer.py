@@ -114,7 +114,7 @@ class Optimizer(torch.optim.Optimizer):
         self._is_sgd = method in _fitting.SGD_METHODS
         self._steps_inside = "groups" in plan
         self._scoring = scoring
-        communicator = _groups.communicator(group, backend=backend, timeout=timeout)
+        communicator, self._own = _groups.opened(group, backend=backend, timeout=timeout)
         make: Callable[..., _core.OptimizerHost] = _core.reducing_host
         if not self._steps_inside:
             make = _core.model_host
@@ -123,7 +123,22 @@ class Optimizer(torch.optim.Optimizer):
                 scoring=None if scoring is None else _weakly(self, "_score"),
                 after_round=after_round,
             )
-        self._host = _groups.telling(communicator, lambda: make(communicator, **plan))
+        self._host: Any = _groups.telling(communicator, lambda: make(communicator, **plan))
+
+    def close(self) -> None:
+        """Gives back the method's memory and its process groups. Not collective, but on all ranks, between steps.
+
+        The model and the optimizer inside stay as they are, and go on without the other ranks. Once is enough, more do no
+        harm. Without it all ends with this, or with the interpreter.
+        """
+        self._host = _Closed()
+        self._own.close()
+
+    def __enter__(self) -> Optimizer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     # What schedulers, clipping and scalers look at is the optimizer inside.
 
@@ -309,6 +324,13 @@ class Optimizer(torch.optim.Optimizer):
             return
         for found in self._scaler._per_optimizer_states[id(self)]["found_inf_per_device"].values():
             found.fill_(1.0)
+
+
+class _Closed:
+    """Stands for the host that was closed."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise _core.InvalidConfig(f"{name} after close(): make a new laconic.Optimizer")
 
 
 class _Blank:

@@ -1,5 +1,6 @@
 """The communicator over torch.distributed: every call, beside the user's own collectives, in subgroups, when ranks fail."""
 
+import datetime
 import os
 import signal
 import threading
@@ -121,17 +122,18 @@ def refusals() -> list[str]:
     return said
 
 
-def unequal_groups() -> str:
-    """Rank 0 is in one group more than rank 1, so torch cannot name a further group of the two."""
+def unequal_groups() -> tuple[str, int]:
+    """Rank 0 is in one group more than rank 1, so torch cannot name a further group of the two; ours need no name."""
     dist.new_group([0])
     pair = dist.new_group([0, 1])
     if dist.get_rank() == 2:
-        return "not asked"
+        return "not asked", 2
+    size = _groups.communicator(pair).size
     try:
-        _groups.communicator(pair)
+        _groups._ListedGroups(pair, "gloo", datetime.timedelta(seconds=20)).make()
     except laconic.InvalidConfig as error:
-        return str(error)
-    return "nothing"
+        return str(error), size
+    return "nothing", size
 
 
 class C10dTest(unittest.TestCase):
@@ -186,8 +188,9 @@ class C10dTest(unittest.TestCase):
 
     def test_refuses_groups_that_torch_cannot_name(self) -> None:
         said = run_ranks(3, unequal_groups)
-        for text in said[:2]:
+        for text, size in said[:2]:
             self.assertIn("different numbers of process groups ([3, 2])", text)
+            self.assertEqual(size, 2)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 #include "laconic/nonfinite.h"
 #include "laconic/threads.h"
 #include "methods/table.h"
+#include "support/support.h"
 
 namespace laconic::plugin {
 namespace {
@@ -357,6 +358,33 @@ TEST(GradientHost, ARankThatFailsEndsTheOthers) {
   EXPECT_NE(told[0].find("rank 1"), std::string::npos) << told[0];
   EXPECT_NE(told[0].find("added twice"), std::string::npos) << told[0];
   EXPECT_NE(told[2].find("rank 1"), std::string::npos) << told[2];
+}
+
+// Rank 0 has sent its part and waits for rank 1, which ends instead; or waits for its own last piece. Neither is kept
+// by the communicators' timeout, which is longer than the test's.
+TEST(GradientHost, EndsInTheMiddleOfAStep) {
+  std::vector<std::string> told(2);
+  run_ranks(2, [&](Communicator& communicator) {
+    communicator.set_timeout(Milliseconds(3'600'000));
+    const auto host = make_host(communicator, whole("topk", sparse(0.2)));
+    Values mine = gradients(communicator.rank(), 0);
+    const bool all = communicator.rank() == 0;
+    auto piece = std::make_unique<TestPiece>(
+        mine, all ? std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5} : std::vector<std::uint32_t>{0, 1});
+    auto future = piece->future();
+    host->submit(std::move(piece));
+    if (!all) host->close();
+    told[static_cast<std::size_t>(communicator.rank())] = test::message_of<std::exception>([&] { future.get(); });
+    host->close();
+    host->close();
+    EXPECT_THROW(host->save(), Error);
+    auto late = std::make_unique<TestPiece>(mine, std::vector<std::uint32_t>{0});
+    auto refused = late->future();
+    host->submit(std::move(late));
+    EXPECT_THROW(refused.get(), Error);
+  });
+  EXPECT_TRUE(test::contains(told[0], "rank 1")) << told[0];
+  EXPECT_TRUE(test::contains(told[1], "ended")) << told[1];
 }
 
 TEST(GradientHost, RefusesWhatItCannotDo) {

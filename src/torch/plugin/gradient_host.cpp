@@ -36,13 +36,24 @@ GradientHost::GradientHost(std::shared_ptr<Communicator> communicator, int threa
       ranks_(communicator_->size()),
       thread_([this] { run(); }) {}
 
-GradientHost::~GradientHost() {
+GradientHost::~GradientHost() { close(); }
+
+void GradientHost::close() {
+  const std::lock_guard once(closing_);
+  if (!thread_.joinable()) return;
+  bool in_step = false;
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    in_step = in_step_ || !pieces_.empty();
+    if (!failure_) failure_ = std::make_exception_ptr(InvalidConfig("the hook was closed: make a new one"));
   }
   changed_.notify_all();
+  // The thread may wait for ranks that do not come.
+  if (in_step) communicator_->fail("it ended its hook in the middle of a step");
   thread_.join();
+  methods_.reset();
+  communicator_.reset();
 }
 
 void GradientHost::submit(std::unique_ptr<Piece> piece) {
@@ -83,6 +94,7 @@ void GradientHost::run() {
     if (work) {
       piece = std::move(pieces_.front());
       pieces_.pop_front();
+      in_step_ = true;
     }
     lock.unlock();
     try {
@@ -101,7 +113,11 @@ void GradientHost::run() {
       fail(std::current_exception());
     }
     lock.lock();
+    in_step_ = !open_pieces_.empty();
   }
+  for (Task* task : tasks_) (*task)();  // throws why it ended to whoever waits
+  tasks_.clear();
+  changed_.notify_all();
   const auto ended = std::make_exception_ptr(Error("the hook ended before the step did"));
   for (auto& each : open_pieces_) each->fail(ended);
   for (auto& each : pieces_) each->fail(ended);
@@ -151,7 +167,7 @@ void GradientHost::fail(std::exception_ptr error) {
   std::deque<std::unique_ptr<Piece>> waiting;
   {
     const std::lock_guard lock(mutex_);
-    failure_ = error;
+    if (!stopping_) failure_ = error;
     waiting.swap(pieces_);
   }
   for (auto& each : open_pieces_) each->fail(error);
@@ -173,6 +189,7 @@ void GradientHost::on_thread(const Task& task) {
     done = true;
   };
   std::unique_lock lock(mutex_);
+  if (stopping_) std::rethrow_exception(failure_);
   tasks_.push_back(&wrapped);
   changed_.notify_all();
   changed_.wait(lock, [&] { return done; });

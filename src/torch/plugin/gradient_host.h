@@ -68,6 +68,10 @@ class GradientHost {
   State save();
   void load(View<const std::byte> saved, const std::string& refusal = {});
 
+  /// Ends the thread, the methods and their groups; later calls are InvalidConfig. In the middle of a step the other
+  /// ranks are told, and whoever waits for a piece. Any number of times, from any thread.
+  void close();
+
   const std::vector<Neighbours>& neighbours() const { return neighbours_; }
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
@@ -95,12 +99,14 @@ class GradientHost {
   std::deque<std::unique_ptr<Piece>> pieces_;
   std::deque<Task*> tasks_;
   bool stopping_ = false;
+  bool in_step_ = false;  ///< some piece of a step is there, but not the end
   std::exception_ptr failure_;
 
   // The thread's own.
   std::vector<std::unique_ptr<Piece>> open_pieces_;
   HostMetrics metrics_;
   std::thread thread_;
+  std::mutex closing_;
 };
 
 }  // namespace laconic::plugin

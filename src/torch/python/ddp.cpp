@@ -1,6 +1,8 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <unistd.h>
 
+#include <mutex>
+
 #include "laconic/error.h"
 #include "torch/plugin/ddp_hook.h"
 #include "torch/plugin/tensors.h"
@@ -21,13 +23,49 @@ struct EndHost {
   }
 };
 
+/// Those that are alive, so that they can be ended before the interpreter is: their threads need its lock to end while
+/// a step is open.
+class LivingHosts {
+ public:
+  void add(const std::shared_ptr<DdpHost>& host) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(hosts_, [](const auto& each) { return each.expired(); });
+    hosts_.push_back(host);
+  }
+
+  void close() {
+    if (getpid() != owner_) return;  // a fork, which has none of the threads
+    std::vector<std::weak_ptr<DdpHost>> hosts;
+    {
+      const std::lock_guard lock(mutex_);
+      hosts.swap(hosts_);
+    }
+    for (const auto& each : hosts) {
+      if (const auto host = each.lock()) host->gradients().close();
+    }
+  }
+
+ private:
+  pid_t owner_ = getpid();
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<DdpHost>> hosts_;
+};
+
+LivingHosts& living_hosts() {
+  static LivingHosts hosts;
+  return hosts;
+}
+
 std::shared_ptr<DdpHost> make_host(std::shared_ptr<Communicator> communicator, int threads,
                                    std::vector<std::string> names, std::vector<at::Tensor> parameters,
                                    std::optional<at::Tensor> scale, const std::vector<GroupTuple>& groups,
                                    const plugin::MethodSetOptions& options) {
   plugin::DdpModel model{std::move(names), std::move(parameters), scale.value_or(at::Tensor())};
   py::gil_scoped_release unlocked;
-  return {new DdpHost(std::move(communicator), threads, std::move(model), groups_of(groups), options), EndHost()};
+  const std::shared_ptr<DdpHost> host(
+      new DdpHost(std::move(communicator), threads, std::move(model), groups_of(groups), options), EndHost());
+  living_hosts().add(host);
+  return host;
 }
 
 plugin::MethodSetOptions set_options(std::uint64_t seed, std::uint32_t warmup, bool skip, bool drops_unused,
@@ -85,6 +123,10 @@ void load(DdpHost& host, const at::Tensor& saved, std::string refusal) {
 }  // namespace
 
 void bind_ddp(py::module_& module) {
+  module.def(
+      "close_hooks", [] { living_hosts().close(); }, py::call_guard<py::gil_scoped_release>(),
+      "Ends the hooks' threads. Called when the interpreter ends.");
+  py::module_::import("atexit").attr("register")(module.attr("close_hooks"));
   py::class_<plugin::MethodSetOptions>(module, "HookOptions")
       .def(py::init(&set_options), py::kw_only(), py::arg("seed"), py::arg("warmup"), py::arg("skip"),
            py::arg("drops_unused"), py::arg("chunk_entries"));
@@ -100,6 +142,9 @@ void bind_ddp(py::module_& module) {
       .def("arrange", &DdpHost::arrange, py::arg("reducer"), py::arg("bytes"),
            "Fills the reducer's buckets anew, so that nothing need be copied. Between steps.")
       .def("submit", &submit, py::arg("bucket"), "Queues a bucket; a future of its tensor.")
+      .def(
+          "close", [](DdpHost& self) { self.gradients().close(); }, py::call_guard<py::gil_scoped_release>(),
+          "Ends its thread and its groups.")
       .def("metrics", &metrics_of)
       .def("save", &save, py::call_guard<py::gil_scoped_release>())
       .def("load", &load, py::arg("saved"), py::arg("refusal") = "", py::call_guard<py::gil_scoped_release>());

@@ -1,0 +1,222 @@
+"""What hooks and optimizers take of a process they give back: when they are closed, dropped, or the interpreter ends."""
+
+import gc
+import os
+import subprocess
+import sys
+import unittest
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from networks import batch, flat, loss_of, message_of, network, optimizer_for, same_everywhere, train
+from probe import Probe, gradients, step_of, wrapped
+from ranks import run_ranks
+from torch.distributed import distributed_c10d as c10d
+
+import laconic
+from laconic import _groups
+
+
+def held() -> dict[str, int]:
+    """What this process holds of the system."""
+    return {
+        "groups": len(c10d._world.pg_names),
+        "files": len(os.listdir("/proc/self/fd")),
+        "threads": len(os.listdir("/proc/self/task")),
+    }
+
+
+def hook(way: str, close: bool) -> None:
+    ddp = wrapped(Probe())
+    if way == "attach":
+        state = laconic.attach(ddp, "topk", keep=0.1)
+    else:
+        state = laconic.State(ddp, "qsgd", min_size=0)
+        ddp.register_comm_hook(state, laconic.hook)
+    step_of(ddp, gradients(0, dist.get_rank()))
+    if close:
+        state.close()
+
+
+def optimizer(method: str, close: bool) -> None:
+    made = optimizer_for(method, network())
+    train(made, 0, 2)
+    if close:
+        made.close()
+
+
+def many_times(make: Callable[..., None], *arguments: Any) -> list[dict[str, int]]:
+    """What is held after 5 and after 20 of them."""
+    found = []
+    gc.freeze()  # torch's own objects, which take half a second to go through
+    for count in range(1, 21):
+        make(*arguments)
+        gc.collect()
+        if count in (5, 20):
+            dist.barrier()  # the others' ends of the connections are gone too
+            found.append(held())
+    return found
+
+
+def closed() -> list[str]:
+    """What is not as it should be after close()."""
+    wrong = []
+    ddp = wrapped(Probe())
+    with laconic.attach(ddp, "topk", keep=0.1) as state:
+        step_of(ddp, gradients(0, dist.get_rank()))
+    state.close()
+    for call in (state.metrics, state.state_dict):
+        if "was closed" not in message_of(call):
+            wrong.append(f"{call}: {message_of(call)}")
+    try:
+        step_of(ddp, gradients(1, dist.get_rank()))
+        wrong.append("a step after close()")
+    except RuntimeError as error:
+        if "was closed" not in str(error):
+            wrong.append(str(error))
+    model = network()
+    inner = torch.optim.SGD(model.parameters(), lr=0.1)
+    with laconic.Optimizer(inner, model, "def", ratio=4) as outer:
+        loss_of(model, *batch(dist.get_rank(), 0)).backward()
+        outer.step()
+    outer.close()
+    before = flat(model)
+    inner.step()
+    if torch.equal(before, flat(model)):
+        wrong.append("the optimizer inside does not step")
+    if "after close()" not in message_of(outer.step):
+        wrong.append(message_of(outer.step))
+    return wrong
+
+
+def open_step(way: str) -> laconic.State:
+    """Some gradients of a step have gone to the hook, and the others will not come."""
+    ddp = wrapped(Probe())
+    if way == "attach":
+        state = laconic.attach(ddp, "topk", keep=0.1, arrange_buckets=False)
+    else:
+        state = laconic.State(ddp, "topk", keep=0.1, arrange_buckets=False)
+        ddp.register_comm_hook(state, laconic.hook)
+
+    def stop(gradient: torch.Tensor) -> None:
+        raise ValueError("stop here")
+
+    ddp.module.values[0].register_hook(stop)
+    try:
+        step_of(ddp, gradients(0, 0))
+    except ValueError:
+        return state
+    raise AssertionError("the step ended")
+
+
+def ended_in_a_step() -> list[str]:
+    """Dropped by whoever holds the interpreter's lock, and ended as the interpreter's end does it."""
+    found = []
+    for way in ("attach", "hook"):
+        open_step(way)
+        gc.collect()
+        state = open_step(way)
+        laconic._core.close_hooks()
+        found.append(message_of(state.metrics))
+    return found
+
+
+def closed_at_once(times: int) -> None:
+    """One rank has its groups connected, and closes them, while another may still connect."""
+    ddp = wrapped(Probe())
+    for _ in range(times):
+        laconic.State(ddp, "topk", keep=0.1, arrange_buckets=False).close()
+
+
+def listed_groups() -> list[int]:
+    """Groups of an engine that torch has to make are taken out of its list."""
+    before = len(c10d._world.pg_names)
+    groups = _groups._ListedGroups(_groups.given(None), "gloo", _groups.limit_of(_groups.given(None), None))
+    groups.make(), groups.make()
+    among = len(c10d._world.pg_names)
+    dist.barrier()
+    groups.close()
+    groups.close()
+    groups.make()
+    dist.barrier()
+    return [among - before, len(c10d._world.pg_names) - before]
+
+
+def after_the_default_group() -> bool:
+    """The user ends all process groups, then what we have is dropped or closed, then all begins anew."""
+    ddp, model = wrapped(Probe()), network()
+    state = laconic.attach(ddp, "topk", keep=0.1)
+    outer = optimizer_for("easgd", model)
+    step_of(ddp, gradients(0, dist.get_rank()))
+    dist.barrier()
+    dist.destroy_process_group()
+    state.close()
+    del ddp, outer
+    gc.collect()
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+    dist.init_process_group(
+        "gloo", store=dist.PrefixStore("again", store), rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"])
+    )
+    again = optimizer_for("def", network())
+    train(again, 0, 2)
+    with again.read_out():
+        return same_everywhere(flat(again.model))
+
+
+# A step is open when the interpreter ends: the last layer's gradients have gone to the hook, the first layer raises.
+SCRIPT = """
+import torch, torch.distributed as dist, laconic
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = torch.nn.Sequential(*(torch.nn.Linear(50, 50) for _ in range(6)))
+ddp = DistributedDataParallel(model, bucket_cap_mb=0.001)
+state = laconic.State(ddp, "topk", keep=0.1, arrange_buckets=False)
+ddp.register_comm_hook(state, laconic.hook)
+for step in range(2):
+    ddp(torch.randn(3, 50)).sum().backward()
+def stop(gradient):
+    raise ValueError("stop here")
+model[0].weight.register_hook(stop)
+ddp(torch.randn(3, 50)).sum().backward()
+"""
+
+
+class TeardownTest(unittest.TestCase):
+    def test_many_in_one_process(self) -> None:
+        for make, *arguments in (
+            (hook, "attach", True),
+            (hook, "hook", False),
+            (optimizer, "def", True),
+            (optimizer, "mgrawa", False),
+        ):
+            for few, many in run_ranks(2, many_times, make, *arguments):
+                with self.subTest(make=make.__name__, arguments=arguments):
+                    for name, count in many.items():
+                        self.assertLessEqual(count, few[name], name)
+
+    def test_closed(self) -> None:
+        self.assertEqual(run_ranks(2, closed), [[]] * 2)
+
+    def test_in_the_middle_of_a_step(self) -> None:
+        for said in run_ranks(1, ended_in_a_step)[0]:
+            self.assertIn("was closed", said)
+
+    def test_closed_at_once(self) -> None:
+        run_ranks(3, closed_at_once, 5)
+
+    def test_groups_of_other_engines(self) -> None:
+        self.assertEqual(run_ranks(2, listed_groups), [[2, 1]] * 2)
+
+    def test_after_the_default_group(self) -> None:
+        self.assertEqual(run_ranks(2, after_the_default_group), [True] * 2)
+
+    def test_the_interpreter_ends_in_the_middle_of_a_step(self) -> None:
+        done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("stop here", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
