@@ -1,17 +1,23 @@
 """What Python does in a step, counted and not timed: nothing under `attach`, one call a bucket under `hook`, however many
 tensors there are. And the benchmark of hooks runs."""
 
+import ctypes
 import pathlib
 import sys
 import tempfile
+import threading
+import time
 import unittest
 from types import FrameType
 from typing import Any
 
-import laconic
-from probe import Probe, connect, gradients, wrapped
+import torch
+import torch.distributed as dist
+from probe import Probe, connect, gradients, reference, wrapped
 from ranks import run_ranks, run_torchrun
 from variations import gradient_methods, options_of
+
+import laconic
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = str(pathlib.Path(laconic.__file__).parent)
@@ -65,7 +71,59 @@ def counted() -> list[str]:
     return wrong
 
 
+def ends_without_the_lock(way: str, method: str, patience: float) -> bool:
+    """Whether a step's aggregate appears in memory while another thread of Python's never gives the interpreter's lock
+    away: it looks at the place where the aggregate will be, so long as `patience` lasts."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    ddp = wrapped(Probe(), gradient_as_bucket_view=True)  # so that gradients stay where they are
+    connect(ddp, way, method, min_size=0, **options_of(method))
+    given = [[gradients(step, each) for step in range(4)] for each in range(ranks)]
+    expected = reference(method, options_of(method), given)[3][0]
+    for step in given[rank][:3]:
+        ddp(step).backward()
+        ddp.zero_grad(set_to_none=False)
+    entry = int((expected != given[rank][3][0]).nonzero()[0])
+    place = ctypes.c_float.from_address(ddp.module.values[0].grad.data_ptr() + 4 * entry)
+    wanted, seen, start = expected[entry].item(), [], threading.Event()
+
+    def look() -> None:
+        start.wait()
+        end = time.monotonic() + patience
+        while time.monotonic() < end and not seen:
+            if place.value == wanted:
+                seen.append(True)
+
+    # What was computed last comes first in backward: a long product, in which the other thread takes the lock.
+    loss = ddp(given[rank][3]) + 0.0 * torch.ones(1000, 1000, requires_grad=True).mm(torch.ones(1000, 1000)).sum()
+    thread = threading.Thread(target=look)
+    thread.start()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000.0)  # nobody is asked to give the lock away
+    start.set()
+    # Gives it away itself, and does not get it back before the other has ended. A graph that is freed would ask for it:
+    # autograd then lets go of tensors that Python has too.
+    loss.backward(retain_graph=True)
+    thread.join()
+    sys.setswitchinterval(interval)
+    return bool(seen)
+
+
+def hook_needs_the_lock() -> bool:
+    """Tried a few times: on a busy machine the other thread may come too late."""
+    tries = [ends_without_the_lock("hook", "sgd", 0.3) for _ in range(5)]
+    return not all(tries)
+
+
+def locks() -> list[str]:
+    return [method for method in gradient_methods() if not ends_without_the_lock("attach", method, 30.0)]
+
+
 class HotPathTest(unittest.TestCase):
+    def test_attach_needs_no_lock(self) -> None:
+        self.assertEqual(run_ranks(2, locks), [[]] * 2)
+        # The conventional hook is a function of Python's: this sees that the test would notice.
+        self.assertTrue(any(run_ranks(2, hook_needs_the_lock)))
+
     def test_python_has_no_loop_over_tensors(self) -> None:
         self.assertEqual(run_ranks(1, counted), [[]])
         self.assertEqual(run_ranks(2, calls_in_a_step, "attach", "topk", 40), [(1, [])] * 2)
