@@ -49,9 +49,8 @@ class _Vote:
     def __init__(self, users: dist.ProcessGroup) -> None:
         self._rank = dist.get_rank(users)
         self._size = dist.get_world_size(users)
-        self._store = _groups.store_of(users)
-        number = self._store.add(f"laconic/votes/{self._rank}", 1)
-        self._key = f"laconic/vote/{number}"
+        self._store = _groups.keys_of(users)
+        self._key = f"vote/{self._store.add(f'votes/{self._rank}', 1)}"
 
     def refuse(self, reason: str) -> None:
         """Waits for nobody: the verdict is clear."""

@@ -15,7 +15,7 @@ GRAWA_METHODS = ("mgrawa", "lgrawa")
 
 def require_plain(model: torch.nn.Module) -> None:
     if not isinstance(model, torch.nn.Module):
-        raise _core.InvalidConfig(f"expected a model, a torch.nn.Module, got {type(model).__name__}")
+        raise _core.InvalidConfig(f"model must be a torch.nn.Module, got {type(model).__name__}")
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         raise _core.InvalidConfig(
             "the model is in DistributedDataParallel, which reduces gradients itself: "
@@ -23,7 +23,7 @@ def require_plain(model: torch.nn.Module) -> None:
         )
     for name, parameter in model.named_parameters():
         if hasattr(parameter, "device_mesh"):
-            raise _core.InvalidConfig(f"parameter {name} is sharded (a DTensor): methods take whole parameters")
+            raise _core.InvalidConfig(f"parameter {name} is sharded (a DTensor): methods take whole ones, leave FSDP out")
 
 
 def require_fitting(
@@ -31,7 +31,7 @@ def require_fitting(
 ) -> None:
     """Refuses what the method cannot do with this optimizer, and fills in what follows from the rest."""
     if not isinstance(optimizer, torch.optim.Optimizer):
-        raise _core.InvalidConfig(f"expected one of torch.optim's optimizers, got {type(optimizer).__name__}")
+        raise _core.InvalidConfig(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
     if isinstance(optimizer, torch.optim.LBFGS):
         raise _core.InvalidConfig("LBFGS evaluates the model several times a step, each rank by its own loss: use another")
     if hasattr(optimizer, "read_out"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -70,10 +71,10 @@ class _GlooGroups(Groups):
 
     def __init__(self, users: dist.ProcessGroup, limit: datetime.timedelta) -> None:
         self._rank, self._size, self._limit = dist.get_rank(users), dist.get_world_size(users), limit
-        store = store_of(users)
-        number = store.add(f"laconic/groups/{self._rank}", 1)  # the same on all ranks, which make them together
+        store = keys_of(users)
+        number = store.add(f"groups/{self._rank}", 1)  # the same on all ranks, which make them together
         self._number = 0
-        self.store = dist.PrefixStore(f"laconic/groups/{number}", store)
+        self.store = dist.PrefixStore(f"groups/{number}", store)
 
     def make(self) -> dist.ProcessGroup:
         self._number += 1
@@ -200,3 +201,9 @@ def _timeout_of(group: dist.ProcessGroup) -> datetime.timedelta:
 def store_of(group: dist.ProcessGroup) -> Any:
     """The group's own part of the store, which no other group writes to."""
     return c10d._get_process_group_store(group)
+
+
+def keys_of(group: dist.ProcessGroup) -> Any:
+    """Our part of it. torchrun's store outlives its ranks: those that it starts again count anew."""
+    restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return dist.PrefixStore(f"laconic/{restart}", store_of(group))

@@ -105,7 +105,7 @@ def run_torchrun(
         stderr=subprocess.STDOUT,
         text=True,
         timeout=timeout,
-        # The agent's store survives a restart, and ranks would find the addresses of those that were killed.
+        # The agent's store survives a restart, and torch's own group would find the addresses of ranks that were killed.
         env={**os.environ, "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
         check=False,
     )

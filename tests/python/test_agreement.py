@@ -1,5 +1,6 @@
 """A setting that is wrong on one rank alone: that rank gets its error, and the others are told of it, without a wait."""
 
+import os
 import unittest
 from typing import Any
 
@@ -128,6 +129,15 @@ def one_comes_late() -> str:
     return said
 
 
+def started_again() -> None:
+    """Rank 1 had come once more than rank 0 when torchrun started all again, with the store as it was."""
+    ddp = wrapped(Probe())
+    if dist.get_rank() == 1:
+        message_of(lambda: laconic.State(ddp, "topkk"))
+    os.environ["TORCHELASTIC_RESTART_COUNT"] = "1"
+    laconic.State(ddp, "topk")
+
+
 class AgreementTest(unittest.TestCase):
     def test_a_hook(self) -> None:
         for culprit in (1, 0):
@@ -140,6 +150,9 @@ class AgreementTest(unittest.TestCase):
     def test_one_comes_late(self) -> None:
         for said in run_ranks(2, one_comes_late):
             self.assertIn("rank 1 did not come", said)
+
+    def test_ranks_that_were_started_again(self) -> None:
+        run_ranks(2, started_again, **PATIENCE)
 
 
 if __name__ == "__main__":

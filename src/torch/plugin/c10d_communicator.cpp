@@ -33,7 +33,9 @@ C10dGroup engine_of(c10d::ProcessGroup& group, const StagingDevice& wanted) {
     found.stream = device.getStreamFromGlobalPool(found.device);
     return found;
   }
-  if (wanted) throw InvalidConfig("the process group has no engine for tensors on " + wanted->str());
+  if (wanted)
+    throw InvalidConfig("the process group has no engine for tensors on " + wanted->str() +
+                        ": make it with one that has, nccl for CUDA");
   throw InvalidConfig(
       "the process group has an engine neither for the CPU nor for CUDA: make it with backend gloo, "
       "nccl, mpi or ucc");

@@ -263,7 +263,8 @@ void MethodSet::require_loadable(const State& state) const {
   require_number(state, "seed", static_cast<double>(options_.seed), "attach with the seed of the run that was saved");
   for (const char* count : {"step", "skipped"}) state.number(count);
   if (state.has("group " + std::to_string(groups_.size()))) {
-    throw InvalidConfig("saved state has more groups than the " + std::to_string(groups_.size()) + " of this run");
+    throw InvalidConfig("saved state has more groups than the " + std::to_string(groups_.size()) +
+                        " of this run: attach with the groups of the run that was saved");
   }
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const State part = state.part("group " + std::to_string(i));
