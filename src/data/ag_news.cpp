@@ -31,7 +31,7 @@ struct Rows {
   }
 };
 
-Rows read_rows(const TaskRow& row, const TaskOptions& options, const char* name) {
+Rows read_rows(const TaskRow& row, const TaskOptions& options, const char* name, FirstBytes& seen) {
   const DataFile file(row, options.data_folder, name, kMost);
   CsvReader reader(file);
   Rows rows;
@@ -49,6 +49,7 @@ Rows read_rows(const TaskRow& row, const TaskOptions& options, const char* name)
     rows.texts.push_back(fields[1] + ' ' + fields[2]);
   }
   if (rows.labels.empty()) file.wrong(0, "a row of 3 fields (class, title, description)", "the end");
+  seen.add(file);
   return rows;
 }
 
@@ -75,9 +76,10 @@ Samples encode(const Rows& rows, const Vocabulary& vocabulary) {
 TaskContents make_ag_news(const TaskRow& row, const TaskOptions& options) {
   TaskContents contents;
   Rows train;
-  Rows test = read_rows(row, options, "test.csv");
+  FirstBytes seen;
+  Rows test = read_rows(row, options, "test.csv", seen);
   if (!find_task_file(row, options.data_folder, "train.csv").empty()) {
-    train = read_rows(row, options, "train.csv");
+    train = read_rows(row, options, "train.csv", seen);
   } else {
     train = std::exchange(test, {});
     // A small file is split in the same proportion.

@@ -54,6 +54,7 @@ TaskContents make_cifar(const TaskRow& row, const TaskOptions& options) {
   contents.input = {.kind = InputKind::image, .channels = 3, .height = kSide, .width = kSide};
   contents.train.pixels.reserve(train_left * kPixels);
   contents.test.pixels.reserve(test_wanted * kPixels);
+  FirstBytes seen;
   for (const TaskFile& each : row.files) {
     const bool test = std::string_view(each.name).starts_with("test");
     // A file takes seconds to unpack: those that nothing is wanted of stay closed.
@@ -62,6 +63,7 @@ TaskContents make_cifar(const TaskRow& row, const TaskOptions& options) {
     const std::uint32_t wanted = test ? test_wanted : std::min(train_left, records);
     const DataFile file(row, options.data_folder, each.name, std::uint64_t{1} << 30);
     append_file(file, format, records, wanted, test ? contents.test : contents.train);
+    seen.add(file);
     if (!test) train_left -= wanted;
   }
   contents.mean = ten ? std::array<double, 3>{0.4914, 0.4822, 0.4465} : std::array<double, 3>{0.5071, 0.4865, 0.4409};

@@ -64,4 +64,16 @@ void DataFile::require_size(std::uint64_t bytes, const std::string& holds) const
         std::to_string(size()) + (size() < bytes ? ": the file is cut off" : ": the file is too long"));
 }
 
+void FirstBytes::add(const DataFile& file, std::uint64_t header) {
+  constexpr std::uint64_t kMany = std::uint64_t{64} << 10;  // some dozens of images
+  const auto rest = file.bytes().subspan(std::min(header, file.size()));
+  const auto bytes = rest.first(std::min<std::size_t>(rest.size(), kMany));
+  for (const Seen& other : seen_) {
+    if (!std::equal(bytes.begin(), bytes.end(), other.bytes.begin(), other.bytes.end())) continue;
+    file.wrong(header, "other contents than those of " + other.path,
+               "the same: one of the two lies under the other's name");
+  }
+  seen_.push_back({file.path(), {bytes.begin(), bytes.end()}});
+}
+
 }  // namespace laconic

@@ -38,6 +38,21 @@ class DataFile {
   std::vector<std::uint8_t> bytes_;
 };
 
+/// Tells a file that lies under another's name as well, such as the test images in place of the training images: no two
+/// files of a task begin alike.
+class FirstBytes {
+ public:
+  /// Error if the bytes that follow the header are those of a file that was added before.
+  void add(const DataFile& file, std::uint64_t header = 0);
+
+ private:
+  struct Seen {
+    std::string path;
+    std::vector<std::uint8_t> bytes;
+  };
+  std::vector<Seen> seen_;
+};
+
 /// A file's bytes as they are on disk. Error if it cannot be read.
 std::vector<std::uint8_t> read_bytes(const std::string& path);
 

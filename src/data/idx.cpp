@@ -112,7 +112,7 @@ const Publication& publication_of(const TaskRow& row) {
                        [&](const Publication& each) { return each.task == row.name; });
 }
 
-Samples read_set(const TaskRow& row, const TaskOptions& options, std::string_view prefix) {
+Samples read_set(const TaskRow& row, const TaskOptions& options, std::string_view prefix, FirstBytes& seen) {
   const std::string name(prefix);
   const DataFile images(row, options.data_folder, name + "-images-idx3-ubyte", kMost);
   const std::uint32_t count = check_images(images);
@@ -120,6 +120,7 @@ Samples read_set(const TaskRow& row, const TaskOptions& options, std::string_vie
   check_labels(labels, count, row.classes);
   const bool training = prefix == "train";
   refuse_files_of_another(row, images, labels, training);
+  seen.add(images, kImagesHeader);
   const std::uint32_t wanted = samples_wanted(training ? "train_samples" : "test_samples",
                                               training ? options.train_samples : options.test_samples, count);
   const auto pixels = images.bytes().subspan(kImagesHeader, std::size_t{wanted} * kPixels);
@@ -135,8 +136,9 @@ Samples read_set(const TaskRow& row, const TaskOptions& options, std::string_vie
 TaskContents make_idx(const TaskRow& row, const TaskOptions& options) {
   TaskContents contents;
   contents.input = {.kind = InputKind::image, .channels = 1, .height = kSide, .width = kSide};
-  contents.train = read_set(row, options, "train");
-  contents.test = read_set(row, options, "t10k");
+  FirstBytes seen;
+  contents.train = read_set(row, options, "train", seen);
+  contents.test = read_set(row, options, "t10k", seen);
   contents.mean[0] = publication_of(row).mean;
   contents.deviation[0] = publication_of(row).deviation;
   return contents;

@@ -94,6 +94,17 @@ TEST(Idx, RefusesTheFilesOfTheOtherSet) {
   EXPECT_EQ(folder.make("mnist")->train_size(), 1000U);
 }
 
+// Trained on and tested on alike, a network would seem to know everything.
+TEST(Idx, RefusesTheTestImagesForTheTrainingImages) {
+  const DataFolder folder;
+  write_mnist(folder);
+  folder.write(kTrainImages, idx_images(5, 100));
+  folder.write(kTrainLabels, idx_labels(5));
+  EXPECT_SAYS(folder.complaint("mnist"), folder.file("mnist/t10k-images-idx3-ubyte") +
+                                             ", offset 16: expected other contents than those of " +
+                                             folder.file(kTrainImages) + ", found the same");
+}
+
 TEST(Idx, SaysWhatIsMissingAndWhatToDo) {
   const DataFolder folder;
   write_mnist(folder);
@@ -204,6 +215,16 @@ TEST(Cifar, DamageIsToldByFileOffsetAndExpectation) {
   // CIFAR-100's test file in place of CIFAR-10's.
   write_sparse(folder, "cifar-10/data_batch_1.bin", kCifarBytes + 10000);
   EXPECT_SAYS(folder.complaint("cifar10", options), "found 30740000: the file is too long");
+}
+
+TEST(Cifar, RefusesAFileUnderTwoNames) {
+  const DataFolder folder;
+  for (const char* name : {"data_batch_1.bin", "test_batch.bin"}) {
+    write_sparse(folder, std::string("cifar-10/") + name, kCifarBytes, {{0, 6}, {5, 200}});
+  }
+  EXPECT_SAYS(folder.complaint("cifar10", {.train_samples = 10, .test_samples = 10}),
+              folder.file("cifar-10/test_batch.bin") + ", offset 0: expected other contents than those of " +
+                  folder.file("cifar-10/data_batch_1.bin"));
 }
 
 TEST(Cifar, HundredHasACoarseLabelFirst) {

@@ -80,6 +80,14 @@ TEST(AgNews, SplitsTheTestRowsWithoutTrainingRowsAndSaysSo) {
   EXPECT_SAYS(folder.complaint("ag-news"), "test.csv has 4 rows, too few to split: expected 5 or more");
 }
 
+TEST(AgNews, RefusesTheTestRowsForTheTrainingRows) {
+  const DataFolder folder;
+  for (const char* name : {"train.csv", "test.csv"}) folder.write(std::string("ag-news/") + name, kRows);
+  EXPECT_SAYS(folder.complaint("ag-news"), folder.file("ag-news/train.csv") +
+                                               ", offset 0: expected other contents than those of " +
+                                               folder.file("ag-news/test.csv"));
+}
+
 TEST(AgNews, DamageIsToldByFileOffsetAndExpectation) {
   const DataFolder folder;
   const auto says_of = [&](const std::string& rows) {
