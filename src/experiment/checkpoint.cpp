@@ -16,6 +16,10 @@ namespace fs = std::filesystem;
 constexpr std::size_t kKept = 2;
 constexpr std::string_view kPartial = ".partial";
 constexpr std::string_view kReplaced = ".replaced.partial";
+// What a file says of itself.
+constexpr const char* kRank = "checkpoint/rank";
+constexpr const char* kRanks = "checkpoint/ranks";
+constexpr const char* kStep = "checkpoint/step";
 
 std::string checkpoint_name(std::uint32_t step) {
   char text[32];
@@ -52,7 +56,10 @@ void tidy(const std::string& folder) {
 
 }  // namespace
 
-void write_checkpoint(const std::string& folder, std::uint32_t step, const State& state, Communicator& communicator) {
+void write_checkpoint(const std::string& folder, std::uint32_t step, State state, Communicator& communicator) {
+  state.put(kRank, static_cast<double>(communicator.rank()));
+  state.put(kRanks, static_cast<double>(communicator.size()));
+  state.put(kStep, static_cast<double>(step));
   const std::string whole = folder + "/" + checkpoint_name(step);
   const std::string partial = whole + std::string(kPartial);
   std::error_code failed;
@@ -71,24 +78,43 @@ void write_checkpoint(const std::string& folder, std::uint32_t step, const State
     fs::rename(whole, whole + std::string(kReplaced), failed);
     fs::rename(partial, whole, failed);
     require_made(failed, "rename " + partial);
+    sync_folder(folder);
     tidy(folder);
   }
   communicator.barrier().wait();
 }
 
+namespace {
+
+[[noreturn]] void refuse(const std::string& checkpoint, int rank, const std::string& why) {
+  throw Error("checkpoint: " + rank_file(checkpoint, rank) + " is " + why + remedy(checkpoint));
+}
+
+std::string whole(double number) { return std::to_string(static_cast<std::uint64_t>(number)); }
+
+}  // namespace
+
 State read_checkpoint(const std::string& checkpoint, int rank) {
   const std::string path = rank_file(checkpoint, rank);
+  std::error_code ignored;
   std::ifstream input(path, std::ios::binary | std::ios::ate);
-  if (!input) throw Error("checkpoint: cannot read " + path + remedy(checkpoint));
+  if (!input || !fs::is_regular_file(path, ignored)) {
+    throw Error("checkpoint: cannot read " + path + remedy(checkpoint));
+  }
   std::vector<std::byte> bytes(static_cast<std::size_t>(input.tellg()));
   input.seekg(0);
   input.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   if (!input) throw Error("checkpoint: cannot read all of " + path + remedy(checkpoint));
+  State state;
   try {
-    return State::from_bytes(bytes);
+    state = State::from_bytes(bytes);
   } catch (const Error& error) {
-    throw Error("checkpoint: " + path + " is damaged: " + error.what() + remedy(checkpoint));
+    refuse(checkpoint, rank, std::string("damaged: ") + error.what());
   }
+  if (state.has(kRank) && state.number(kRank) != rank) {
+    refuse(checkpoint, rank, "the file of rank " + whole(state.number(kRank)));
+  }
+  return state;
 }
 
 void require_sound_checkpoint(const std::string& checkpoint, int ranks) {
@@ -100,7 +126,19 @@ void require_sound_checkpoint(const std::string& checkpoint, int ranks) {
     throw InvalidConfig(checkpoint + " was written by " + std::to_string(files) + " or more ranks, this run has " +
                         std::to_string(ranks) + ": start as many");
   }
-  for (int rank = 0; rank < ranks; ++rank) read_checkpoint(checkpoint, rank);
+  double step = 0.0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const State state = read_checkpoint(checkpoint, rank);
+    if (!state.has(kStep)) continue;  // of a program that did not say
+    if (rank == 0) step = state.number(kStep);
+    if (state.number(kStep) != step) {
+      refuse(checkpoint, rank, "of step " + whole(state.number(kStep)) + ", rank 0's of step " + whole(step));
+    }
+    if (state.number(kRanks) != ranks) {
+      throw InvalidConfig(checkpoint + " was written by " + whole(state.number(kRanks)) + " ranks, this run has " +
+                          std::to_string(ranks) + ": start as many");
+    }
+  }
 }
 
 std::uint32_t checkpoint_steps(const std::string& checkpoint) {

@@ -18,14 +18,15 @@ struct CheckpointPlan {
   std::string model_file{};  ///< where the tested model is written at the end, for other programs to read
 };
 
-/// Collective. Error on the rank that cannot write.
-void write_checkpoint(const std::string& folder, std::uint32_t step, const State& state, Communicator& communicator);
+/// Collective. Error on the rank that cannot write. Beside the state each file says whose it is: rank, ranks, step.
+void write_checkpoint(const std::string& folder, std::uint32_t step, State state, Communicator& communicator);
 
-/// This rank's state. Error naming the file, what is wrong with it, and the checkpoint before it where there is one.
+/// This rank's state. Error naming the file, what is wrong with it (another rank's counts as wrong), and the checkpoint
+/// before it where there is one.
 State read_checkpoint(const std::string& checkpoint, int rank);
 
-/// Reads every rank's file, for the one that tells: the same errors, and InvalidConfig where it was written by another
-/// number of ranks.
+/// Reads every rank's file, for the one that tells: the same errors, also where files are of different steps, and
+/// InvalidConfig where it was written by another number of ranks.
 void require_sound_checkpoint(const std::string& checkpoint, int ranks);
 
 /// Steps that rank 0 had made there.

@@ -50,6 +50,14 @@ void write_whole_file(const std::string& path, View<const std::byte> bytes) {
     refuse(path, temporary);
   }
   if (std::rename(temporary.c_str(), path.c_str()) != 0) refuse(path, temporary);
+  sync_folder(std::filesystem::path(path).parent_path().string());
+}
+
+void sync_folder(const std::string& path) {
+  const int folder = ::open(path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return;
+  ::fsync(folder);
+  ::close(folder);
 }
 
 void remove_cut_writes(const std::string& path) {

@@ -10,9 +10,12 @@ namespace laconic {
 std::string temporary_beside(const std::string& path);
 
 /// Writes beside, makes sure that it is on the disk, and renames: whoever reads `path` finds the old file or the whole
-/// new one. Error that says why not.
+/// new one, after a power cut too. Error that says why not.
 void write_whole_file(const std::string& path, View<const std::byte> bytes);
 void write_whole_file(const std::string& path, const std::string& text);
+
+/// Makes sure that the names in a folder are on the disk, where its file system can.
+void sync_folder(const std::string& path);
 
 /// Removes what processes that were killed while they wrote `path` have left beside it. Only where none is writing.
 void remove_cut_writes(const std::string& path);

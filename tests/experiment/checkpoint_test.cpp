@@ -140,10 +140,37 @@ TEST_F(Damaged, MissingFileIsRefused) {
   EXPECT_TRUE(contains(error(), "cannot read") && contains(error(), found.at(1))) << error();
 }
 
+TEST_F(Damaged, FolderInPlaceOfAFileIsRefused) {
+  fs::remove(found.at(0) + "/rank-0.state");
+  fs::create_directory(found.at(0) + "/rank-0.state");
+  EXPECT_TRUE(contains(error(), "cannot read") && contains(error(), found.at(1))) << error();
+}
+
+// Each file by itself is sound. With sgd every rank's has the same size and entries.
+TEST_F(Damaged, FilesOfDifferentStepsAreRefused) {
+  config.method = "sgd";
+  config.options = {};
+  fs::remove_all(folder.path);
+  run(config, {.folder = folder.path});
+  fs::copy_file(found.at(1) + "/rank-1.state", found.at(0) + "/rank-1.state", fs::copy_options::overwrite_existing);
+  const auto text = message_of<Error>([&] { require_sound_checkpoint(found.at(0), 3); });
+  EXPECT_TRUE(contains(text, "rank-1.state is of step 8, rank 0's of step 16") && contains(text, found.at(1))) << text;
+}
+
+TEST_F(Damaged, AnotherRanksFileIsRefused) {
+  config.method = "sgd";
+  config.options = {};
+  fs::remove_all(folder.path);
+  run(config, {.folder = folder.path});
+  fs::copy_file(found.at(0) + "/rank-2.state", found.at(0) + "/rank-1.state", fs::copy_options::overwrite_existing);
+  EXPECT_TRUE(contains(error(), "rank-1.state is the file of rank 2")) << error();
+}
+
 TEST_F(Damaged, AnotherNumberOfRanksIsRefused) {
   EXPECT_TRUE(
       contains(message_of<InvalidConfig>([&] { require_sound_checkpoint(found.at(0), 2); }), "3 or more ranks"));
-  EXPECT_TRUE(contains(message_of<Error>([&] { require_sound_checkpoint(found.at(0), 4); }), "rank-3.state"));
+  EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { require_sound_checkpoint(found.at(0), 4); }),
+                       "was written by 3 ranks, this run has 4"));
 }
 
 TEST_F(Damaged, AnotherMethodsIsRefused) {
