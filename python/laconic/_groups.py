@@ -133,14 +133,12 @@ def device_of(group: dist.ProcessGroup | None) -> torch.device:
 
 
 def telling(own: _core.Communicator, make: Callable[[], Made]) -> Made:
-    """What `make` makes, once all ranks have it. If one cannot, the others need not wait for it."""
+    """What `make` makes. If it cannot, the others need not wait for this rank."""
     try:
-        made = make()
-        own.barrier()  # a rank that went on and closed its groups would break those that others are still connecting
+        return make()
     except Exception as error:
         own.fail(str(error))
         raise
-    return made
 
 
 def given(group: dist.ProcessGroup | None) -> dist.ProcessGroup:

@@ -125,9 +125,12 @@ def ended_in_a_step() -> list[str]:
 
 def closed_at_once(times: int) -> None:
     """One rank has its groups connected, and closes them, while another may still connect."""
-    ddp = wrapped(Probe())
+    ddp, model = wrapped(Probe()), network()
+    inner = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(times):
         laconic.State(ddp, "topk", keep=0.1, arrange_buckets=False).close()
+        laconic.Optimizer(inner, model, "topk", keep=0.1).close()
+        laconic.Optimizer(inner, model, "def", ratio=4).close()
 
 
 def listed_groups() -> list[int]:

@@ -28,6 +28,9 @@ ModelHost::ModelHost(std::shared_ptr<Communicator> communicator, int threads, st
   }
   method_->set_after_round([this](const StepReport&) { after_round(); });
   method_->register_tensors(parameters().tensors());
+  // Who went on and ended would break groups that others are still connecting. Not after start, which may wait in a
+  // round for ranks that have gone on.
+  this->communicator().barrier().wait();
   parameters().read(place(), model());
   set_finished(method_->start(model()).finished);
   write_model();

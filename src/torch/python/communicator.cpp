@@ -29,9 +29,6 @@ void bind_communicator(py::module_& module) {
           "timeout", [](const Communicator& self) { return static_cast<double>(self.timeout().count()) / 1000; },
           "Seconds that a wait lasts.")
       .def(
-          "barrier", [](Communicator& self) { self.barrier().wait(); }, py::call_guard<py::gil_scoped_release>(),
-          "Collective.")
-      .def(
           "fail", [](Communicator& self, const std::string& reason) { self.fail(reason); }, py::arg("reason"),
           py::call_guard<py::gil_scoped_release>(), "Tells the others that this rank cannot go on, and why.");
   module.def("c10d_communicator", &c10d_communicator, py::arg("group"), py::arg("store"), py::arg("make_group"),
