@@ -22,8 +22,8 @@ SETTINGS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"keep": "much"}, ("keep must be in (0, 1], got much: share",)),
     ({"kepp": 0.1}, ("topk has no parameter kepp", "did you mean keep?", "laconic methods")),
     ({"scope": "bucket"}, ("topk: scope must be one of model | tensor, got bucket: what a selection",)),
-    ({"method": "topkk"}, ("there is no method topkk", "did you mean topk?", "laconic methods")),
-    ({"method": 3}, ("method must be a name of the table, got 3",)),
+    ({"method": "topkk"}, ("there is no method topkk", "did you mean topk?", "laconic.methods()")),
+    ({"method": 3}, ("method must be a name of laconic.methods(), got 3",)),
     ({"method": "adam"}, ("adam is an optimizer", "use sgd with torch.optim.Adam")),
     ({"method": "mgrawa"}, ("mgrawa decides where the next gradient is taken", INSTEAD + '"mgrawa")')),
     ({"method": "regtopk", "step_guard": "on"}, ("step_guard must be off here, got 'on': it undoes steps",)),
@@ -41,8 +41,8 @@ SETTINGS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"seed": -1}, ("seed must be a whole number in 0..9007199254740992, got -1: of random draws",)),
     ({"min_size": -1}, ("min_size must be a whole number in 0..", "got -1: entries below which a tensor travels dense")),
     ({"chunk_entries": -1}, ("chunk_entries must be a whole number in 0..", "got -1: entries that travel together")),
-    ({"threads": -2}, ("threads must be in 0..1024, got -2: 0 takes one a core",)),
-    ({"timeout": 0}, ("timeout must be positive, got 0.0 seconds",)),
+    ({"threads": -2}, ("threads must be a whole number in 1..1024, got -2: that kernels may use",)),
+    ({"timeout": 0}, ("timeout must be in (0, 1e+09] seconds, got 0: leave it out",)),
     ({"scaler": 3}, ("scaler must be a torch.amp.GradScaler or None, got int: give the one that scales the loss",)),
     ({"include": "nothing*"}, ("no parameter is left for topk", "include='nothing*'", NAMES)),
     ({"exclude": "*"}, ("no parameter is left for topk", "exclude='*'", NAMES)),
@@ -60,8 +60,8 @@ DIFFERING: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"warmup": 3}, "rank 1 has warmup = 3, rank 0 has warmup = 0"),
     ({}, {"nonfinite": "skip"}, "rank 1 has nonfinite = skip, rank 0 has nonfinite = error"),
     ({"chunk_entries": 9}, {}, "rank 1 has chunk_entries = 0, rank 0 has chunk_entries = 9"),
-    ({}, {"method": "randk"}, "rank 1 has group randk"),
-    ({}, {"exclude": "values.0"}, "rank 1 has group"),
+    ({}, {"method": "randk"}, "rank 1 has hook of method = randk, rank 0 has hook of method = topk"),
+    ({}, {"exclude": "values.0"}, "rank 1 has parameter 0 = values.0 (300 entries"),
 ]
 
 

@@ -40,6 +40,10 @@ class DocumentsTest(unittest.TestCase):
             for name in re.findall(r"\bexamples/[\w./-]+\.(?:py|cpp)\b", page.read_text()):
                 self.assertTrue((ROOT / name).exists(), f"{page}: {name}")
 
+    def test_no_marks_of_a_merge_are_left(self) -> None:
+        for page in PAGES:
+            self.assertNotRegex(page.read_text(), r"(?m)^(<<<<<<<|=======|>>>>>>>)( |$)", page)
+
     def test_which_method_is_what_was_measured(self) -> None:
         done = subprocess.run([sys.executable, ROOT / "scripts" / "which-method", "--check"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
