@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "base/buffer.h"
+#include "base/message_memory.h"
 #include "laconic/communicator.h"
 #include "laconic/view.h"
 
@@ -58,7 +58,7 @@ class Slots {
 
   std::vector<Part> parts_;
   std::vector<std::uint64_t> capacities_;
-  Buffer<std::byte> buffer_;
+  MessageMemory buffer_;
   std::uint64_t total_ = 0;
 };
 

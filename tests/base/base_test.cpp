@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/keep.h"
 #include "base/layout.h"
+#include "base/message_memory.h"
 #include "base/philox.h"
 #include "base/thread_pool.h"
 #include "base/workspace.h"
@@ -27,6 +28,34 @@ TEST(Philox, MatchesThePublishedSevenRoundVectors) {
             (PhiloxBlock{0x5207ddc2, 0x45165e59, 0x4d8ee751, 0x8c52f662}));
   EXPECT_EQ(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, 0xa4093822, 0x299f31d0),
             (PhiloxBlock{0x4dfccaba, 0x190a87f0, 0xc47362ba, 0xb6b5242a}));
+}
+
+TEST(MessageMemory, LivesAsLongAsAnOwnerOfItsParts) {
+  MessageMemory memory;
+  memory.reserve(1000);
+  const View<std::byte> whole = memory.view(1000);
+  EXPECT_EQ(0U, reinterpret_cast<std::uintptr_t>(whole.data()) % 64);
+  EXPECT_EQ(nullptr, message_owner(whole.data() + 1, 1000));
+  EXPECT_EQ(nullptr, message_owner(whole.data() + 1001, 0));
+  const std::vector<std::byte> other(1000);
+  EXPECT_EQ(nullptr, message_owner(other.data(), other.size()));
+  std::shared_ptr<std::byte> owner = message_owner(whole.data() + 100, 900);
+  ASSERT_NE(nullptr, owner);
+  memory = {};
+  whole[999] = std::byte{7};  // under ASan: not freed yet
+  EXPECT_NE(nullptr, message_owner(whole.data(), 1000));
+  owner.reset();
+  EXPECT_EQ(nullptr, message_owner(whole.data(), 1000));
+}
+
+TEST(MessageMemory, GrowsAndKeepsWhatIsLarger) {
+  MessageMemory memory;
+  memory.reserve(100);
+  memory.reserve(5000);
+  const std::byte* begin = memory.view(5000).data();
+  memory.reserve(200);
+  EXPECT_EQ(begin, memory.view(200).data());
+  EXPECT_NE(nullptr, message_owner(begin, 5000));
 }
 
 TEST(Philox, CounterWordsDoNotOverlap) {

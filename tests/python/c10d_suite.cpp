@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <pybind11/stl.h>
 
+#include "exchange/slots.h"
 #include "laconic/error.h"
 #include "torch/python/handover.h"
 #include "transport/communicator_suite.h"
@@ -17,6 +18,56 @@ std::uint64_t allocation_count() { return 0; }
 namespace {
 
 namespace py = pybind11;
+
+/// A communicator of this module's own: message memory of one module is not known in another.
+plugin::C10dCommunicator communicator_of_ours(const py::object& group, const py::object& store) {
+  return {python::shared_with<c10d::ProcessGroup>(group), python::shared_with<c10d::Store>(store), {}};
+}
+
+/// Payloads in Slots, whose memory the engine may use: their sizes vary, and some slots are not filled to the end. How
+/// many came out wrong.
+int wrong_slots(const py::object& group, const py::object& store) {
+  plugin::C10dCommunicator communicator = communicator_of_ours(group, store);
+  const py::gil_scoped_release unlocked;
+  int wrong = 0;
+  const int ranks = communicator.size();
+  const auto mark = [](int from, int to, std::uint64_t i) {
+    return static_cast<std::byte>(31 * from + 7 * to + static_cast<int>(i % 251));
+  };
+  const auto filled = [&](View<const std::byte> payload, int from, int to) {
+    for (std::uint64_t i = 0; i < payload.size(); ++i) {
+      if (payload[i] != mark(from, to, i)) return false;
+    }
+    return true;
+  };
+  for (const std::uint64_t scale : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{64}, std::uint64_t{10'007}}) {
+    for (const std::uint64_t spare : {0, 200}) {
+      const auto length = [&](int from, int to) { return scale * static_cast<std::uint64_t>((from + 2 * to) % 4); };
+      Slots send(ranks);
+      Slots receive(ranks);
+      Slots all(ranks);
+      send.lay_out([&](int to) { return length(communicator.rank(), to) + spare; });
+      receive.lay_out([&](int from) { return length(from, communicator.rank()) + spare; });
+      all.lay_out([&](int from) { return length(from, 1) + spare; });
+      for (int r = 0; r < ranks; ++r) {
+        send.set_length(r, length(communicator.rank(), r));
+        receive.set_length(r, length(r, communicator.rank()));
+        all.set_length(r, length(r, 1));
+        for (std::uint64_t i = 0; i < send.length(r); ++i) send.slot(r)[i] = mark(communicator.rank(), r, i);
+      }
+      const auto mine = all.slot(communicator.rank());
+      for (std::uint64_t i = 0; i < mine.size(); ++i) mine[i] = mark(communicator.rank(), 1, i);
+      Handle gathered = communicator.all_gather_varying(all.payload(communicator.rank()), all.bytes(), all.parts());
+      communicator.all_to_all_varying(send.bytes(), send.parts(), receive.bytes(), receive.parts()).wait();
+      gathered.wait();
+      for (int r = 0; r < ranks; ++r) {
+        wrong += filled(receive.payload(r), r, communicator.rank()) ? 0 : 1;
+        wrong += filled(all.payload(r), r, 1) ? 0 : 1;
+      }
+    }
+  }
+  return wrong;
+}
 
 using Check = void (*)(Communicator&);
 
@@ -75,6 +126,29 @@ void barrier_within(Communicator& communicator, int milliseconds) {
   handle.wait(Milliseconds(milliseconds));
 }
 
+/// Starts an exchange of slots, goes away when the time is up, and looks whether their memory outlives them. Null: the
+/// exchange came to its end.
+std::optional<bool> is_kept_after_leaving(const py::object& group, const py::object& store, int milliseconds) {
+  plugin::C10dCommunicator communicator = communicator_of_ours(group, store);
+  const py::gil_scoped_release unlocked;
+  View<std::byte> sent;
+  View<std::byte> received;
+  try {
+    Slots send(communicator.size());
+    Slots receive(communicator.size());
+    send.lay_out([](int) { return 4096; });
+    receive.lay_out([](int) { return 4096; });
+    sent = send.bytes();
+    received = receive.bytes();
+    Handle handle = communicator.all_to_all_varying(sent, send.parts(), received, receive.parts());
+    handle.wait(Milliseconds(milliseconds));
+    return {};
+  } catch (const TransportError&) {
+    return message_owner(sent.data(), sent.size()) != nullptr &&
+           message_owner(received.data(), received.size()) != nullptr;
+  }
+}
+
 }  // namespace
 }  // namespace laconic::test
 
@@ -89,4 +163,6 @@ PYBIND11_MODULE(c10d_suite, module) {
   module.def("run_check", &test::run_check, unlocked);
   module.def("sum_often", &test::sum_often, unlocked);
   module.def("barrier_within", &test::barrier_within, unlocked);
+  module.def("is_kept_after_leaving", &test::is_kept_after_leaving);
+  module.def("wrong_slots", &test::wrong_slots);
 }

@@ -95,6 +95,24 @@ def hang() -> list[str]:
     return said
 
 
+def wrong_slots() -> int:
+    group = dist.new_group()
+    wrong: int = c10d_suite.wrong_slots(group, _groups.store_of(group))
+    return wrong
+
+
+def leave() -> bool | None:
+    """Rank 1 comes when the other has gone, whose memory the engine may still use."""
+    group = dist.new_group()
+    store = dist.distributed_c10d._get_default_store()
+    if dist.get_rank() == 1:
+        store.wait(["left"])
+        return None
+    kept: bool | None = c10d_suite.is_kept_after_leaving(group, _groups.store_of(group), 300)
+    store.set("left", "")
+    return kept
+
+
 def fail_with_a_reason() -> str:
     communicator = _groups.communicator(timeout=20.0)
     c10d_suite.barrier_within(communicator, 10_000)
@@ -172,6 +190,14 @@ class C10dTest(unittest.TestCase):
             self.assertIn("did not end within 300 ms on rank", said[rank][0])
         for texts in said:
             self.assertRegex(texts[-1], r"rank \d.* failed: .*did not end within 300 ms")
+
+    def test_the_engine_may_use_the_memory_of_messages(self) -> None:
+        for count in (1, 2, 3):
+            with self.subTest(ranks=count):
+                self.assertEqual(run_ranks(count, wrong_slots), [0] * count)
+
+    def test_memory_stays_while_the_engine_may_use_it(self) -> None:
+        self.assertEqual(run_ranks(2, leave), [True, None])
 
     def test_a_reason_reaches_everybody(self) -> None:
         said = run_ranks(3, fail_with_a_reason)

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/message_memory.h"
 #include "torch/plugin/c10d_operation.h"
 
 namespace laconic::plugin {
@@ -13,21 +14,45 @@ constexpr Milliseconds kLongestEngineTimeout = std::chrono::hours(24 * 30);
 
 std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
 
+/// What lies in its place already stays there.
 void copy_bytes(std::byte* target, const std::byte* source, std::uint64_t bytes) {
-  if (bytes != 0) std::memcpy(target, source, bytes);
+  if (bytes != 0 && target != source) std::memcpy(target, source, bytes);
 }
+
+/// Parts of varying sizes travel as whole cache lines, as they lie in Slots: so a buffer of them can travel as it is.
+constexpr std::uint64_t kLine = 64;
+std::uint64_t lines(std::uint64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 std::vector<std::int64_t> sizes_of(const std::vector<Part>& parts) {
   std::vector<std::int64_t> sizes;
   sizes.reserve(parts.size());
-  for (const Part& part : parts) sizes.push_back(static_cast<std::int64_t>(part.bytes));
+  for (const Part& part : parts) sizes.push_back(static_cast<std::int64_t>(lines(part.bytes)));
   return sizes;
 }
 
 std::uint64_t total(const std::vector<Part>& parts) {
   std::uint64_t bytes = 0;
-  for (const Part& part : parts) bytes += part.bytes;
+  for (const Part& part : parts) bytes += lines(part.bytes);
   return bytes;
+}
+
+/// The parts of `buffer` as one tensor that shares their memory. Undefined if they do not lie as they travel, or if the
+/// memory has no owner who could be shared: after a withdrawal the engine would use what is somebody else's by then.
+at::Tensor shared_parts(const std::byte* buffer, const std::vector<Part>& parts) {
+  const std::byte* begin = nullptr;
+  std::uint64_t bytes = 0;
+  for (const Part& part : parts) {
+    if (part.bytes == 0) continue;
+    if (begin == nullptr) begin = buffer + part.offset;
+    if (buffer + part.offset != begin + bytes) return {};
+    bytes += lines(part.bytes);
+  }
+  if (begin == nullptr) return {};
+  auto owner = message_owner(begin, bytes);
+  if (owner == nullptr) return {};
+  return at::from_blob(
+      const_cast<std::byte*>(begin), {static_cast<std::int64_t>(bytes)}, [owner = std::move(owner)](void*) {},
+      at::TensorOptions().dtype(at::kByte));
 }
 
 template <class Options>
@@ -69,12 +94,14 @@ std::byte* C10dOperation::received(std::uint64_t bytes) {
 }
 
 at::Tensor C10dOperation::engine_sent() {
+  if (shared_sent_.defined()) return shared_sent_;
   at::Tensor tensor = placed(sent_, device_sent_, sent_bytes_);
   if (group_.staged) tensor.copy_(sent_.narrow(0, 0, tensor.numel()));
   return tensor;
 }
 
 at::Tensor C10dOperation::engine_received() {
+  if (shared_received_.defined()) return shared_received_;
   at::Tensor tensor = placed(received_, device_received_, received_bytes_);
   const bool in_place =
       call_.kind == CallKind::all_reduce || call_.kind == CallKind::broadcast || call_.kind == CallKind::barrier;
@@ -101,27 +128,37 @@ void C10dOperation::pack() {
       return copy_bytes(sent(ranks * call_.bytes), call_.send, ranks * call_.bytes);
     case CallKind::all_gather_varying: {
       // As an all_to_all in which everybody gets the same: engines refuse an uneven all_gather.
-      const std::uint64_t own = receive_parts_[static_cast<std::size_t>(group_.rank)].bytes;
-      received(total(receive_parts_));
-      std::byte* target = sent(ranks * own);
-      for (std::uint64_t r = 0; r < ranks; ++r) copy_bytes(target + r * own, call_.send, own);
-      send_parts_.assign(ranks, Part{0, own});
-      return;
-    }
-    case CallKind::all_to_all_varying: {
-      received(total(receive_parts_));
-      std::byte* target = sent(total(send_parts_));
-      for (const Part& part : send_parts_) {
-        copy_bytes(target, call_.send + part.offset, part.bytes);
-        target += part.bytes;
+      const auto self = static_cast<std::size_t>(group_.rank);
+      send_parts_.assign(ranks, Part{0, receive_parts_[self].bytes});
+      if (ranks == 2) {
+        // One part goes out and one comes in, and both may be where they belong.
+        own_part_ = receive_parts_[self];
+        send_parts_[self] = receive_parts_[self] = {};
       }
-      return;
+      return pack_parts();
     }
+    case CallKind::all_to_all_varying: return pack_parts();
+  }
+}
+
+void C10dOperation::pack_parts() {
+  if (!group_.staged) {
+    shared_received_ = shared_parts(call_.receive, receive_parts_);
+    shared_sent_ = shared_parts(call_.send, send_parts_);
+  }
+  received_bytes_ = total(receive_parts_);
+  sent_bytes_ = total(send_parts_);
+  if (!shared_received_.defined()) grown(received_, received_bytes_);
+  if (shared_sent_.defined()) return;
+  std::byte* target = grown(sent_, sent_bytes_);
+  for (const Part& part : send_parts_) {
+    copy_bytes(target, call_.send + part.offset, part.bytes);
+    target += lines(part.bytes);
   }
 }
 
 void C10dOperation::post(Milliseconds timeout) {
-  const bool pairs = call_.kind == CallKind::all_to_all_varying;
+  const bool pairs = call_.kind == CallKind::all_to_all_varying || call_.kind == CallKind::all_gather_varying;
   if (!pairs && received_bytes_ == 0) return;  // all ranks know that there is nothing to move
   at::Tensor target = engine_received();
   c10d::Backend& engine = *group_.backend;
@@ -159,11 +196,25 @@ void C10dOperation::post(Milliseconds timeout) {
   }
 }
 
+/// What a group of one does: nobody else has anything to add.
+void C10dOperation::deliver_alone() {
+  switch (call_.kind) {
+    case CallKind::all_reduce:
+    case CallKind::broadcast:
+    case CallKind::barrier: return;
+    case CallKind::reduce_scatter:
+    case CallKind::all_gather:
+    case CallKind::all_to_all: return copy_bytes(call_.receive, call_.send, call_.bytes);
+    case CallKind::all_gather_varying: send_parts_.assign(1, Part{0, receive_parts_[0].bytes}); [[fallthrough]];
+    case CallKind::all_to_all_varying:
+      return copy_bytes(call_.receive + receive_parts_[0].offset, call_.send + send_parts_[0].offset,
+                        receive_parts_[0].bytes);
+  }
+}
+
 /// The engine has done its part, or there was none to do.
 void C10dOperation::deliver() {
-  if (bypasses_engine() && call_.kind != CallKind::all_reduce && call_.kind != CallKind::broadcast) {
-    copy_bytes(bytes_of(received_), sent_.defined() ? bytes_of(sent_) : nullptr, sent_.defined() ? sent_bytes_ : 0);
-  } else if (group_.staged && work_ != nullptr && received_bytes_ != 0) {
+  if (group_.staged && work_ != nullptr && received_bytes_ != 0) {
     const auto count = static_cast<std::int64_t>(received_bytes_);
     received_.narrow(0, 0, count).copy_(device_received_.narrow(0, 0, count));
   }
@@ -171,6 +222,8 @@ void C10dOperation::deliver() {
     case CallKind::barrier: return;
     case CallKind::reduce_scatter: return add_in_rank_order();
     case CallKind::all_gather_varying:
+      copy_bytes(call_.receive + own_part_.offset, call_.send, own_part_.bytes);
+      [[fallthrough]];
     case CallKind::all_to_all_varying: return unpack(receive_parts_);
     case CallKind::broadcast:
       if (group_.rank == call_.root) return;
@@ -182,10 +235,11 @@ void C10dOperation::deliver() {
 }
 
 void C10dOperation::unpack(std::span<const Part> parts) {
+  if (shared_received_.defined()) return;  // they came to where they belong
   const std::byte* source = bytes_of(received_);
   for (const Part& part : parts) {
     copy_bytes(call_.receive + part.offset, source, part.bytes);
-    source += part.bytes;
+    source += lines(part.bytes);
   }
 }
 

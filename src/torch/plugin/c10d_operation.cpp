@@ -81,9 +81,11 @@ void C10dOperation::start(const Call& call, std::uint64_t sequence, Milliseconds
   patience_ = timeout;
   timeout_.clear();
   broken_ = false;
+  own_part_ = {};
+  drop_shared();
   started_ = Clock::now();
+  if (bypasses_engine()) return deliver_alone();
   pack();
-  if (bypasses_engine()) return deliver();
   const c10::OptionalStreamGuard ours(group_.stream);
   try {
     post(timeout);
@@ -104,8 +106,11 @@ bool C10dOperation::finish() {
   if (group_.stream) work_->synchronize();  // the stream waits for the engine's; the copies follow
   deliver();
   work_.reset();
+  drop_shared();
   return true;
 }
+
+void C10dOperation::drop_shared() { shared_sent_ = shared_received_ = at::Tensor(); }
 
 /// A rank's own word says more than an engine's: a rank that fails tells why and ends, and the engine sees only the
 /// end.
@@ -154,9 +159,12 @@ void C10dOperation::wait(Milliseconds timeout) {
 }
 
 void C10dOperation::abandon() {
-  keep_until_done({group_.backend, std::move(work_), {sent_, received_, device_sent_, device_received_}});
+  keep_until_done({group_.backend,
+                   std::move(work_),
+                   {sent_, received_, device_sent_, device_received_, shared_sent_, shared_received_}});
   work_.reset();
   sent_ = received_ = device_sent_ = device_received_ = at::Tensor();
+  drop_shared();
 }
 
 void C10dOperation::release() noexcept {

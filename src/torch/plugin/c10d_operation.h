@@ -30,10 +30,10 @@ struct C10dGroup {
 
 class C10dOperations;
 
-/// One collective of this rank. The engine works on tensors of the operation's own, never on the caller's views: c10d
-/// cannot take a collective back, so one that is withdrawn leaves its tensors to the engine until that has done with
-/// them, and the caller's memory is free at once. Copies cost a pass over the message each way; calls of varying sizes
-/// need one anyway, as c10d wants the parts side by side, and so do engines that want device memory.
+/// One collective of this rank. c10d cannot take a collective back, so one that is withdrawn leaves its tensors to the
+/// engine until that has done with them. So the engine works on the caller's views only where these are parts of
+/// message memory (base/message_memory.h), side by side, of which the tensor is an owner too; else on tensors of the
+/// operation's own, which costs a pass over the message each way, and the caller's memory is free at once.
 class C10dOperation final : public Operation {
  public:
   C10dOperation(const C10dGroup& group, C10dOperations& pool) : group_(group), pool_(pool) {}
@@ -47,9 +47,12 @@ class C10dOperation final : public Operation {
 
  private:
   void pack();
+  void pack_parts();
   void post(Milliseconds timeout);
   bool finish();
   void deliver();
+  void deliver_alone();
+  void drop_shared();
   void unpack(std::span<const Part> parts);
   void add_in_rank_order();
   [[noreturn]] void throw_engine_error(const std::exception_ptr& error);
@@ -72,6 +75,7 @@ class C10dOperation final : public Operation {
   Call call_;
   std::vector<Part> send_parts_;
   std::vector<Part> receive_parts_;
+  Part own_part_;  ///< of an all_gather, where the engine does not carry it
   std::uint64_t sequence_ = 0;
   Milliseconds patience_{0};  ///< how long a dropped handle waits for its end
   Clock::time_point started_;
@@ -79,7 +83,8 @@ class C10dOperation final : public Operation {
   std::string timeout_;  ///< what was said when a wait was in vain
   bool broken_ = false;  ///< the engine has given up on it
 
-  at::Tensor sent_, received_;  ///< bytes on the host; they only grow
+  at::Tensor sent_, received_;                ///< bytes on the host; they only grow
+  at::Tensor shared_sent_, shared_received_;  ///< or the caller's memory, in their stead
   std::uint64_t sent_bytes_ = 0;
   std::uint64_t received_bytes_ = 0;
   at::Tensor device_sent_, device_received_;  ///< their twins where the group is staged
