@@ -22,6 +22,7 @@ import laconic
 
 METHODS: dict[str, dict[str, Any]] = {
     "sgd": {},
+    "sgd by the engine": {"order": "engine"},
     "fp16": {},
     "topk": {"keep": 0.01},
     "topk by tensor": {"keep": 0.01, "scope": "tensor"},
