@@ -67,7 +67,7 @@ void remove_cut_writes(const std::string& path) {
   for (const auto& entry : fs::directory_iterator(fs::path(path).parent_path(), ignored)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(start) || name.size() == start.size()) continue;
-    if (name.find_first_not_of("0123456789", start.size()) == std::string::npos) fs::remove(entry.path(), ignored);
+    if (name.find_first_not_of("0123456789", start.size()) == std::string::npos) fs::remove_all(entry.path(), ignored);
   }
 }
 

@@ -17,7 +17,8 @@ void write_whole_file(const std::string& path, const std::string& text);
 /// Makes sure that the names in a folder are on the disk, where its file system can.
 void sync_folder(const std::string& path);
 
-/// Removes what processes that were killed while they wrote `path` have left beside it. Only where none is writing.
+/// Removes what processes that were killed while they wrote `path`, a file or a folder, have left beside it. Only where
+/// none is writing.
 void remove_cut_writes(const std::string& path);
 
 }  // namespace laconic

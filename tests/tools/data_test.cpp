@@ -91,6 +91,18 @@ TEST_F(Data, GetRefusesAFileWithAnotherSumAndLeavesNothing) {
   EXPECT_EQ(files_in("to/fashion-mnist"), std::vector<std::string>{});
 }
 
+// Ctrl-C ends the program beside its curl, so nobody removes what was fetched so far.
+TEST_F(Data, GetRemovesWhatAStoppedOneLeft) {
+  write_curl("echo part >\"$out\"; kill -9 $PPID");
+  EXPECT_NE(get("mnist").code, 0);
+  ASSERT_EQ(files_in("to/mnist").size(), 1U);
+  fs::create_directories(file("to/mnist/unpacked.tmp12345"));
+  std::ofstream(file("to/mnist/unpacked.tmp12345/data")) << "half";
+  write_curl("exit 6");
+  EXPECT_EQ(get("mnist").code, 1);
+  EXPECT_EQ(files_in("to/mnist"), std::vector<std::string>{});
+}
+
 TEST_F(Data, GetTellsWhatIsHereAndNotThePublishers) {
   write_curl("exit 6");
   fs::create_directories(file("to/fashion-mnist"));

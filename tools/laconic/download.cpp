@@ -19,6 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kUnpacked = "unpacked";  ///< a folder, until its files are in place
+
 std::string name_in(std::string_view url) { return std::string(url.substr(url.rfind('/') + 1)); }
 
 /// A file or folder that is gone at the end, whatever happens, unless it was renamed before.
@@ -71,7 +73,7 @@ void rename_into(const fs::path& from, const fs::path& to) {
 /// Unpacks the archive's files, leaving out the folder that they lie in, and moves those that the task reads into
 /// place.
 void unpack(const TaskRow& row, const fs::path& archive, const fs::path& folder) {
-  const Temporary unpacked(archive.string() + ".files");
+  const Temporary unpacked(temporary_beside((folder / kUnpacked).string()));
   fs::create_directories(unpacked.path());
   const int tar =
       run_program({"tar", "-xzf", archive.string(), "-C", unpacked.path().string(), "--strip-components=1"});
@@ -105,6 +107,8 @@ std::string doubt_about(const TaskRow& row, const std::string& data_folder, cons
 
 void download_one(const TaskRow& row, const fs::path& folder, const Download& download) {
   const std::string name = name_in(download.url);
+  // Hundreds of megabytes, where an earlier download was stopped.
+  for (const std::string& left : {name, std::string(kUnpacked)}) remove_cut_writes((folder / left).string());
   const Temporary beside(temporary_beside((folder / name).string()));
   std::string fault = fetch(download.url, beside.path().string());
   if (fault.empty()) fault = fault_of(beside.path().string(), download);
