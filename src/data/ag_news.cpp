@@ -80,6 +80,7 @@ TaskContents make_ag_news(const TaskRow& row, const TaskOptions& options) {
   Rows test = read_rows(row, options, "test.csv", seen);
   if (!find_task_file(row, options.data_folder, "train.csv").empty()) {
     train = read_rows(row, options, "train.csv", seen);
+    contents.note = note_on_sizes(row, train.labels.size(), test.labels.size());
   } else {
     train = std::exchange(test, {});
     // A small file is split in the same proportion.

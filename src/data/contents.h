@@ -38,6 +38,10 @@ TaskContents make_idx(const TaskRow& row, const TaskOptions& options);
 TaskContents make_cifar(const TaskRow& row, const TaskOptions& options);
 TaskContents make_ag_news(const TaskRow& row, const TaskOptions& options);
 
+/// What a reader should know of files that hold fewer or more samples than their publisher's, though they are whole as
+/// far as their format can tell; empty where they do not.
+std::string note_on_sizes(const TaskRow& row, std::size_t train, std::size_t test);
+
 /// How many samples the caller gets: what was asked for, or all there are. InvalidConfig if more are wanted.
 std::uint32_t samples_wanted(const char* what, int asked, std::uint32_t available);
 

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "data/contents.h"
 #include "data/data_file.h"
@@ -112,7 +113,12 @@ const Publication& publication_of(const TaskRow& row) {
                        [&](const Publication& each) { return each.task == row.name; });
 }
 
-Samples read_set(const TaskRow& row, const TaskOptions& options, std::string_view prefix, FirstBytes& seen) {
+struct Set {
+  Samples samples;      ///< those that are wanted
+  std::uint32_t found;  ///< in the file
+};
+
+Set read_set(const TaskRow& row, const TaskOptions& options, std::string_view prefix, FirstBytes& seen) {
   const std::string name(prefix);
   const DataFile images(row, options.data_folder, name + "-images-idx3-ubyte", kMost);
   const std::uint32_t count = check_images(images);
@@ -125,10 +131,10 @@ Samples read_set(const TaskRow& row, const TaskOptions& options, std::string_vie
                                               training ? options.train_samples : options.test_samples, count);
   const auto pixels = images.bytes().subspan(kImagesHeader, std::size_t{wanted} * kPixels);
   const auto classes = labels.bytes().subspan(kLabelsHeader, wanted);
-  Samples samples;
-  samples.pixels.assign(pixels.begin(), pixels.end());
-  samples.labels.assign(classes.begin(), classes.end());
-  return samples;
+  Set set{.samples = {}, .found = count};
+  set.samples.pixels.assign(pixels.begin(), pixels.end());
+  set.samples.labels.assign(classes.begin(), classes.end());
+  return set;
 }
 
 }  // namespace
@@ -137,8 +143,11 @@ TaskContents make_idx(const TaskRow& row, const TaskOptions& options) {
   TaskContents contents;
   contents.input = {.kind = InputKind::image, .channels = 1, .height = kSide, .width = kSide};
   FirstBytes seen;
-  contents.train = read_set(row, options, "train", seen);
-  contents.test = read_set(row, options, "t10k", seen);
+  Set train = read_set(row, options, "train", seen);
+  Set test = read_set(row, options, "t10k", seen);
+  contents.note = note_on_sizes(row, train.found, test.found);
+  contents.train = std::move(train.samples);
+  contents.test = std::move(test.samples);
   contents.mean[0] = publication_of(row).mean;
   contents.deviation[0] = publication_of(row).deviation;
   return contents;

@@ -83,6 +83,12 @@ std::shared_ptr<const Task> make_task(std::string_view name, const TaskOptions& 
   return std::make_shared<const Task>(std::move(contents));
 }
 
+std::string note_on_sizes(const TaskRow& row, std::size_t train, std::size_t test) {
+  if (train == row.train_size && test == row.test_size) return "";
+  return std::string(row.name) + ": the files hold " + std::to_string(train) + " training and " + std::to_string(test) +
+         " test samples, the publisher's " + std::to_string(row.train_size) + " and " + std::to_string(row.test_size);
+}
+
 std::uint32_t samples_wanted(const char* what, int asked, std::uint32_t available) {
   if (asked < 0 || static_cast<std::uint32_t>(asked) > available) {
     throw InvalidConfig(std::string(what) + " must be in [0, " + std::to_string(available) + "], got " +

@@ -69,6 +69,7 @@ TEST(Idx, TakesTheFirstSamplesAndRefusesMoreThanThereAre) {
   const auto task = folder.make("mnist", {.train_samples = 7, .test_samples = 2});
   EXPECT_EQ(task->train_size(), 7U);
   EXPECT_EQ(task->test_size(), 2U);
+  EXPECT_EQ(task->note(), "mnist: the files hold 12 training and 5 test samples, the publisher's 60000 and 10000");
   EXPECT_SAYS(folder.complaint("mnist", {.train_samples = 13}), "train_samples must be in [0, 12], got 13");
 }
 

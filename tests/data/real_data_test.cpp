@@ -38,6 +38,7 @@ TEST(RealData, FashionMnistIsWhole) {
   NEED(task);
   EXPECT_EQ(task->train_size(), 60000U);
   EXPECT_EQ(task->test_size(), 10000U);
+  EXPECT_EQ(task->note(), "");
   std::vector<int> counts(10);
   for (const int label : task->test_labels()) ++counts.at(static_cast<std::size_t>(label));
   EXPECT_EQ(counts, std::vector<int>(10, 1000));
