@@ -119,7 +119,8 @@ std::string kept_lines(const std::string& path, std::uint32_t steps) {
   std::string kept;
   for (std::string line; std::getline(input, line);) {
     const Json json = Json::parse(line, nullptr, false);
-    if (!json.is_object() || json.value("step", steps + 1) > steps) break;
+    const auto step = json.is_object() ? json.find("step") : json.end();
+    if (step == json.end() || !step->is_number_unsigned() || *step > steps) break;
     kept.append(line).append("\n");
   }
   return kept;

@@ -206,12 +206,13 @@ RecordedRun read_run(const std::string& folder) {
     use_own_bytes(run);
     run.notes.emplace_back("ranks meet in rounds only: bytes along the way are those of rank 0");
   }
-  if (run.steps.empty()) run.notes.emplace_back("has no step yet");
   end_of_metrics(run);
   const fs::path result = fs::path(folder) / "result.json";
   if (fs::exists(result)) {
     end_of_result(run, read_object(result));
+    if (run.steps.empty()) run.notes.emplace_back("rank 0 made no step, so there are no curves");
   } else {
+    if (run.steps.empty()) run.notes.emplace_back("has no step yet");
     run.notes.emplace_back("has no result.json: it was cut or is still going, and its last figures are shown");
   }
   return run;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -36,7 +37,7 @@ class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path) {
     std::ifstream input(path, std::ios::binary | std::ios::ate);
-    if (!input) throw Error("cannot read " + path);
+    if (!input || !std::filesystem::is_regular_file(path)) throw Error("cannot read " + path);
     bytes_.resize(static_cast<std::size_t>(input.tellg()));
     input.seekg(0);
     if (!input.read(bytes_.data(), static_cast<std::streamsize>(bytes_.size()))) throw Error("cannot read " + path);

@@ -85,6 +85,17 @@ TEST_F(RunFiles, ConfigStartsTheSameRunAgain) {
   EXPECT_EQ(run_threads(again).front().model, run_threads(config).front().model);
 }
 
+TEST_F(RunFiles, MetricsThatGoOnEndAtTheFirstLineThatIsNone) {
+  const std::string path = (folder_ / "metrics.jsonl").string();
+  for (const char* nonsense : {"", "[2]", "{}", "{\"step\": \"two\"}", "{\"step\": -2}", "{\"step\": 9}", "{\"st"}) {
+    std::ofstream(path) << "{\"step\": 1}\n" << nonsense << "\n{\"step\": 3}\n";
+    { const MetricsFile file(path, 5); }
+    std::ifstream input(path);
+    const std::string kept{std::istreambuf_iterator<char>(input), {}};
+    EXPECT_EQ(kept, "{\"step\": 1}\n") << nonsense;
+  }
+}
+
 TEST_F(RunFiles, MetricsAreALineAStepAndAddUp) {
   RunConfig config = default_config("linear-regression");
   config.problem_settings = {{"dimension", 30}, {"points", 40}};

@@ -120,6 +120,10 @@ TEST_F(Report, ToleratesARunThatWasCut) {
   EXPECT_TRUE(contains(cut.notes[1], "result.json")) << cut.notes[1];
   EXPECT_TRUE(contains(read_run(run("empty", "")).notes.front(), "no step"));
   EXPECT_FALSE(report_json({read_run(run("empty", ""))}).empty());
+  // The others of an asynchronous run may have used up all steps.
+  const std::string ended = run("ended", "");
+  std::ofstream(fs::path(ended) / "result.json") << "{\"loss\": 1, \"rounds\": 2}";
+  EXPECT_EQ(read_run(ended).notes, std::vector<std::string>{"rank 0 made no step, so there are no curves"});
 }
 
 TEST_F(Report, CountsAResumedRunOnce) {

@@ -113,6 +113,8 @@ TEST_F(Safetensors, AreRefusedByWhatIsWrong) {
   }
   fs::remove(path_);
   EXPECT_PRED2(contains, refusal(), "cannot read " + path_);
+  fs::create_directories(path_);
+  EXPECT_PRED2(contains, refusal(), "cannot read " + path_);
 }
 
 TEST_F(Safetensors, AreNotWrittenIntoAFolderThatIsNot) {
