@@ -168,8 +168,8 @@ class State:
         saved = torch.empty(0, dtype=torch.uint8)
         try:
             saved = _state.unpack("hook", state_dict, self._rank, self._size)
-        except _core.InvalidConfig as error:
-            refusal = str(error)
+        except Exception as error:
+            refusal = _state.refusal_of(error)
         self._host.load(saved, refusal)  # raises the refusal here, and that there was one on the other ranks
 
 

@@ -54,7 +54,7 @@ def load(host: _core.OptimizerHost, inner: torch.optim.Optimizer, state_dict: Ma
         settings = _part(INNER, state_dict, host.rank, host.ranks)
         kept = _taken(inner, settings)
     except Exception as error:
-        refusal = _said(error)
+        refusal = _state.refusal_of(error)
         if "cannot be loaded by" in refusal:
             refusal += "; load_state_dict(states, redeal=True) deals the states of all these ranks anew"
     with _given_back(inner, kept):
@@ -77,13 +77,9 @@ def redeal(
             _require_same_groups(each, inner)
         kept = _taken(inner, _mean_of(settings) if own_steps else settings[0])
     except Exception as error:
-        refusal = _said(error)
+        refusal = _state.refusal_of(error)
     with _given_back(inner, kept):
         host.redeal(memories, refusal)
-
-
-def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, _core.InvalidConfig) else f"the state cannot be read: {error!r}"
 
 
 def _taken(inner: torch.optim.Optimizer, settings: Mapping[str, Any]) -> dict[str, Any]:

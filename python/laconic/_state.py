@@ -47,6 +47,13 @@ def host_bytes(found: Any, entry: str) -> torch.Tensor:
     return found.detach().cpu().contiguous()
 
 
+def refusal_of(error: Exception) -> str:
+    """Why a state was refused, for the other ranks too: they are not to wait for one that met something odd."""
+    if isinstance(error, InvalidConfig):
+        return str(error)
+    return f"the state cannot be read ({error!r}): load what state_dict() gave"
+
+
 def gather(state_dict: Mapping[str, torch.Tensor], group: dist.ProcessGroup | None = None) -> dict[str, torch.Tensor]:
     """All ranks' entries together, on every rank, for those who save from one. Collective, over the user's group."""
     size = dist.get_world_size(group)

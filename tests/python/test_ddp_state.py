@@ -104,6 +104,9 @@ def foreign_state_is_refused() -> None:
     refused(lambda: fresh()._host.load(no_bytes), "saved state lies on meta", "must lie on the CPU")
     # One rank alone has nothing to load: the others do not go on without it.
     refused(lambda: fresh().load_state_dict(saved if rank == 0 else {}), elsewhere)
+    # Nor without one that was given no dict at all.
+    words = ("step of the saved state",) if rank == 0 else ("the state cannot be read", "load what state_dict() gave")
+    refused(lambda: fresh().load_state_dict(saved if rank == 0 else 7), *words)
     # Ranks of different steps.
     step_of(ddp, mine(given)[1])
     words = ("rank 1 has step of the saved state = 2, rank 0 has step of the saved state = 1",)
