@@ -235,10 +235,16 @@ def _arrange_later(ddp: DistributedDataParallel, host: _core.DdpHost) -> None:
 def _parameters_of(ddp: DistributedDataParallel) -> tuple[list[str], list[torch.nn.Parameter]]:
     """The parameters that the reducer reduces, in the order of registration, a shared one once."""
     if not isinstance(ddp, DistributedDataParallel):
-        raise _core.InvalidConfig(
-            f"expected a model in DistributedDataParallel, got {type(ddp).__name__}: wrap it, or use laconic.Optimizer"
-        )
+        inside = isinstance(getattr(ddp, "_orig_mod", None), DistributedDataParallel)
+        remedy = "give the one that torch.compile was given" if inside else "wrap it, or use laconic.Optimizer"
+        raise _core.InvalidConfig(f"expected a model in DistributedDataParallel, got {type(ddp).__name__}: {remedy}")
     parameters, sparse = ddp._build_params_for_reducer()  # type: ignore[no-untyped-call]
+    reduced = _reduced_count(ddp)
+    if len(parameters) != reduced:
+        raise _core.InvalidConfig(
+            f"{len(parameters)} parameters need gradients, and {reduced} did when the model was wrapped: "
+            "freeze and thaw first, then wrap it in DistributedDataParallel"
+        )
     name_of = {parameter: name for name, parameter in reversed(list(ddp.module.named_parameters()))}
     for parameter, is_sparse in zip(parameters, sparse, strict=True):
         if parameter.dtype not in (torch.float32, torch.float16, torch.bfloat16):
@@ -251,6 +257,12 @@ def _parameters_of(ddp: DistributedDataParallel) -> tuple[list[str], list[torch.
                 f"the gradient of {name_of[parameter]} is sparse, and methods need dense ones: make it with sparse=False"
             )
     return [name_of[parameter] for parameter in parameters], parameters
+
+
+def _reduced_count(ddp: DistributedDataParallel) -> int:
+    """How many parameters the reducer has, since it was made."""
+    count: int = ddp._get_ddp_logging_data()["num_parameter_tensors"]  # type: ignore[no-untyped-call]
+    return count
 
 
 def _scale_of(scaler: "torch.amp.GradScaler | None", device: torch.device) -> torch.Tensor | None:

@@ -16,11 +16,17 @@ GRAWA_METHODS = ("mgrawa", "lgrawa")
 def require_plain(model: torch.nn.Module) -> None:
     if not isinstance(model, torch.nn.Module):
         raise _core.InvalidConfig(f"model must be a torch.nn.Module, got {type(model).__name__}")
-    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
-        raise _core.InvalidConfig(
-            "the model is in DistributedDataParallel, which reduces gradients itself: "
-            "give the model without it, or use laconic.attach(ddp, ...)"
-        )
+    for module in model.modules():  # it may be inside: of torch.compile, or a part of the model
+        if isinstance(module, torch.nn.parallel.DistributedDataParallel):
+            raise _core.InvalidConfig(
+                "the model is in DistributedDataParallel, which reduces gradients itself: "
+                "give the model without it, or use laconic.attach(ddp, ...)"
+            )
+        if "FullyShardedDataParallel" in (each.__name__ for each in type(module).__mro__):  # which takes long to import
+            raise _core.InvalidConfig(
+                "the model is in FullyShardedDataParallel, where each rank has a part of every parameter: "
+                "methods take whole ones, leave FSDP out"
+            )
     for name, parameter in model.named_parameters():
         if hasattr(parameter, "device_mesh"):
             raise _core.InvalidConfig(f"parameter {name} is sharded (a DTensor): methods take whole ones, leave FSDP out")
@@ -80,6 +86,10 @@ def trained(
             f"the optimizer has {len(in_groups)} parameters that are not the model's: make it with model.parameters()"
         )
     return names, parameters, frozen
+
+
+def count_of(optimizer: torch.optim.Optimizer) -> int:
+    return sum(len(group["params"]) for group in optimizer.param_groups)
 
 
 def described(names: Sequence[str], parameters: Sequence[torch.Tensor], by: Sequence[str]) -> dict[str, str]:

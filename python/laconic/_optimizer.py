@@ -114,6 +114,8 @@ class Optimizer(torch.optim.Optimizer):
         self._is_sgd = method in _fitting.SGD_METHODS
         self._steps_inside = "groups" in plan
         self._scoring = scoring
+        self._after_round = after_round
+        self._count = _fitting.count_of(optimizer)
         communicator, self._own = _groups.opened(group, backend=backend, timeout=timeout)
         make: Callable[..., _core.OptimizerHost] = _core.reducing_host
         if not self._steps_inside:
@@ -121,7 +123,7 @@ class Optimizer(torch.optim.Optimizer):
             plan["calls"] = _core.HostCalls(
                 optimizer=None if self._is_sgd else _weakly(self, "_step_inner"),
                 scoring=None if scoring is None else _weakly(self, "_score"),
-                after_round=after_round,
+                after_round=None if after_round is None else _weakly(self, "_tell_round"),
             )
         self._host: Any = _groups.telling(communicator, lambda: make(communicator, **plan))
 
@@ -192,7 +194,8 @@ class Optimizer(torch.optim.Optimizer):
     def step(self, closure: Callable[[], Any] | None = None, *, loss: Any = None) -> Any:
         """One step of the run. Collective, but for the local steps of an asynchronous run.
 
-        A parameter without a gradient counts as one whose gradient is zero.
+        A parameter without a gradient counts as one whose gradient is zero; one that was frozen meanwhile, on all ranks
+        alike, stays where it is.
 
         Args:
             closure: computes loss and gradients; called once, and its loss counts as `loss`.
@@ -209,6 +212,7 @@ class Optimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        self._require_same_parameters()
         if loss is None and self.method == "lsgd":
             raise _core.InvalidConfig("lsgd elects its leader by the loss: call step(loss=loss), or step(closure)")
         scale = getattr(self, "grad_scale", None)  # GradScaler sets both for the time of the call
@@ -317,6 +321,22 @@ class Optimizer(torch.optim.Optimizer):
             if self._scoring is not None:
                 self._scoring(number)
         statistics.restore()
+
+    def _tell_round(self) -> None:
+        if self._after_round is not None:
+            self._after_round()
+
+    def _require_same_parameters(self) -> None:
+        """The optimizer inside would move one that was added to it by this rank's gradient alone."""
+        count = _fitting.count_of(self.inner)
+        if count == self._count:
+            return
+        reason = (
+            f"the optimizer inside has {count} parameters and had {self._count} when this was made: "
+            "close this and make a new laconic.Optimizer"
+        )
+        self._host.fail(reason)
+        raise _core.InvalidConfig(reason)
 
     def _tell_scaler(self) -> None:
         """The scaler of a rank whose own gradients were finite learns that the step was dropped."""

@@ -117,8 +117,8 @@ def _require_same_groups(settings: Mapping[str, Any], inner: torch.optim.Optimiz
 
 
 def _mean_of(settings: list[Any]) -> Any:
-    """The first, with momenta and their like replaced by their mean over the ranks."""
-    merged = settings[0]
+    """A copy of the first, with momenta and their like replaced by their mean over the ranks."""
+    merged = {**settings[0], "state": {key: dict(values) for key, values in settings[0]["state"].items()}}
     for parameter, values in merged["state"].items():
         for name, value in values.items():
             if isinstance(value, torch.Tensor) and value.is_floating_point() and value.dim() > 0:

@@ -54,6 +54,7 @@ def attaching(culprit: int) -> list[str]:
         sizes = settings.pop("sizes", None)
         if sizes is not None:  # DistributedDataParallel compares sizes itself: it is told another story
             models[1]._build_params_for_reducer = lambda: fewer(models[1], len(sizes))
+            models[1]._get_ddp_logging_data = lambda: {"num_parameter_tensors": len(sizes)}
         chosen = {"ddp": models[0] if sizes is None or not mine else models[1], "method": "topk", "keep": 0.1}
         if mine:
             chosen |= settings

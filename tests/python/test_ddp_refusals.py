@@ -1,5 +1,6 @@
 """What a hook refuses, and what it says: the value, what is allowed, what to do."""
 
+import itertools
 import unittest
 from typing import Any
 
@@ -76,6 +77,15 @@ def wrong_settings() -> None:
 def wrong_models() -> None:
     words = ("expected a model in DistributedDataParallel, got Probe: wrap it, or use laconic.Optimizer",)
     refused(lambda: laconic.State(Probe(), "topk"), *words)  # type: ignore[arg-type]
+    words = ("expected a model in DistributedDataParallel, got OptimizedModule: give the one that torch.compile was given",)
+    refused(lambda: laconic.State(torch.compile(wrapped(Probe())), "topk"), *words)  # type: ignore[arg-type]
+    for freeze, unused in itertools.product((True, False), repeat=2):
+        model = Probe()
+        model.values[1].requires_grad_(freeze)
+        wrapper = wrapped(model, find_unused_parameters=unused)
+        model.values[1].requires_grad_(not freeze)
+        words = (f"{5 if freeze else 6} parameters need gradients, and {6 if freeze else 5} did", "freeze and thaw first")
+        refused(lambda wrapper=wrapper: laconic.attach(wrapper, "topk"), *words)
     for dtype in (torch.float64, torch.complex64):
         model = wrapped(Probe(dtype=dtype))
         words = ("parameter values.0", f"has type {dtype}", "take float32, float16 and bfloat16", "convert the model")

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from device import DEVICE
-from networks import batch, flat, loss_of, message_of, network, optimizer_for, same_everywhere, train
+from networks import batch, flat, loss_of, message_of, network, optimizer_for, same_everywhere, small_options, train
 from ranks import run_ranks, start_ranks, told
+from torch.nn.parallel import DistributedDataParallel
 
 import laconic
 
@@ -181,6 +182,47 @@ def odd_gradients() -> dict[str, Any]:
     return {"moved": moved, "stays": stays, "thawed": thawed, "sparse": refused}
 
 
+def frozen_meanwhile() -> dict[str, bool]:
+    """A parameter that is frozen after some steps stays where it is, momentum and weight decay or not, and goes on later."""
+    found = {}
+    for method in ("sgd", "topk", "def", "localsgd"):
+        model = network()
+        inner: torch.optim.Optimizer = sgd(model, momentum=0.9, weight_decay=0.1)
+        if method == "topk":
+            inner = torch.optim.AdamW(model.parameters(), weight_decay=0.1)
+        optimizer = laconic.Optimizer(inner, model, method, **small_options(method))
+        train(optimizer, 0, 4)
+        model[0].weight.requires_grad_(False)
+        optimizer.zero_grad()
+        train(optimizer, 4, 8)  # def pays here what it owes
+        with optimizer.read_out():
+            kept = model[0].weight.detach().clone()
+            others = model[2].weight.detach().clone()
+        train(optimizer, 8, 12)
+        with optimizer.read_out():
+            stays = torch.equal(kept, model[0].weight)
+            moves = not torch.equal(others, model[2].weight)
+            alike = same_everywhere(flat(model))
+        model[0].weight.requires_grad_(True)
+        train(optimizer, 12, 16)
+        with optimizer.read_out():
+            goes_on = not torch.equal(kept, model[0].weight) and same_everywhere(flat(model))
+        found[method] = stays and moves and alike and goes_on
+    return found
+
+
+def added_inside(method: str) -> str:
+    """The optimizer inside is given a further parameter, which no other rank would hear of."""
+    model = network()
+    head = model[2]
+    inner = torch.optim.SGD(model[0].parameters(), lr=0.1)
+    optimizer = laconic.Optimizer(inner, model, method, **small_options(method))
+    train(optimizer, 0, 2)
+    inner.add_param_group({"params": list(head.parameters())})
+    loss_of(model, *batch(dist.get_rank(), 2)).backward()
+    return message_of(optimizer.step) if dist.get_rank() == 0 else ""
+
+
 def sixteen_bits() -> dict[str, float]:
     """Test loss before and after, of models in bfloat16."""
     found = {}
@@ -253,6 +295,10 @@ def some_ranks() -> dict[str, Any]:
 # What is refused
 
 
+class FullyShardedDataParallel(torch.nn.Module):
+    """torch's own wants a GPU."""
+
+
 def refusals() -> dict[str, str]:
     model = network()
     make = lambda inner, method="sgd", **settings: message_of(lambda: laconic.Optimizer(inner, model, method, **settings))  # noqa: E731
@@ -297,6 +343,11 @@ def refusals() -> dict[str, str]:
             lambda: optimizer.add_param_group({"params": [torch.zeros(1)]})
         ),
     }
+    for wrapper, words in (
+        (torch.compile(DistributedDataParallel(network())), "the model is in DistributedDataParallel, which reduces"),
+        (torch.nn.Sequential(FullyShardedDataParallel()), "in FullyShardedDataParallel, where each rank has a part"),
+    ):
+        found[words] = message_of(lambda model=wrapper: laconic.Optimizer(sgd(network()), model, "topk"))
     with torch.no_grad():
         other[0].weight.add_(1.0)
     found["parameter 0.weight was changed since the last step, but def keeps the point itself: load"] = message_of(
@@ -344,6 +395,15 @@ class LoopTest(unittest.TestCase):
             self.assertIn("make a new optimizer", rank.value["thawed"])
         self.assertIn("the gradient of parameter weight is sparse; methods take dense", ranks[0].value["sparse"])
         self.assertIn("make the embedding with sparse=False", ranks[0].value["sparse"])
+
+    def test_frozen_meanwhile(self) -> None:
+        for found in run_ranks(2, frozen_meanwhile):
+            self.assertEqual(found, dict.fromkeys(found, True))
+
+    def test_parameters_that_are_added_inside(self) -> None:
+        for method in ("sgd", "def", "localsgd"):
+            said = run_ranks(2, added_inside, method)[0]
+            self.assertIn("has 4 parameters and had 2 when this was made: close this and make a new", said)
 
     def test_bfloat16(self) -> None:
         for found in run_ranks(2, sixteen_bits):

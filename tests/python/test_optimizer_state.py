@@ -214,6 +214,14 @@ def written_by_three_after_steps(folder: str) -> None:
             torch.save({"model": optimizer.model.state_dict(), "optimizer": states}, f"{folder}/{method}.pt")
 
 
+def momenta(states: dict[str, Any]) -> list[float]:
+    """What the optimizers inside remember, in brief."""
+    inner = [saved.value["state"] for key, saved in sorted(states.items()) if key.endswith("/inner")]
+    assert len(inner) == 3
+    kept = (value for state in inner for values in state.values() for value in values.values())
+    return [value.double().sum().item() for value in kept if isinstance(value, torch.Tensor)]
+
+
 def dealt_anew(folder: str) -> dict[str, Any]:
     """Goes on with other ranks. What is owed to the others, by the norm of its mean, is that of the three."""
     found = {}
@@ -222,7 +230,9 @@ def dealt_anew(folder: str) -> dict[str, Any]:
         optimizer = optimizer_for(method, network(seed=50))
         optimizer.model.load_state_dict(saved["model"])
         refused = message_of(lambda optimizer=optimizer, saved=saved: optimizer.load_state_dict(saved["optimizer"]))
+        given = momenta(saved["optimizer"])
         optimizer.load_state_dict(saved["optimizer"], redeal=True)
+        assert given == momenta(saved["optimizer"]), "what was given has changed"
         owed = optimizer.metrics()["residual_norm"]
         with optimizer.read_out():
             start = test_loss(optimizer.model)

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import unittest
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -58,6 +59,30 @@ def many_times(make: Callable[..., None], *arguments: Any) -> list[dict[str, int
             dist.barrier()  # the others' ends of the connections are gone too
             found.append(held())
     return found
+
+
+def calls_back() -> bool:
+    """Whether a model lives on because a call of the loop's own refers to its optimizer."""
+
+    def made() -> weakref.ref[torch.nn.Module]:
+        model = network()
+        inner = torch.optim.SGD(model.parameters(), lr=0.1)
+        rounds = []
+        optimizer = laconic.Optimizer(
+            inner,
+            model,
+            "mgrawa",
+            period=2,
+            scoring=lambda number: loss_of(optimizer.model, *batch(9, number)).backward(),
+            after_round=lambda: rounds.append(optimizer.metrics()["rounds"]),
+        )
+        train(optimizer, 0, 4)
+        assert rounds == [1, 2], rounds
+        return weakref.ref(model)
+
+    model = made()
+    gc.collect()
+    return model() is not None
 
 
 def closed() -> list[str]:
@@ -198,6 +223,9 @@ class TeardownTest(unittest.TestCase):
                 with self.subTest(make=make.__name__, arguments=arguments):
                     for name, count in many.items():
                         self.assertLessEqual(count, few[name], name)
+
+    def test_calls_that_refer_to_their_optimizer(self) -> None:
+        self.assertEqual(run_ranks(2, calls_back), [False, False])
 
     def test_closed(self) -> None:
         self.assertEqual(run_ranks(2, closed), [[]] * 2)

@@ -188,6 +188,9 @@ void ParameterSet::close_gradients() {
     at::Tensor gradient = gradient_of(i);
     gradient.copy_(shaped(parts_[i].values, gradient));
   }
+  for (at::Tensor& parameter : parameters_) {
+    if (!parameter.requires_grad()) parameter.mutable_grad() = at::Tensor();
+  }
 }
 
 }  // namespace laconic::plugin

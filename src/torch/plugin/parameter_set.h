@@ -46,7 +46,8 @@ class ParameterSet {
   void give_gradients(const std::vector<at::Tensor>& gradients);
 
   /// Gradients times `factor` where a method may work on them: in their own memory if it is float32 without gaps, else
-  /// in a copy. A missing gradient is made, of zeros. Valid until close_gradients, which brings the copies back.
+  /// in a copy. A missing gradient is made, of zeros. Valid until close_gradients, which brings the copies back and
+  /// leaves a parameter that was frozen meanwhile without a gradient: an optimizer would decay it, or let it coast.
   std::span<const TensorPart> open_gradients(Place& place, float factor);
   void close_gradients();
 
