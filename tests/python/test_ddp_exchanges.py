@@ -79,14 +79,14 @@ class ExchangesTest(unittest.TestCase):
         self.assertGreaterEqual(len(texts), 40)
 
     def test_many_buckets(self) -> None:
-        self.assertEqual(run_ranks(3, compare, "attach", False, timeout=100), [[]] * 3)
-        self.assertEqual(run_ranks(2, compare, "hook", False, timeout=100), [[]] * 2)
+        self.assertEqual(run_ranks(3, compare, "attach", False, timeout=250), [[]] * 3)
+        self.assertEqual(run_ranks(2, compare, "hook", False, timeout=250), [[]] * 2)
 
 
 class OwnCollectivesTest(unittest.TestCase):
     def test_beside_the_users_own(self) -> None:
-        self.assertEqual(run_ranks(2, compare, "attach", True, timeout=100), [[]] * 2)
-        self.assertEqual(run_ranks(3, compare, "hook", True, 2, timeout=100), [[]] * 3)
+        self.assertEqual(run_ranks(2, compare, "attach", True, timeout=250), [[]] * 2)
+        self.assertEqual(run_ranks(3, compare, "hook", True, 2, timeout=250), [[]] * 3)
 
 
 if __name__ == "__main__":

@@ -76,19 +76,19 @@ def replicas() -> None:
 
 class JoinTest(unittest.TestCase):
     def test_ranks_end_late(self) -> None:
-        run_ranks(3, every_method, (6, 3, 4), timeout=100)
+        run_ranks(3, every_method, (6, 3, 4), timeout=250)
 
     def test_a_rank_ends_before_buckets_are_rebuilt(self) -> None:
-        run_ranks(3, every_method, (6, 1, 4), timeout=100)
+        run_ranks(3, every_method, (6, 1, 4), timeout=250)
 
     def test_a_rank_has_nothing(self) -> None:
-        run_ranks(2, every_method, (6, 0), timeout=100)
+        run_ranks(2, every_method, (6, 0), timeout=250)
 
     def test_other_settings(self) -> None:
-        run_ranks(3, other_settings, (2, 6, 1), timeout=100)
+        run_ranks(3, other_settings, (2, 6, 1), timeout=250)
 
     def test_replicas_are_one_in_the_end(self) -> None:
-        run_ranks(3, replicas, timeout=100)
+        run_ranks(3, replicas, timeout=250)
 
 
 if __name__ == "__main__":

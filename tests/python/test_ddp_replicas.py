@@ -88,13 +88,13 @@ def differences_to_stock(steps: int) -> dict[str, float]:
 
 class ReplicasTest(unittest.TestCase):
     def test_2_ranks(self) -> None:
-        self.assertEqual(run_ranks(2, replicas, timeout=100), [{}] * 2)
+        self.assertEqual(run_ranks(2, replicas, timeout=250), [{}] * 2)
 
     def test_3_ranks(self) -> None:
-        self.assertEqual(run_ranks(3, replicas, timeout=100), [{}] * 3)
+        self.assertEqual(run_ranks(3, replicas, timeout=250), [{}] * 3)
 
     def test_4_ranks(self) -> None:
-        self.assertEqual(run_ranks(4, replicas, timeout=100), [{}] * 4)
+        self.assertEqual(run_ranks(4, replicas, timeout=250), [{}] * 4)
 
     def test_a_difference_is_seen(self) -> None:
         self.assertEqual(run_ranks(2, a_difference_is_seen), [[None, 6]] * 2)
@@ -106,7 +106,7 @@ class StockTest(unittest.TestCase):
 
     def test_keeping_everything_is_stock(self) -> None:
         for ranks in (2, 3, 4):
-            for found in run_ranks(ranks, differences_to_stock, 20, timeout=100):
+            for found in run_ranks(ranks, differences_to_stock, 20, timeout=250):
                 self.assertEqual(len(found), 2 * len(keeping_methods()))
                 for case, difference in found.items():
                     self.assertLess(difference, 1e-6, f"{case}, {ranks} ranks")

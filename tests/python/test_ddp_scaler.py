@@ -124,11 +124,11 @@ def a_scaler_may_be_off() -> None:
 
 class ScalerTest(unittest.TestCase):
     def test_growth_and_back_off(self) -> None:
-        run_ranks(2, scaled_runs, timeout=100)
-        run_ranks(3, scaled_runs, timeout=100)
+        run_ranks(2, scaled_runs, timeout=250)
+        run_ranks(3, scaled_runs, timeout=250)
 
     def test_memory_is_untouched(self) -> None:
-        for remembered in run_ranks(3, memory_is_untouched, timeout=100):
+        for remembered in run_ranks(3, memory_is_untouched, timeout=250):
             for method in ("topk", "regtopk", "randk"):
                 self.assertIn("group 0/residual", remembered[method])
             self.assertIn("group 0/momentum", remembered["signum"])

@@ -84,10 +84,10 @@ def ends_without_the_lock(way: str, method: str, patience: float) -> bool:
         ddp.zero_grad(set_to_none=False)
     entry = int((expected != given[rank][3][0]).nonzero()[0])
     place = ctypes.c_float.from_address(ddp.module.values[0].grad.data_ptr() + 4 * entry)
-    wanted, seen, start = expected[entry].item(), [], threading.Event()
+    wanted, seen, start = expected[entry].item(), [], threading.Lock()
 
     def look() -> None:
-        start.wait()
+        start.acquire()
         end = time.monotonic() + patience
         while time.monotonic() < end and not seen:
             if place.value == wanted:
@@ -95,14 +95,17 @@ def ends_without_the_lock(way: str, method: str, patience: float) -> bool:
 
     # What was computed last comes first in backward: a long product, in which the other thread takes the lock.
     loss = ddp(given[rank][3]) + 0.0 * torch.ones(1000, 1000, requires_grad=True).mm(torch.ones(1000, 1000)).sum()
+    backward, one = torch.autograd.Variable._execution_engine.run_backward, torch.ones(())
+    start.acquire()
     thread = threading.Thread(target=look)
     thread.start()
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1000.0)  # nobody is asked to give the lock away
-    start.set()
-    # Gives it away itself, and does not get it back before the other has ended. A graph that is freed would ask for it:
-    # autograd then lets go of tensors that Python has too.
-    loss.backward(retain_graph=True)
+    start.release()
+    # Gives it away itself, once, and does not get it back before the other has ended. (loss.backward() makes a tensor
+    # before, for which it gives it away too.) A graph that is freed would ask for it: autograd then lets go of tensors
+    # that Python has as well, so this one is retained.
+    backward((loss,), (one,), True, False, (), allow_unreachable=True, accumulate_grad=True)
     thread.join()
     sys.setswitchinterval(interval)
     return bool(seen)
