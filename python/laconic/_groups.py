@@ -48,7 +48,7 @@ def opened(
     limit = limit_of(users, timeout)
     require_engine(backend)
     engine = backend or _host_engine(users)
-    groups: Groups = _GlooGroups(users, limit) if engine == "gloo" else _ListedGroups(users, engine, limit)
+    groups: Groups = _GlooGroups(users, limit, staging) if engine == "gloo" else _ListedGroups(users, engine, limit)
     own = groups.make()
     return _core.c10d_communicator(own, groups.store, groups.make, limit.total_seconds(), staging), groups
 
@@ -69,8 +69,11 @@ class _GlooGroups(Groups):
     """Groups that torch does not list, and that end when nobody holds them. Those in its list stay there until somebody
     takes them out on all ranks, and groups of some ranks are named after how many there are in it."""
 
-    def __init__(self, users: dist.ProcessGroup, limit: datetime.timedelta) -> None:
+    def __init__(
+        self, users: dist.ProcessGroup, limit: datetime.timedelta, staging: torch.device | None = None
+    ) -> None:
         self._rank, self._size, self._limit = dist.get_rank(users), dist.get_world_size(users), limit
+        self._devices = {"cpu", staging.type if staging else "cpu"}  # Gloo takes both
         store = keys_of(users)
         number = store.add(f"groups/{self._rank}", 1)  # the same on all ranks, which make them together
         self._number = 0
@@ -81,7 +84,8 @@ class _GlooGroups(Groups):
         keys = dist.PrefixStore(f"group {self._number}", self.store)
         made = dist.ProcessGroup(keys, self._rank, self._size)
         engine = dist.ProcessGroupGloo(keys, self._rank, self._size, self._limit)
-        made._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, engine)
+        for device in self._devices:
+            made._register_backend(torch.device(device), dist.ProcessGroup.BackendType.GLOO, engine)
         return made
 
 
