@@ -142,7 +142,8 @@ class Worker {
       method_->add({&part, 1});
       handing_over += seconds_since(ready);
     });
-    hold_back(begun);  // what has begun to travel does so meanwhile
+    // What has begun to travel does so meanwhile.
+    hold_back(begun + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(handing_over)));
     record_.gradient_seconds = seconds_since(begun) - handing_over;
     return method_->finish_step();
   }
