@@ -1,6 +1,6 @@
 #include "torch/curvature.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <limits>

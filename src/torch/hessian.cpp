@@ -1,6 +1,7 @@
 #include "torch/hessian.h"
 
-#include <torch/torch.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/types.h>
 
 namespace laconic {
 namespace {

@@ -1,6 +1,8 @@
 #include "torch/network_learner.h"
 
-#include <torch/torch.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Reduction.h>
+#include <torch/types.h>
 
 #include <algorithm>
 
@@ -61,7 +63,7 @@ torch::Tensor NetworkLearner::logits_of(std::span<const std::uint32_t> samples, 
 }
 
 torch::Tensor NetworkLearner::loss_of(std::span<const std::uint32_t> samples, std::uint32_t epoch) {
-  return torch::nn::functional::cross_entropy(logits_of(samples, epoch), labels_of(samples));
+  return torch::cross_entropy_loss(logits_of(samples, epoch), labels_of(samples));
 }
 
 double NetworkLearner::gradient(std::uint32_t step, View<float> model, View<float> gradient, const Ready& ready) {
@@ -171,8 +173,7 @@ NetworkLearner::Count NetworkLearner::test(std::uint32_t first, std::uint32_t la
     auto labels = torch::empty({count}, torch::kLong);
     for (std::uint32_t i = 0; i < count; ++i) labels[i] = task_->test_label(begin + i);
     const torch::Tensor logits = network_.network().forward(inputs);
-    const auto options = torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum);
-    sum.loss += torch::nn::functional::cross_entropy(logits, labels, options).item<double>();
+    sum.loss += torch::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
     sum.right += static_cast<std::uint64_t>(logits.argmax(1).eq(labels).sum().item<std::int64_t>());
     sum.samples += count;
   }

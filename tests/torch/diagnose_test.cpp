@@ -3,7 +3,8 @@
 #include "torch/diagnose.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <filesystem>
