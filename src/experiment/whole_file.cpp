@@ -33,13 +33,33 @@ bool write_all(int file, const std::byte* data, std::size_t size) {
   return true;
 }
 
+void write_through(const std::string& path, View<const std::byte> bytes) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
+  bool written = file >= 0 && write_all(file, bytes.data(), bytes.size());
+  const int reason = errno;
+  if (file >= 0) written = ::close(file) == 0 && written;
+  if (!written) throw Error("cannot write " + path + ": " + std::strerror(reason));
+}
+
 }  // namespace
+
+bool is_written_through(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::file_status target = fs::status(path, ignored);
+  if (!fs::exists(target) || fs::is_directory(target)) return false;
+  return !fs::is_regular_file(target) || fs::is_symlink(path, ignored);
+}
 
 std::string temporary_beside(const std::string& path) {
   return path + std::string(kTemporary) + std::to_string(::getpid());
 }
 
 void write_whole_file(const std::string& path, View<const std::byte> bytes) {
+  if (is_written_through(path)) {
+    write_through(path, bytes);
+    return;
+  }
   const std::string temporary = temporary_beside(path);
   const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) refuse(path, temporary);

@@ -6,11 +6,15 @@
 
 namespace laconic {
 
+/// A device, a pipe or a link, such as /dev/stdout: a rename would put a file in its place.
+bool is_written_through(const std::string& path);
+
 /// Where a file is written before it takes its name: beside it, this process's own.
 std::string temporary_beside(const std::string& path);
 
 /// Writes beside, makes sure that it is on the disk, and renames: whoever reads `path` finds the old file or the whole
-/// new one, after a power cut too. Error that says why not.
+/// new one, after a power cut too. What is there and is no plain file (is_written_through) stays what it is. Error that
+/// says why not.
 void write_whole_file(const std::string& path, View<const std::byte> bytes);
 void write_whole_file(const std::string& path, const std::string& text);
 

@@ -2,11 +2,15 @@
 
 #include "experiment/files.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "experiment/whole_file.h"
 #include "laconic/error.h"
 #include "support/support.h"
 
@@ -83,6 +87,29 @@ TEST_F(RunFiles, ConfigStartsTheSameRunAgain) {
   const RunConfig again = config_from(read_config_file(path));
   EXPECT_EQ(config_json(again), config_json(config));
   EXPECT_EQ(run_threads(again).front().model, run_threads(config).front().model);
+}
+
+// Renamed onto, /dev/null would be a file for everybody.
+TEST_F(RunFiles, PipesAndLinksStayWhatTheyAre) {
+  const std::string pipe = (folder_ / "pipe").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  write_whole_file(pipe, "some text");
+  char read_back[16] = {};
+  EXPECT_EQ(read(reader, read_back, sizeof read_back), 9);
+  EXPECT_STREQ(read_back, "some text");
+  close(reader);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+
+  const std::string target = (folder_ / "target").string();
+  const std::string link = (folder_ / "link").string();
+  write_whole_file(target, "a longer text");
+  fs::create_symlink(target, link);
+  write_whole_file(link, "short");
+  EXPECT_TRUE(fs::is_symlink(link));
+  std::ifstream input(target);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(input), {}), "short");
 }
 
 TEST_F(RunFiles, MetricsThatGoOnEndAtTheFirstLineThatIsNone) {

@@ -1,5 +1,7 @@
 #include "output_file.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -14,6 +16,10 @@ void require_writable(const std::string& path) {
   if (path.empty()) return;
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) throw Error("cannot write " + path + ": it is a folder; name a file in it");
+  if (is_written_through(path)) {
+    if (::access(path.c_str(), W_OK) != 0) throw Error("cannot write " + path + ": you may not");
+    return;
+  }
   const std::string temporary = temporary_beside(path);
   if (!std::ofstream(temporary))
     throw Error("cannot write " + path + ": is there such a folder, and may you write there?");
