@@ -245,7 +245,7 @@ def _parameters_of(ddp: DistributedDataParallel) -> tuple[list[str], list[torch.
             f"{len(parameters)} parameters need gradients, and {reduced} did when the model was wrapped: "
             "freeze and thaw first, then wrap it in DistributedDataParallel"
         )
-    name_of = {parameter: name for name, parameter in reversed(list(ddp.module.named_parameters()))}
+    name_of = {parameter: name for name, parameter in reversed(_fitting.named(ddp.module))}
     for parameter, is_sparse in zip(parameters, sparse, strict=True):
         if parameter.dtype not in (torch.float32, torch.float16, torch.bfloat16):
             raise _core.InvalidConfig(

@@ -72,7 +72,7 @@ def trained(
     """The model's parameters that the optimizer has, in the order of registration, a shared one once; and those frozen."""
     in_groups = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     names, parameters, frozen = [], [], []
-    for name, parameter in model.named_parameters():
+    for name, parameter in named(model):
         if id(parameter) not in in_groups:
             continue
         in_groups.discard(id(parameter))
@@ -86,6 +86,11 @@ def trained(
             f"the optimizer has {len(in_groups)} parameters that are not the model's: make it with model.parameters()"
         )
     return names, parameters, frozen
+
+
+def named(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
+    """By the names that they have without torch.compile, so that patterns and saved states fit with it and without."""
+    return [(name.replace("_orig_mod.", ""), parameter) for name, parameter in model.named_parameters()]
 
 
 def count_of(optimizer: torch.optim.Optimizer) -> int:

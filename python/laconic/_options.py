@@ -13,6 +13,7 @@ import torch
 from . import _core
 
 Texts = list[tuple[str, str]]
+Patterns = str | list[str]
 
 # Where a paper leaves small tensors, and with them biases and norms, out of its compression: QSGD quantizes no tensor of
 # fewer than 10,000 entries. The other papers compress everything.
@@ -81,7 +82,8 @@ class Selection:
         chosen = Choice(names, [parameter.numel() for parameter in parameters])
         for each in self.groups:
             chosen.add_named(each)
-        chosen.add_rest(method, options, self.include, self.exclude, self.min_size)
+        include, exclude = listed("include", self.include), listed("exclude", self.exclude)
+        chosen.add_rest(method, options, include, exclude, self.min_size)
         return chosen
 
     def require_everything(self, method: str) -> None:
@@ -110,9 +112,19 @@ def require_gradient_method(name: str) -> None:
         )
 
 
-def matches(name: str, patterns: str | Iterable[str]) -> bool:
+def listed(setting: str, patterns: Any) -> Patterns | None:
+    """Patterns that can be gone through again and again, which an iterator's cannot."""
+    if patterns is None or isinstance(patterns, str):
+        return patterns
+    found = list(patterns) if isinstance(patterns, Iterable) else [patterns]
+    if not all(isinstance(each, str) for each in found):
+        raise _core.InvalidConfig(f"{setting} must be a pattern of names, or a list of such, got {patterns!r}")
+    return found
+
+
+def matches(name: str, patterns: Patterns) -> bool:
     """Whether one of the shell patterns fits: `*.bias`, `layer?.*`."""
-    each = [patterns] if isinstance(patterns, str) else list(patterns)
+    each = [patterns] if isinstance(patterns, str) else patterns
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in each)
 
 
@@ -132,6 +144,7 @@ class Choice:
         method = options.pop("method", None)
         if patterns is None or method is None:
             raise _core.InvalidConfig(f'a group needs "params" (patterns of names) and "method", got {dict(group)}')
+        patterns = listed("params", patterns)
         min_size = options.pop("min_size", 0)
         require_settings(nonfinite="error", scaler=None, min_size=min_size)
         fitting = [i for i in self._left if matches(self._names[i], patterns)]
@@ -146,11 +159,16 @@ class Choice:
         self,
         method: str,
         options: Mapping[str, Any],
-        include: str | Iterable[str] | None,
-        exclude: str | Iterable[str] | None,
+        include: Patterns | None,
+        exclude: Patterns | None,
         min_size: int | None,
     ) -> None:
         """All others: the method where it is wanted, and dense what is left."""
+        if exclude and not any(matches(name, exclude) for name in self._names):
+            raise _core.InvalidConfig(
+                f"exclude={exclude!r} fits no parameter, and what it means would be compressed: leave it out; "
+                f"names are like {', '.join(self._names[:3])}"
+            )
         least = MIN_SIZE.get(method, 0) if min_size is None else min_size
         wanted = [
             i

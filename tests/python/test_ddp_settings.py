@@ -30,16 +30,10 @@ def methods_of(**settings: Any) -> dict[str, str]:
     """The method of each parameter."""
     ddp = wrapped(Named())
     names, parameters = laconic._ddp._parameters_of(ddp)
-    choice = laconic._options.Choice(names, [parameter.numel() for parameter in parameters])
-    for group in settings.pop("groups", ()):
-        choice.add_named(group)
-    choice.add_rest(
-        settings.pop("method", "topk"),
-        {},
-        settings.pop("include", None),
-        settings.pop("exclude", None),
-        settings.pop("min_size", None),
+    selection = laconic._options.Selection(
+        settings.get("include"), settings.get("exclude"), settings.get("min_size"), settings.get("groups", ()), 0
     )
+    choice = selection.choice(names, parameters, settings.get("method", "topk"), {})
     return {names[i]: method for method, _, members in choice.groups for i in members}
 
 
@@ -47,6 +41,8 @@ def choices() -> None:
     everything = methods_of()
     assert set(everything.values()) == {"topk"} and len(everything) == 6, everything
     weights = methods_of(include="*.weight", exclude=["norm.*"])
+    by_iterators = methods_of(include=(each for each in ["*.weight"]), exclude=iter(["norm.*"]))
+    assert by_iterators == weights, by_iterators
     assert {n for n, m in weights.items() if m == "topk"} == {"conv.weight", "fc.weight"}, weights
     assert {m for n, m in weights.items() if n not in ("conv.weight", "fc.weight")} == {"sgd"}
     large = methods_of(min_size=300)

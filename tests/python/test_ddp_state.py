@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from networks import numpy_free_objects
-from probe import Probe, connect, gradients, step_of, wrapped
+from probe import SIZES, Probe, connect, gradients, step_of, wrapped
 from ranks import run_ranks, start_ranks, told
 from refusals import refused
 from test_ddp_behaviours import equal, in_turn, mine, of_all_ranks
@@ -86,6 +86,10 @@ def foreign_state_is_refused() -> None:
     refused(lambda: fresh("regtopk").load_state_dict(saved), *words)
     words = ("other parameters in group 0", "attach with the groups of the run that was saved")
     refused(lambda: fresh(exclude="values.0").load_state_dict(saved), *words)
+    # As many entries in all, but not the same parameters.
+    turned = connect(wrapped(Probe((*SIZES[1:], SIZES[0]))), "attach", "topk", keep=0.05)
+    words = ("has another parameter, or another size, in the place of values.0 with 7 entries", "for the same model")
+    refused(lambda: turned.load_state_dict(saved), *words)
     refused(lambda: fresh(seed=4).load_state_dict(saved), "seed = 0, this is 4", "attach with the seed of the run")
     dropping = connect(wrapped(Probe(), find_unused_parameters=True), "attach", "topk", keep=0.05)
     words = ("a run with find_unused_parameters=True", "wrap the model in the same way")

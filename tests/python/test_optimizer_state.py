@@ -100,8 +100,10 @@ def on_meta(state: dict[str, Any]) -> dict[str, Any]:
 
 def refusals(path: str) -> dict[str, str]:
     rank, model = dist.get_rank(), network()
+    turned = network()[::-1]  # as many entries, other parameters
     optimizer = optimizer_for("def", model)
     train(optimizer, 0, 3)
+    optimizer_for("def", torch.compile(network())).load_state_dict(optimizer.state_dict())  # this is the same model
     mine = optimizer.state_dict()
     all_states = optimizer.gather_state_dict()
     others = {key: value for key, value in all_states.items() if key not in mine}
@@ -115,6 +117,9 @@ def refusals(path: str) -> dict[str, str]:
         "has no state of 'optimizer': load what state_dict() gave": message_of(lambda: optimizer.load_state_dict({})),
         "saved state has seed = 0, this is 5: give the seed of the run that was saved": message_of(
             lambda: optimizer_for("def", network(), seed=5).load_state_dict(mine)
+        ),
+        "another parameter, or another size, in the place of 2.weight with 96 entries: load it for": message_of(
+            lambda: optimizer_for("def", turned).load_state_dict(mine)
         ),
         "saved by 3 ranks and cannot be loaded by 2: ": message_of(lambda: optimizer.load_state_dict(torch.load(path))),
         "lies on device meta and has no bytes: load it to the CPU or to a GPU": message_of(

@@ -242,6 +242,7 @@ State MethodSet::save() const {
   state.put("seed", static_cast<double>(options_.seed));
   state.put("step", static_cast<double>(step_));
   state.put("skipped", static_cast<double>(skipped_));
+  put_tensors(state, parameters_);
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     State part = groups_[i].method->save();
     part.put("host's parameters", View<const std::uint32_t>(groups_[i].parameters));
@@ -262,6 +263,7 @@ void MethodSet::require_loadable(const State& state) const {
                  "residuals of another number of ranks cannot be dealt out here; start without them");
   require_number(state, "rank", communicator_.rank(), "each rank loads its own");
   require_number(state, "seed", static_cast<double>(options_.seed), "attach with the seed of the run that was saved");
+  require_tensors(state, parameters_);
   for (const char* count : {"step", "skipped"}) state.number(count);
   if (state.has("group " + std::to_string(groups_.size()))) {
     throw InvalidConfig("saved state has more groups than the " + std::to_string(groups_.size()) +

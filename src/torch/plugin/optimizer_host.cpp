@@ -133,7 +133,7 @@ State OptimizerHost::save() {
   state.put("host of " + method(), 1.0);
   state.put("rank", static_cast<double>(rank()));
   state.put("ranks", static_cast<double>(ranks()));
-  state.put("parameters", static_cast<double>(parameters_.size()));
+  put_tensors(state, parameters_.tensors());
   state.put("seed", static_cast<double>(seed_));
   state.put("step", static_cast<double>(step_));
   state.put("skipped", static_cast<double>(metrics_.skipped));
@@ -149,7 +149,7 @@ void OptimizerHost::require_fitting(const State& state, int rank, int ranks) con
   }
   require_number(state, "ranks", ranks, "load it on as many ranks, or have it dealt anew");
   require_number(state, "rank", rank, "each rank loads its own");
-  require_number(state, "parameters", static_cast<double>(parameters_.size()), "load it for the same model");
+  require_tensors(state, parameters_.tensors());
   require_number(state, "seed", static_cast<double>(seed_), "give the seed of the run that was saved");
 }
 

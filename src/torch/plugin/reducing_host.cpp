@@ -2,6 +2,7 @@
 
 #include "exchange/exchange.h"
 #include "torch/plugin/redeal.h"
+#include "torch/plugin/saved_state.h"
 
 namespace laconic::plugin {
 
@@ -36,6 +37,7 @@ OptimizerHost::Change ReducingHost::prepare_redeal(const std::vector<State>& sav
   dealt.put("rank", static_cast<double>(rank()));
   dealt.put("ranks", static_cast<double>(ranks()));
   for (const char* name : {"seed", "step", "skipped"}) dealt.put(name, first.number(name));
+  put_tensors(dealt, parameters().tensors());  // those that require_fitting has compared
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const std::string name = "group " + std::to_string(i);
     std::vector<State> states;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "laconic/method.h"
@@ -11,6 +12,12 @@ namespace laconic::plugin {
 
 /// InvalidConfig with the remedy where the number that was saved under the name is not mine.
 void require_number(const State& state, const char* name, double mine, const char* remedy);
+
+/// Which parameters a state is of: methods know their number of entries alone, and a model with the same number in
+/// another order would get what another parameter is owed.
+void put_tensors(State& state, std::span<const Tensor> tensors);
+/// InvalidConfig that names the first parameter which the state has another one for.
+void require_tensors(const State& state, std::span<const Tensor> tensors);
 
 /// All ranks go on from the same place, or all throw InvalidConfig: who refuses why, the others that one did. Empty
 /// `refusal`: this rank has loaded its state, and is at `place` now. Collective.
