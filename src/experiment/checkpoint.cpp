@@ -31,15 +31,6 @@ std::string rank_file(const std::string& checkpoint, int rank) {
   return checkpoint + "/rank-" + std::to_string(rank) + ".state";
 }
 
-/// "; the one before it is PATH", or that there is none.
-std::string remedy(const std::string& checkpoint) {
-  const fs::path path = fs::path(checkpoint).lexically_normal();
-  for (const std::string& other : find_checkpoints(path.parent_path().string())) {
-    if (fs::path(other).filename() < path.filename()) return "; the one before it is " + other;
-  }
-  return "; there is no earlier one, start anew";
-}
-
 void require_made(const std::error_code& failed, const std::string& what) {
   if (failed) throw Error("checkpoint: cannot " + what + ": " + failed.message());
 }
@@ -87,24 +78,20 @@ void write_checkpoint(const std::string& folder, std::uint32_t step, State state
 namespace {
 
 [[noreturn]] void refuse(const std::string& checkpoint, int rank, const std::string& why) {
-  throw Error("checkpoint: " + rank_file(checkpoint, rank) + " is " + why + remedy(checkpoint));
+  throw Error("checkpoint: " + rank_file(checkpoint, rank) + " is " + why);
 }
 
 std::string whole(double number) { return std::to_string(static_cast<std::uint64_t>(number)); }
 
-}  // namespace
-
-State read_checkpoint(const std::string& checkpoint, int rank) {
+State read_state(const std::string& checkpoint, int rank) {
   const std::string path = rank_file(checkpoint, rank);
   std::error_code ignored;
   std::ifstream input(path, std::ios::binary | std::ios::ate);
-  if (!input || !fs::is_regular_file(path, ignored)) {
-    throw Error("checkpoint: cannot read " + path + remedy(checkpoint));
-  }
+  if (!input || !fs::is_regular_file(path, ignored)) throw Error("checkpoint: cannot read " + path);
   std::vector<std::byte> bytes(static_cast<std::size_t>(input.tellg()));
   input.seekg(0);
   input.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (!input) throw Error("checkpoint: cannot read all of " + path + remedy(checkpoint));
+  if (!input) throw Error("checkpoint: cannot read all of " + path);
   State state;
   try {
     state = State::from_bytes(bytes);
@@ -117,18 +104,10 @@ State read_checkpoint(const std::string& checkpoint, int rank) {
   return state;
 }
 
-void require_sound_checkpoint(const std::string& checkpoint, int ranks) {
-  std::error_code ignored;
-  if (!fs::is_directory(checkpoint, ignored)) throw Error("checkpoint: there is no folder " + checkpoint);
-  int files = 0;
-  while (fs::exists(rank_file(checkpoint, files), ignored)) ++files;
-  if (files > ranks) {
-    throw InvalidConfig(checkpoint + " was written by " + std::to_string(files) + " or more ranks, this run has " +
-                        std::to_string(ranks) + ": start as many");
-  }
+void require_together(const std::string& checkpoint, int ranks) {
   double step = 0.0;
   for (int rank = 0; rank < ranks; ++rank) {
-    const State state = read_checkpoint(checkpoint, rank);
+    const State state = read_state(checkpoint, rank);
     if (!state.has(kStep)) continue;  // of a program that did not say
     if (rank == 0) step = state.number(kStep);
     if (state.number(kStep) != step) {
@@ -139,6 +118,46 @@ void require_sound_checkpoint(const std::string& checkpoint, int ranks) {
                           std::to_string(ranks) + ": start as many");
     }
   }
+}
+
+/// What `read` returns; where it refuses the checkpoint, its words and the newest one before that it does not refuse.
+template <class Read>
+auto read_or_offer(const std::string& checkpoint, Read&& read) {
+  try {
+    return read(checkpoint);
+  } catch (const InvalidConfig&) {
+    throw;
+  } catch (const Error& error) {
+    const fs::path path = fs::path(checkpoint).lexically_normal();
+    for (const std::string& other : find_checkpoints(path.parent_path().string())) {
+      if (fs::path(other).filename() >= path.filename()) continue;
+      try {
+        read(other);
+      } catch (const Error&) {
+        continue;
+      }
+      throw Error(error.what() + ("; the one before it is " + other));
+    }
+    throw Error(std::string(error.what()) + "; there is no whole one before it, start anew");
+  }
+}
+
+}  // namespace
+
+State read_checkpoint(const std::string& checkpoint, int rank) {
+  return read_or_offer(checkpoint, [&](const std::string& each) { return read_state(each, rank); });
+}
+
+void require_sound_checkpoint(const std::string& checkpoint, int ranks) {
+  std::error_code ignored;
+  if (!fs::is_directory(checkpoint, ignored)) throw Error("checkpoint: there is no folder " + checkpoint);
+  int files = 0;
+  while (fs::exists(rank_file(checkpoint, files), ignored)) ++files;
+  if (files > ranks) {
+    throw InvalidConfig(checkpoint + " was written by " + std::to_string(files) + " or more ranks, this run has " +
+                        std::to_string(ranks) + ": start as many");
+  }
+  read_or_offer(checkpoint, [&](const std::string& each) { require_together(each, ranks); });
 }
 
 std::uint32_t checkpoint_steps(const std::string& checkpoint) {

@@ -21,8 +21,8 @@ struct CheckpointPlan {
 /// Collective. Error on the rank that cannot write. Beside the state each file says whose it is: rank, ranks, step.
 void write_checkpoint(const std::string& folder, std::uint32_t step, State state, Communicator& communicator);
 
-/// This rank's state. Error naming the file, what is wrong with it (another rank's counts as wrong), and the checkpoint
-/// before it where there is one.
+/// This rank's state. Error naming the file, what is wrong with it (another rank's counts as wrong), and the newest
+/// checkpoint before it that is whole.
 State read_checkpoint(const std::string& checkpoint, int rank);
 
 /// Reads every rank's file, for the one that tells: the same errors, also where files are of different steps, and

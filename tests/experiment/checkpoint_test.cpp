@@ -130,6 +130,16 @@ TEST_F(Damaged, FlippedByteIsRefusedAndTheOneBeforeOffered) {
   run(config, {.resume = found.at(1)});
 }
 
+TEST_F(Damaged, OnlyAWholeOneIsOffered) {
+  const std::string oldest = folder.path + "/step-0000000001";
+  fs::copy(found.at(1), oldest);
+  for (const std::string& each : found) fs::resize_file(each + "/rank-1.state", 100);
+  EXPECT_TRUE(contains(error(), "the one before it is " + oldest)) << error();
+  fs::remove(oldest + "/rank-2.state");
+  const auto text = message_of<Error>([&] { require_sound_checkpoint(found.at(0), 3); });
+  EXPECT_TRUE(contains(text, found.at(0) + "/rank-1.state is damaged") && contains(text, "no whole one")) << text;
+}
+
 TEST_F(Damaged, CutFileIsRefused) {
   fs::resize_file(found.at(0) + "/rank-2.state", 100);
   EXPECT_TRUE(contains(error(), "rank-2.state is damaged")) << error();
