@@ -34,7 +34,9 @@ bool write_all(int file, const std::byte* data, std::size_t size) {
 }
 
 void write_through(const std::string& path, View<const std::byte> bytes) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
+  // /dev/stdout may be a file that has something in it already.
+  const bool stream = path.starts_with("/dev/") || path.starts_with("/proc/");
+  const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | (stream ? O_APPEND : O_TRUNC));
   bool written = file >= 0 && write_all(file, bytes.data(), bytes.size());
   const int reason = errno;
   if (file >= 0) written = ::close(file) == 0 && written;

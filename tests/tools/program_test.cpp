@@ -233,5 +233,17 @@ TEST_F(Files, OfMethodsHaveTheKeys) {
   expect_one_line_error(laconic("bench methods --filter nosuchmethod"), 2, "nosuchmethod");
 }
 
+TEST(Program, JsonIntoStdoutFollowsTheText) {
+  const std::string file = ::testing::TempDir() + "laconic_stdout.txt";
+  ASSERT_EQ(laconic("methods sgd --json /dev/stdout > '" + file + "'").code, 0);
+  std::ifstream input(file);
+  const std::string text{std::istreambuf_iterator<char>(input), {}};
+  const std::size_t begin = text.find("\n[");
+  ASSERT_NE(begin, std::string::npos) << text;
+  EXPECT_TRUE(text.starts_with("sgd")) << text;
+  EXPECT_EQ(nlohmann::json::parse(text.substr(begin)).at(0).at("name"), "sgd");
+  std::filesystem::remove(file);
+}
+
 }  // namespace
 }  // namespace laconic::test

@@ -17,7 +17,8 @@ void JsonOutput::add_to(CLI::App& command, const std::string& what) {
 void JsonOutput::require_writable() const { tools::require_writable(file()); }
 
 void JsonOutput::write(const std::string& text) const {
-  if (on_stdout()) std::cout << text << std::flush;
+  if (on_stdout()) std::cout << text;
+  std::cout << std::flush;  // before the file, which may be /dev/stdout
   write_file(file(), text);
 }
 
