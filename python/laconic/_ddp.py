@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.hooks import RemovableHandle
 
 from . import _agreement, _core, _fitting, _groups, _options, _state
 
@@ -110,8 +111,7 @@ class State:
         self._size = dist.get_world_size(self._group)
         communicator, self._own = _groups.opened(self._group, backend=backend, timeout=timeout)
         self._host = _groups.telling(communicator, lambda: _core.DdpHost(communicator, *plan))
-        if arrange_buckets:
-            _arrange_later(ddp, self._host)
+        self._arranging = _arrange_later(ddp, self._host) if arrange_buckets else None
 
     def close(self) -> None:
         """Ends the hook and gives back its thread, its memory and its process groups. Not collective, but on all ranks.
@@ -120,6 +120,8 @@ class State:
         to take a hook out again: to go on training without it, wrap the model anew. Once is enough, more do no harm.
         Without it all ends with the model and this, or with the interpreter.
         """
+        if self._arranging is not None:
+            self._arranging.remove()
         self._host.close()
         self._own.close()
 
@@ -204,13 +206,17 @@ def attach(ddp: DistributedDataParallel, method: str, **settings: Any) -> State:
         InvalidConfig: as `laconic.State` does.
     """
     state = State(ddp, method, **settings)
-    state._host.register_on(ddp.reducer)
+    try:
+        state._host.register_on(ddp.reducer)
+    except BaseException:
+        state.close()
+        raise
     if ddp.logger is not None:
         ddp.logger._set_comm_hook_name(f"laconic {method}")
     return state
 
 
-def _arrange_later(ddp: DistributedDataParallel, host: _core.DdpHost) -> None:
+def _arrange_later(ddp: DistributedDataParallel, host: _core.DdpHost) -> RemovableHandle | None:
     """Arranges the buckets when DistributedDataParallel has just rebuilt them, or at once if it will not.
 
     It rebuilds them in the second forward, before it calls the module, and remembers in the backward that follows which
@@ -218,9 +224,9 @@ def _arrange_later(ddp: DistributedDataParallel, host: _core.DdpHost) -> None:
     """
     if ddp.find_unused_parameters and not ddp.static_graph:
         host.arrange(ddp.reducer, ddp.bucket_bytes_cap)
-        return
+        return None
     if getattr(ddp, "_has_rebuilt_buckets", True):
-        return
+        return None
 
     def arrange(module: torch.nn.Module, inputs: object) -> None:
         if module is not ddp.module:  # a copy, a teacher or an average of the weights, has copied this hook too
@@ -230,6 +236,7 @@ def _arrange_later(ddp: DistributedDataParallel, host: _core.DdpHost) -> None:
             host.arrange(ddp.reducer, ddp.bucket_bytes_cap)
 
     handle = ddp.module.register_forward_pre_hook(arrange)
+    return handle
 
 
 def _parameters_of(ddp: DistributedDataParallel) -> tuple[list[str], list[torch.nn.Parameter]]:
@@ -238,6 +245,16 @@ def _parameters_of(ddp: DistributedDataParallel) -> tuple[list[str], list[torch.
         inside = isinstance(getattr(ddp, "_orig_mod", None), DistributedDataParallel)
         remedy = "give the one that torch.compile was given" if inside else "wrap it, or use laconic.Optimizer"
         raise _core.InvalidConfig(f"expected a model in DistributedDataParallel, got {type(ddp).__name__}: {remedy}")
+    hook = ddp._get_ddp_logging_data().get("comm_hook")  # type: ignore[no-untyped-call]
+    if hook:
+        raise _core.InvalidConfig(
+            f"the model has a communication hook already, {hook}, and torch takes one: wrap the module anew"
+        )
+    if getattr(ddp, "_use_python_reducer", False):
+        raise _core.InvalidConfig(
+            "the model was wrapped under torch._dynamo.config.optimize_ddp = 'python_reducer', which calls no hook with "
+            "buckets: set it to 'ddp_optimizer' first, then wrap the module anew"
+        )
     parameters, sparse = ddp._build_params_for_reducer()  # type: ignore[no-untyped-call]
     reduced = _reduced_count(ddp)
     if len(parameters) != reduced:

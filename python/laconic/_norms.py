@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch.nn.modules.batchnorm import _NormBase
 
+from . import _core
+
 
 class Statistics:
     """The running statistics of a model's batch norms, kept as they are now until `restore`."""
@@ -33,6 +35,7 @@ class Statistics:
     ) -> None:
         """The mean over the batches of what each would be normalised with. Modes, momenta and torch's generators are
         afterwards as they were."""
+        used = 0
         run = forward or (lambda batch: model(batch[0] if isinstance(batch, (tuple, list)) else batch))
         modes = [(module, module.training) for module in model.modules()]
         momenta = [norm.momentum for norm in self._norms]
@@ -44,6 +47,9 @@ class Statistics:
             with torch.no_grad(), torch.random.fork_rng():
                 for batch in batches:
                     run(batch)
+                    used += 1
+            if self._norms and used == 0:
+                raise _core.InvalidConfig("read_out(batches=...) had no batch: an iterator can be gone through but once")
         finally:
             for norm, momentum in zip(self._norms, momenta, strict=True):
                 norm.momentum = momentum

@@ -73,7 +73,7 @@ def wrong_settings() -> None:
     for settings, words in SETTINGS:
         refused(lambda settings=settings: laconic.State(ddp, **{"method": "topk", **settings}), *words)
     connect(ddp, "attach", "sgd")  # it can still have a hook, and one alone
-    refused(lambda: connect(ddp, "attach", "sgd"), "can only be called once", kind=RuntimeError)
+    refused(lambda: connect(ddp, "attach", "sgd"), "has a communication hook already, laconic sgd", "wrap the module anew")
 
 
 def wrong_models() -> None:
@@ -92,6 +92,10 @@ def wrong_models() -> None:
         model = wrapped(Probe(dtype=dtype))
         words = ("parameter values.0", f"has type {dtype}", "take float32, float16 and bfloat16", "convert the model")
         refused(lambda model=model: laconic.attach(model, "sgd"), *words)
+    torch._dynamo.config.optimize_ddp = "python_reducer"
+    python = wrapped(Probe())
+    torch._dynamo.config.optimize_ddp = True
+    refused(lambda: laconic.attach(python, "sgd"), "optimize_ddp = 'python_reducer', which calls no hook", "wrap the module")
     embedding = wrapped(torch.nn.Embedding(10, 3, sparse=True))
     words = ("the gradient of weight is sparse", "need dense ones", "make it with sparse=False")
     refused(lambda: laconic.attach(embedding, "topk"), *words)

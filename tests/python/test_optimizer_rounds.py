@@ -39,6 +39,7 @@ def statistics() -> dict[str, Any]:
         "kept": kept and model[1].momentum == 0.1,
         "generator": torch.equal(generator, torch.get_rng_state()),
         "nested": message_of(lambda: nested(optimizer)),
+        "no batch": message_of(lambda: laconic._norms.Statistics(model).estimate(model, iter([]))),
     }
 
 
@@ -121,6 +122,7 @@ def asynchronous(method: str) -> dict[str, Any]:
 class ReadOutTest(unittest.TestCase):
     def test_statistics(self) -> None:
         for found in run_ranks(3, statistics):
+            self.assertIn("had no batch: an iterator can be gone through but once", found.pop("no batch"))
             text = found.pop("nested")
             self.assertIn("inside read_out", text)
             self.assertEqual(found, dict.fromkeys(found, True))

@@ -1,5 +1,7 @@
 """The package can be imported, tells what it has, and ranks of the tests reach each other."""
 
+import ast
+import pathlib
 import subprocess
 import sys
 import unittest
@@ -23,6 +25,17 @@ def fail_on_one() -> None:
         raise ValueError("rank 1 cannot")
 
 
+def told(body: list[ast.stmt]) -> set[str]:
+    """Public names that a stub declares."""
+    functions = {each.name for each in body if isinstance(each, (ast.FunctionDef, ast.ClassDef))}
+    values = {each.target.id for each in body if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)}
+    return {name for name in functions | values if not name.startswith("_")}
+
+
+def public(thing: object) -> set[str]:
+    return {name for name in vars(thing) if not name.startswith("_")}
+
+
 class PackageTest(unittest.TestCase):
     def test_has_a_version_and_the_table_of_methods(self) -> None:
         self.assertRegex(laconic.__version__, r"^\d+\.\d+\.\d+$")
@@ -38,6 +51,14 @@ class PackageTest(unittest.TestCase):
             program = f"import sys, {first}; print([n for n in sys.modules if n in ('torch', 'laconic._core')])"
             done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stdout), (0, "['torch', 'laconic._core']\n"), done.stderr)
+
+    def test_stubs_tell_what_is_there(self) -> None:
+        stub = pathlib.Path(laconic.__file__).with_name("_core.pyi")
+        tree = ast.parse(stub.read_text())
+        self.assertEqual(told(tree.body), public(laconic._core))
+        for each in tree.body:
+            if isinstance(each, ast.ClassDef):
+                self.assertEqual(told(each.body), public(getattr(laconic._core, each.name)), each.name)
 
     def test_errors_are_pythons_kinds(self) -> None:
         self.assertTrue(issubclass(laconic.InvalidConfig, ValueError))
