@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from device import DEVICE, ON_GPU
+from networks import batch, flat, loss_of, network
 from probe import (
     SIZES,
     Probe,
@@ -24,7 +25,10 @@ from probe import (
 from ranks import run_ranks
 from refusals import refused
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import checkpoint
 from variations import options_of
+
+import laconic
 
 Step = list[torch.Tensor]
 WAYS = ("attach", "hook")
@@ -218,6 +222,49 @@ def unused_parameters_keep_what_they_are_owed(way: str, to_none: bool) -> None:
     assert torch.allclose(applied, given / ranks, atol=1e-4), (applied - given / ranks).abs().max()
 
 
+class Rerun(torch.nn.Module):
+    """Forgets what is between input and output, and computes it again in backward."""
+
+    def __init__(self, reentrant: bool) -> None:
+        super().__init__()
+        self.network, self.reentrant = network(), reentrant
+
+    def forward(self, points: torch.Tensor) -> torch.Tensor:
+        return checkpoint(self.network, points.clone().requires_grad_(self.reentrant), use_reentrant=self.reentrant)
+
+
+def trained(ddp: DistributedDataParallel, runs: torch.nn.Module | None = None) -> torch.Tensor:
+    """The parameters after some steps with a hook; `runs` is called in the model's place."""
+    connect(ddp, "attach", "topk", keep=0.1)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    for step in range(4):
+        optimizer.zero_grad()
+        loss_of(ddp if runs is None else runs, *batch(dist.get_rank(), step)).backward()
+        optimizer.step()
+    return flat(ddp)
+
+
+def activations_are_computed_again() -> None:
+    expected = trained(wrapped(network()))
+    for reentrant, settings in ((False, {}), (True, {}), (False, {"find_unused_parameters": True})):
+        found = trained(wrapped(Rerun(reentrant), **settings))
+        assert torch.equal(found, expected), (reentrant, settings)
+    assert torch.equal(trained(wrapped(Rerun(True), static_graph=True)), expected)
+
+
+def models_are_compiled() -> None:
+    """The module, or all of it; names are as ever."""
+    expected = trained(DistributedDataParallel(network()))
+    inside = DistributedDataParallel(torch.compile(network(), backend="eager"))
+    assert torch.equal(trained(inside), expected)
+    assert laconic._fitting.named(inside.module)[0][0] == "0.weight"
+    for mode in ("ddp_optimizer", "no_optimization"):
+        torch._dynamo.reset()
+        with torch._dynamo.config.patch(optimize_ddp=mode):
+            ddp = DistributedDataParallel(network())
+            assert torch.equal(trained(ddp, torch.compile(ddp, backend="eager")), expected), mode
+
+
 def groups_of_some_ranks() -> None:
     """DistributedDataParallel over half of the ranks."""
     halves = [dist.new_group([0, 1]), dist.new_group([2, 3])]
@@ -296,6 +343,9 @@ class BehavioursTest(unittest.TestCase):
         run_ranks(3, unused_parameters_keep_what_they_are_owed, "attach", True)
         run_ranks(3, unused_parameters_keep_what_they_are_owed, "hook", True)
         run_ranks(2, unused_parameters_keep_what_they_are_owed, "attach", False)
+
+    def test_graphs(self) -> None:
+        run_ranks(2, in_turn, (activations_are_computed_again, models_are_compiled))
 
     def test_groups_of_some_ranks(self) -> None:
         run_ranks(4, groups_of_some_ranks)
