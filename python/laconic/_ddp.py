@@ -31,8 +31,9 @@ class State:
         exclude: patterns of those that travel dense although they are included.
         min_size: tensors with fewer entries travel dense. Default: what the method's paper does, which is 10,000 for
             qsgd, so that biases and norms are dense, and 0 for the others.
-        groups: methods for some parameters, each a dict with `params` (patterns), `method` and its options; the first
-            that fits counts, and `method` serves the rest.
+        groups: methods for some parameters, each a dict with `params` (patterns), `method` and its options, and
+            `min_size` if small ones among them shall travel as the rest does; the first that fits counts, and `method`
+            serves the rest.
         warmup: so many first steps travel dense.
         scaler: the GradScaler that scales the loss. Gradients are unscaled before anything is remembered; a step with an
             infinity on any rank comes back as infinity on all, so that the scaler skips it on all.

@@ -30,6 +30,9 @@ COUNTS = {
 }
 
 
+LEFT_OUT = ("min_size", "threads")  # None: the method's, and torch's
+
+
 def require_settings(*, nonfinite: object, scaler: object, **counts: object) -> None:
     """InvalidConfig for settings of the plug-in's own that cannot be right."""
     if nonfinite not in ("error", "skip"):
@@ -43,7 +46,7 @@ def require_settings(*, nonfinite: object, scaler: object, **counts: object) -> 
         )
     for name, value in counts.items():
         least, most, meaning = COUNTS[name]
-        if value is not None and not _is_count(value, least, most):
+        if not (value is None and name in LEFT_OUT) and not _is_count(value, least, most):
             raise _core.InvalidConfig(f"{name} must be a whole number in {least}..{most}, got {value!r}: {meaning}")
 
 
@@ -80,7 +83,11 @@ class Selection:
     ) -> Choice:
         """The method of each parameter."""
         chosen = Choice(names, [parameter.numel() for parameter in parameters])
+        if isinstance(self.groups, (str, Mapping)) or not isinstance(self.groups, Iterable):
+            raise _core.InvalidConfig(f"groups must be a list of dicts, got {self.groups!r}: [{{...}}] for one, [] for none")
         for each in self.groups:
+            if not isinstance(each, Mapping):
+                raise _core.InvalidConfig(f'a group must be a dict with "params" and "method", got {each!r}')
             chosen.add_named(each)
         include, exclude = listed("include", self.include), listed("exclude", self.exclude)
         chosen.add_rest(method, options, include, exclude, self.min_size)
