@@ -213,7 +213,9 @@ TEST_F(Files, OfARunThatGoesOnCountAllThatItSent) {
     const std::size_t begin = text.find("step      8 ");
     return begin == std::string::npos ? "none in " + text : text.substr(begin, text.find('\n', begin) - begin);
   };
-  EXPECT_EQ(last_step(laconic("train --resume '" + file("run") + "'").text), last_step(whole.text));
+  for (const char* named : {"run", "run/checkpoints", "run/checkpoints/"}) {
+    EXPECT_EQ(last_step(laconic("train --resume '" + file(named) + "'").text), last_step(whole.text)) << named;
+  }
 }
 
 TEST_F(Files, OfAnEarlierRunAreKept) {

@@ -55,10 +55,11 @@ CheckpointPlan plan_in(const std::string& folder) {
 
 Resumed find_resumed(const std::string& path) {
   const fs::path given = fs::absolute(path).lexically_normal();
-  const fs::path named = given.filename().empty() ? given.parent_path() : given;
+  fs::path named = given.filename().empty() ? given.parent_path() : given;
   if (!fs::exists(named)) {
     throw Error("there is no folder " + path + ": name a run's (what train --out wrote), or one of its checkpoints");
   }
+  if (named.filename() == "checkpoints" && fs::exists(named.parent_path() / "config.json")) named = named.parent_path();
   // A run's folder may have any name.
   if (named.filename().string().starts_with("step-") && !fs::exists(named / "config.json")) {
     return {named.parent_path().parent_path().string(), named.string()};

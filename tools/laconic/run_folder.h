@@ -39,7 +39,8 @@ struct Resumed {
   std::string checkpoint;
 };
 
-/// `path` is a run's folder, whose newest checkpoint it is, or a checkpoint in one. Error where there is none.
+/// `path` is a run's folder or the one of its checkpoints, whose newest it is, or a checkpoint in one. Error where
+/// there is none.
 Resumed find_resumed(const std::string& path);
 
 }  // namespace laconic::tools
