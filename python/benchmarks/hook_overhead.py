@@ -190,7 +190,7 @@ def write(path: pathlib.Path, parts: dict[str, str]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=21)
+    parser.add_argument("--steps", type=int, default=41)
     parser.add_argument("--methods", nargs="*", help="names of the table; default: all")
     parser.add_argument("--quick", action="store_true", help="a small model and few steps: only to see that it runs")
     parser.add_argument("--write", type=pathlib.Path, metavar="PAGE", help="docs/performance.md")
