@@ -164,7 +164,7 @@ void add_train(CLI::App& program) {
   CLI::App* command = program.add_subcommand("train", "Runs one method on one problem or task");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("--method", arguments->method, "one of " + method_names() + "; default sgd")->option_text("NAME");
-  arguments->flags.add_to(*command, "1");
+  arguments->flags.add_to(*command, "1, on a task 50");
   command->add_option("--out", arguments->out, "write config.json, metrics.jsonl and result.json into DIR")
       ->option_text("DIR");
   command->add_flag("--overwrite", arguments->overwrite, "let --out replace an earlier run");
