@@ -113,6 +113,13 @@ class Damaged : public testing::Test {
   std::string error() {
     return message_of<Error>([&] { run(config, {.resume = found.at(0)}); });
   }
+  /// Every rank's file has the same size and entries then.
+  void run_again_with_sgd() {
+    config.method = "sgd";
+    config.options = {};
+    fs::remove_all(folder.path);
+    run(config, {.folder = folder.path});
+  }
   RunConfig config = small_run("topk");
   Folder folder;
   std::vector<std::string> found;
@@ -156,22 +163,16 @@ TEST_F(Damaged, FolderInPlaceOfAFileIsRefused) {
   EXPECT_TRUE(contains(error(), "cannot read") && contains(error(), found.at(1))) << error();
 }
 
-// Each file by itself is sound. With sgd every rank's has the same size and entries.
+// Each file by itself is sound.
 TEST_F(Damaged, FilesOfDifferentStepsAreRefused) {
-  config.method = "sgd";
-  config.options = {};
-  fs::remove_all(folder.path);
-  run(config, {.folder = folder.path});
+  run_again_with_sgd();
   fs::copy_file(found.at(1) + "/rank-1.state", found.at(0) + "/rank-1.state", fs::copy_options::overwrite_existing);
   const auto text = message_of<Error>([&] { require_sound_checkpoint(found.at(0), 3); });
   EXPECT_TRUE(contains(text, "rank-1.state is of step 8, rank 0's of step 16") && contains(text, found.at(1))) << text;
 }
 
 TEST_F(Damaged, AnotherRanksFileIsRefused) {
-  config.method = "sgd";
-  config.options = {};
-  fs::remove_all(folder.path);
-  run(config, {.folder = folder.path});
+  run_again_with_sgd();
   fs::copy_file(found.at(0) + "/rank-2.state", found.at(0) + "/rank-1.state", fs::copy_options::overwrite_existing);
   EXPECT_TRUE(contains(error(), "rank-1.state is the file of rank 2")) << error();
 }

@@ -13,3 +13,8 @@ import torch
 
 assert torch.__version__
 c10d_suite: Any = importlib.import_module("c10d_suite")
+
+
+def wrong_checks(communicator: Any) -> dict[str, list[str]]:
+    """What each check of the suite that fails says."""
+    return {name: found for name in c10d_suite.checks() if (found := c10d_suite.run_check(communicator, name))}

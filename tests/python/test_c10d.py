@@ -9,21 +9,19 @@ import unittest
 import torch
 import torch.distributed as dist
 from ranks import run_ranks, start_ranks, told
-from suite import c10d_suite
+from suite import c10d_suite, wrong_checks
 
 import laconic
 from laconic import _groups
 
 
 def every_check() -> dict[str, list[str]]:
-    communicator = _groups.communicator()
-    return {name: found for name in c10d_suite.checks() if (found := c10d_suite.run_check(communicator, name))}
+    return wrong_checks(_groups.communicator())
 
 
 def every_check_staged() -> dict[str, list[str]]:
     """With the copies that an engine for devices alone needs; the device is the host."""
-    communicator = _groups.communicator(staging=torch.device("cpu"))
-    return {name: found for name in c10d_suite.checks() if (found := c10d_suite.run_check(communicator, name))}
+    return wrong_checks(_groups.communicator(staging=torch.device("cpu")))
 
 
 def describe() -> tuple[int, int, str, float]:

@@ -12,7 +12,7 @@ from device import DEVICE, ON_GPU
 from networks import flat, network, optimizer_for, train
 from probe import Probe, connect, gradients, reference, same_bits, same_everywhere, step_of, wrapped
 from ranks import run_ranks
-from suite import c10d_suite
+from suite import wrong_checks
 from variations import options_of
 
 from laconic import _groups
@@ -30,10 +30,6 @@ def start(backend: str) -> None:
 def on_my_device(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     """With several GPUs each rank has its own."""
     return [each.to(torch.cuda.current_device()) for each in tensors] if ON_GPU else tensors
-
-
-def wrong_checks(communicator: Any) -> dict[str, list[str]]:
-    return {name: found for name in c10d_suite.checks() if (found := c10d_suite.run_check(communicator, name))}
 
 
 def staged_over_gloo() -> dict[str, list[str]]:
