@@ -214,7 +214,8 @@ class GradientMethod : public Method {
  public:
   /// One step as it arrives: begin, add in any partition and order, finish. The result does not depend on the
   /// partition, nor need it be the same on all ranks. add starts the exchange of what is ready, in the reverse order of
-  /// registration, and does not wait; finish waits for all, and only then does the step count.
+  /// registration, and does not wait; finish waits for all, and only then does the step count. add takes its list whole
+  /// or, if it throws InvalidConfig, nothing of it.
   void begin(StepKey key);
   void add(std::span<const TensorPart> parts);
   StepReport finish();
