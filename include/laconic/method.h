@@ -40,6 +40,7 @@ struct TensorPart {
 /// What one step did, on this rank.
 struct StepReport {
   bool skipped = false;      ///< dropped on all ranks, a value not being finite; memory is as it was
+  bool undone = false;       ///< by RegTop-k's step guard: model and optimizer are as they were, the residual is not
   bool finished = false;     ///< round methods that were told their steps: none is left
   std::uint32_t rounds = 0;  ///< of model methods: times that this rank met the others; a lifted method's step is one
   Traffic traffic;

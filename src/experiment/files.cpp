@@ -66,6 +66,7 @@ std::string metrics_line(const StepRecord& record) {
   json["bits"] = number(report.bits);
   json["rounds"] = report.rounds;
   json["skipped"] = report.skipped;
+  json["undone"] = report.undone;
   json["extra"] = number(report.extra);
   json["gradient_seconds"] = record.gradient_seconds;
   json["select_seconds"] = report.select_seconds;
@@ -93,6 +94,7 @@ std::string result_json(const RunConfig& config, const RunResult& result) {
   json["steps_by_rank"] = result.steps_by_rank;
   json["rounds"] = result.rounds;
   json["skipped"] = result.skipped;
+  json["undone"] = result.undone;
   json["mean_bits"] = number(result.mean_bits);
   json["payload_bytes"] = result.traffic.payload_bytes;
   json["total_sent_bytes"] = result.total_sent_bytes;

@@ -180,6 +180,7 @@ class Worker {
     result_.rounds += report.rounds;
     result_.traffic += report.traffic;
     result_.select_seconds += report.select_seconds;
+    if (report.undone) ++result_.undone;
     if (!report.skipped) bits_ += report.bits;
   }
 
@@ -240,6 +241,7 @@ class Worker {
   void visit_counts(Visit&& visit) {
     visit("steps", result_.steps);
     visit("rounds", result_.rounds);
+    visit("undone", result_.undone);
     visit("scored", scored_);
     visit("bits", bits_);
     visit("payload bytes", result_.traffic.payload_bytes);

@@ -98,7 +98,7 @@ double learning_rate_at(const RunConfig& config, std::uint32_t step);
 struct StepRecord {
   std::uint32_t step = 0;   ///< steps that this rank has made, this one included: from 1
   double batch_loss = 0.0;  ///< this worker's function where its gradient was taken
-  StepReport report;        ///< bytes, stages' seconds, bits, rounds, skipped
+  StepReport report;        ///< bytes, stages' seconds, bits, rounds, skipped, undone
   double gradient_seconds = 0.0;
   double step_seconds = 0.0;  ///< all but the evaluation
   /// At evaluations only.
@@ -137,6 +137,7 @@ struct RunResult {
   std::uint32_t steps = 0;
   std::uint32_t rounds = 0;
   std::uint64_t skipped = 0;
+  std::uint64_t undone = 0;  ///< steps that RegTop-k's guard took back
   Traffic traffic;
   double gradient_seconds = 0.0;
   double select_seconds = 0.0;

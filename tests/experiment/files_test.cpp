@@ -123,6 +123,29 @@ TEST_F(RunFiles, MetricsThatGoOnEndAtTheFirstLineThatIsNone) {
   }
 }
 
+TEST_F(RunFiles, ShowTheStepsThatTheGuardTookBack) {
+  RunConfig config = default_config("noisy-quadratic");
+  config.method = "regtopk";
+  config.options.step_guard = "on";
+  config.problem_settings = {{"noise", 0}, {"dimension", 3}};
+  config.learning_rate = 1e6;  // two steps far longer than the guard's first limit
+  config.schedule = {{2, 1e-7}};
+  config.workers = 2;
+  config.steps = 5;
+  const std::string path = (folder_ / "metrics.jsonl").string();
+  RunResult result;
+  {
+    MetricsFile file(path);
+    result = run_threads(config, &file).front();
+  }
+  EXPECT_EQ(nlohmann::json::parse(result_json(config, result)).at("undone"), 2);
+  std::ifstream input(path);
+  for (std::string line; std::getline(input, line);) {
+    const auto json = nlohmann::json::parse(line);
+    EXPECT_EQ(json.at("undone"), json.at("step") <= 2) << line;
+  }
+}
+
 TEST_F(RunFiles, MetricsAreALineAStepAndAddUp) {
   RunConfig config = default_config("linear-regression");
   config.problem_settings = {{"dimension", 30}, {"points", 40}};
@@ -151,6 +174,7 @@ TEST_F(RunFiles, MetricsAreALineAStepAndAddUp) {
       EXPECT_TRUE(json.at(key).is_number()) << key;
     }
     EXPECT_EQ(json.at("skipped"), false);
+    EXPECT_EQ(json.at("undone"), false);
     sent += json.at("sent_bytes").get<std::uint64_t>();
     received += json.at("received_bytes").get<std::uint64_t>();
     const bool evaluated = lines.size() % 5 == 0 || lines.size() == 12;

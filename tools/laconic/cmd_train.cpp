@@ -92,6 +92,7 @@ std::string summary(const RunConfig& config, const RunResult& result) {
   if (result.mean_bits > 0.0) rows.push_back({"bits", fmt::format("{:.2f} a field", result.mean_bits)});
   if (result.rounds > 0) rows.push_back({"rounds", std::to_string(result.rounds)});
   if (result.skipped > 0) rows.push_back({"skipped", std::to_string(result.skipped)});
+  if (result.undone > 0) rows.push_back({"undone", std::to_string(result.undone)});
   return text_table(rows);
 }
 
