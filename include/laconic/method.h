@@ -165,13 +165,16 @@ class Method {
   std::uint64_t chunk_entries() const { return chunk_entries_ > 0 ? chunk_entries_ : usual_chunk_entries(); }
   bool chunk_entries_set() const { return chunk_entries_ > 0; }
 
+  static constexpr const char* kNonfiniteRemedy =
+      "lower the learning rate, clip gradients, or set the non-finite policy to skip";
   /// Call it while the gradient is still this worker's, after the exchange's start: notes which tensor was not finite.
   void locate_nonfinite(View<const float> gradient, const Status& status);
   /// The same for a chunk, where the lowest tensor of the step counts. Its stream calls it with the gradient.
   void note_nonfinite(const Chunk& chunk, View<const float> gradient, const Status& status);
   /// All ranks know of a non-finite value: each throws which rank, tensor and step it was; `what` of the tensor was
   /// looked at. Collective.
-  [[noreturn]] void refuse_nonfinite(const Status& status, std::uint32_t step, const std::string& what = "gradient");
+  [[noreturn]] void refuse_nonfinite(const Status& status, std::uint32_t step, const std::string& what = "gradient",
+                                     const std::string& remedy = kNonfiniteRemedy);
   /// Only this rank knows, as in a local step: throws the same, and the others' next wait ends with it.
   [[noreturn]] void refuse_own_nonfinite(std::uint32_t step);
 
@@ -192,8 +195,9 @@ class Method {
   static constexpr std::uint64_t kNoTensor = ~std::uint64_t{0};
 
   std::vector<AgreedField> agreed_fields() const;
-  std::string nonfinite_message(std::size_t culprit, std::uint64_t tensor, std::uint64_t step,
-                                const std::string& what) const;
+  int meet_newcomers(Communicator& group);
+  std::string nonfinite_message(std::size_t culprit, std::uint64_t tensor, std::uint64_t step, const std::string& what,
+                                const std::string& remedy) const;
 
   std::string name_;
   Communicator* communicator_;

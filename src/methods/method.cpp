@@ -192,7 +192,8 @@ void Method::note_nonfinite(const Chunk& chunk, View<const float> gradient, cons
 /// Each rank says which tensor it found, and in which of its steps: asynchronous ranks have made different numbers.
 /// Payloads told whose flag was up; after an engine's own sum, where no payload has a flag, it is the lowest rank that
 /// found a tensor.
-void Method::refuse_nonfinite(const Status& status, std::uint32_t step, const std::string& what) {
+void Method::refuse_nonfinite(const Status& status, std::uint32_t step, const std::string& what,
+                              const std::string& remedy) {
   struct Found {
     std::uint64_t tensor;
     std::uint64_t step;
@@ -208,22 +209,22 @@ void Method::refuse_nonfinite(const Status& status, std::uint32_t step, const st
         std::find_if(found.begin(), found.end(), [](const Found& each) { return each.tensor != kNoTensor; });
     if (first != found.end()) culprit = static_cast<std::size_t>(first - found.begin());
   }
-  throw NonfiniteValue(nonfinite_message(culprit, found[culprit].tensor, found[culprit].step, what));
+  throw NonfiniteValue(nonfinite_message(culprit, found[culprit].tensor, found[culprit].step, what, remedy));
 }
 
 void Method::refuse_own_nonfinite(std::uint32_t step) {
-  const std::string message = nonfinite_message(static_cast<std::size_t>(rank()), bad_tensor_, step, "gradient");
+  const std::string message =
+      nonfinite_message(static_cast<std::size_t>(rank()), bad_tensor_, step, "gradient", kNonfiniteRemedy);
   communicator_->fail(message);
   throw NonfiniteValue(message);
 }
 
 std::string Method::nonfinite_message(std::size_t culprit, std::uint64_t tensor, std::uint64_t step,
-                                      const std::string& what) const {
+                                      const std::string& what, const std::string& remedy) const {
   return name_ + ": rank " + std::to_string(culprit) + " has a NaN or an Inf " +
          (tensor == kNoTensor ? std::string("in what it remembers or in a sum")
                               : "in the " + what + " of tensor " + tensors_[tensor].name) +
-         " at step " + std::to_string(step) +
-         " (counted from 0): lower the learning rate, clip gradients, or set the non-finite policy to skip";
+         " at step " + std::to_string(step) + " (counted from 0): " + remedy;
 }
 
 void GradientMethod::begin(StepKey key) {

@@ -5,7 +5,9 @@
 // No error is kept: what has not been averaged lives on in the workers' models, which differ. Nothing is owed, so a
 // newcomer starts at the mean of the models: take read_out before a resize and go on from it on every rank. Momenta
 // become their mean. In a dropped step neither model nor optimizer moves: both are tried on copies. A host's optimizer
-// has no copy to try: workers first tell each other whether their gradients are finite, one number each.
+// has no copy to try: workers first tell each other whether their gradients are finite, one number each, and drop the
+// step before it is called. If it makes a model that is not finite, all workers throw, whatever the policy, since its
+// step cannot be taken back.
 
 #include <array>
 #include <limits>
@@ -123,7 +125,8 @@ StepReport Psync::do_step(const StepInput& input, View<float> model, View<float>
   const View<float> tried = tried_.view(parameters());
   const View<float> mean = mean_.view(blocks_.size());
   const auto blocks = blocks_.draw(input.key);
-  if (all_finite_) {
+  const bool hosted = all_finite_ != nullptr;
+  if (hosted) {
     const Status ahead = look_ahead(gradient, report);
     if (ahead.nonfinite != 0) return dropped(input, ahead, report);
   }
@@ -134,14 +137,18 @@ StepReport Psync::do_step(const StepInput& input, View<float> model, View<float>
     tried_optimizer_.step(place(), input.learning_rate, gradient, tried);  // 1
     find_nonfinite(place(), tried, view_of(status));
   }
+  locate_nonfinite(hosted ? tried : gradient, status);
   // An engine's sum has no flags: what is not finite outside the blocks must show inside them.
   if (status.nonfinite != 0 && !blocks.empty()) {
     tried[blocks[0].offset + blocks[0].start] = std::numeric_limits<float>::quiet_NaN();
   }
   sum_->start(tried, blocks, mean, view_of(status));  // 2
-  locate_nonfinite(gradient, status);
   sum_->finish();
   report.traffic += sum_->traffic();
+  if (status.nonfinite != 0 && hosted) {
+    refuse_nonfinite(status, input.key.step, "model that the host's optimizer made",
+                     "lower the learning rate or clip gradients (the host's step cannot be taken back)");
+  }
   if (status.nonfinite != 0) return dropped(input, status, report);
   std::swap(optimizer_, tried_optimizer_);
   copy(place(), tried, model);
