@@ -332,7 +332,8 @@ class SteppedMethod : public StepJob {
  public:
   explicit SteppedMethod(std::unique_ptr<ModelMethod> method) : method_(std::move(method)) {}
   void step(StepKey key, View<float> model, View<float> gradient) override {
-    method_->step({key, kMethodLearningRate}, model, gradient);
+    constexpr float kLoss = 0.0F;  // lsgd asks for one
+    method_->step({key, kMethodLearningRate, kLoss}, model, gradient);
   }
 
  private:

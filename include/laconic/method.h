@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -274,7 +275,8 @@ struct Coefficients {
 struct StepInput {
   StepKey key;
   float learning_rate = 0.0F;
-  float loss = 0.0F;  ///< this worker's training loss where the gradient was taken; lsgd elects its leader by it
+  /// This worker's training loss where the gradient was taken: lsgd elects its leader by it and refuses a NaN.
+  float loss = std::numeric_limits<float>::quiet_NaN();
   /// One a tensor, instead of learning_rate and of the method's own momentum and weight_decay, for methods that are SGD
   /// themselves (ef-rbgs, def, def-a); empty: the same for all. Lives until the step is begun.
   std::span<const Coefficients> tensors{};

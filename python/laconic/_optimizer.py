@@ -222,7 +222,7 @@ class Optimizer(torch.optim.Optimizer):
         if scaled and float(found) > 0:
             factor = float("nan")  # clipping may have hidden what the scaler saw: the step is to be dropped all the same
         coefficients = _fitting.coefficients(self.method, self.param_groups) if self._is_sgd else []
-        value = 0.0 if loss is None else float(loss)
+        value = float("nan") if loss is None else float(loss)
         counts = self._host.step(coefficients, value, factor, scaled)
         if not counts:
             self._tell_scaler()

@@ -48,8 +48,8 @@ class Grawa : public RoundMethod {
   }
 
   /// The norms of score = local say as well whether all is finite, in the one pass.
-  void check(View<const float> gradient, StatusView status) override {
-    if (!local_) return RoundMethod::check(gradient, status);
+  void check(const StepInput& input, View<const float> gradient, StatusView status) override {
+    if (!local_) return RoundMethod::check(input, gradient, status);
     take_norms(gradient, status);
   }
 
@@ -122,12 +122,6 @@ class Grawa : public RoundMethod {
     }
     take_norms(scratch, status);
     locate_nonfinite(scratch, status[0]);
-  }
-
-  /// The others wait for this rank in the round: they are told.
-  [[noreturn]] void refuse(const std::string& message) {
-    communicator().fail(message);
-    throw InvalidConfig(message);
   }
 
   void take_norms(View<const float> gradient, StatusView status) {

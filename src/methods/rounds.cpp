@@ -105,7 +105,7 @@ void RoundMethod::local_step(const StepInput& input, View<float> model, View<flo
   Status status;
   {
     const Stopwatch watch(report.select_seconds);
-    check(gradient, view_of(status));
+    check(input, gradient, view_of(status));
   }
   if (status.nonfinite != 0) {
     locate_nonfinite(gradient, status);
@@ -119,7 +119,9 @@ void RoundMethod::local_step(const StepInput& input, View<float> model, View<flo
   if (proximity_ != 0.0F) blend(place(), proximity_, centre(), model);
 }
 
-void RoundMethod::check(View<const float> gradient, StatusView status) { find_nonfinite(place(), gradient, status); }
+void RoundMethod::check(const StepInput& /*input*/, View<const float> gradient, StatusView status) {
+  find_nonfinite(place(), gradient, status);
+}
 
 void RoundMethod::take_turns(View<float> model, StepReport& report) {
   Turn turn = schedule_.next();

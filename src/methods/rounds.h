@@ -2,6 +2,7 @@
 
 #include "base/buffer.h"
 #include "exchange/dense_sum.h"
+#include "laconic/error.h"
 #include "methods/optimizer.h"
 #include "methods/rounds_schedule.h"
 #include "methods/settings.h"
@@ -25,7 +26,7 @@ class RoundMethod : public ModelMethod {
 
  protected:
   /// Whether a local step's gradient is finite, into the status.
-  virtual void check(View<const float> gradient, StatusView status);
+  virtual void check(const StepInput& input, View<const float> gradient, StatusView status);
   /// A finite local step was made: remember what the round will ask for.
   virtual void observe(const StepInput& /*input*/) {}
   /// The new centre, from the models of all workers: all that needs the other ranks. Keeps no memory: a non-finite
@@ -37,6 +38,12 @@ class RoundMethod : public ModelMethod {
   virtual void begin_stretch() {}
   /// Exchanges for the present communicator.
   virtual void make_exchanges() {}
+  /// For what only this rank knows: throws, and the others' next wait ends with the same message.
+  template <class Exception = InvalidConfig>
+  [[noreturn]] void refuse(const std::string& message) {
+    communicator().fail(message);
+    throw Exception(message);
+  }
 
   void prepare() override;
   void save_memory(State& state) const override;

@@ -23,7 +23,7 @@ void check_allocations(Communicator& communicator, const MethodRow& row, const M
     gradients.push_back(integer_gradient(worker.model.size(), communicator.rank(), number));
   }
   const auto step = [&](std::uint32_t number) {
-    worker.method->step({{42, number, static_cast<std::uint32_t>(communicator.rank())}, 0.01F}, worker.model,
+    worker.method->step({{42, number, static_cast<std::uint32_t>(communicator.rank())}, 0.01F, 0.0F}, worker.model,
                         gradients[number]);
   };
   // One step warms a method that exchanges in every one; others need their period.

@@ -112,7 +112,7 @@ TEST_P(EveryMethod, SkipsAStepEverywhereAndForgetsIt) {
     const bool culprit = communicator.rank() == communicator.size() - 1;
     if (culprit) gradient[705] = std::numeric_limits<float>::infinity();
     const StepKey key{42, 2, static_cast<std::uint32_t>(communicator.rank())};
-    const StepReport report = worker.method->step({key, 0.05F}, worker.model, gradient);
+    const StepReport report = worker.method->step({key, 0.05F, 0.0F}, worker.model, gradient);
     // In a local step of a round method only the worker concerned drops it.
     const bool local = !is_gradient() && !report.skipped && !culprit;
     if (local) return;

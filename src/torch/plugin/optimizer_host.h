@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 
 #include "torch/plugin/parameter_set.h"
 
@@ -8,9 +9,9 @@ namespace laconic::plugin {
 
 /// What a training loop says with each step.
 struct HostStepInput {
-  float loss = 0.0F;                       ///< this worker's
-  float factor = 1.0F;                     ///< that gradients are multiplied with: one over a loss scale
-  bool skips = false;                      ///< a value that is not finite drops the step, whatever the policy
+  float loss = std::numeric_limits<float>::quiet_NaN();  ///< this worker's, which lsgd asks for
+  float factor = 1.0F;                                   ///< that gradients are multiplied with: one over a loss scale
+  bool skips = false;                                    ///< a non-finite value drops the step, whatever the policy
   std::span<const Coefficients> groups{};  ///< one a group of parameters, for methods that are SGD themselves
 };
 
