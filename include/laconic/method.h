@@ -122,7 +122,7 @@ class Method {
   /// Ranks come or go. Collective over the old ranks and the new: every old rank calls it, with `next` null if it
   /// leaves; every newcomer makes the method on a communicator of its own (one rank), registers the same tensors and
   /// calls it too. What is owed, the mean of the residuals, is kept; RegTop-k forgets its last support; a newcomer to a
-  /// round method starts at the centre.
+  /// round method starts at the centre. A model method is then started again, on every rank.
   virtual void resize(Communicator* next);
 
   /// ℓ2 norm of what this rank still owes; 0 for methods that remember nothing. Reads the memory once.
@@ -147,6 +147,10 @@ class Method {
   virtual std::vector<View<float>> owed() { return {}; }
   /// Memory that is the same on all ranks: resize hands it to newcomers.
   virtual std::vector<View<float>> shared() { return {}; }
+  /// Memory that owed() lists only since a step has needed it. If one rank of a resize has it, all allocate it first,
+  /// as zeros.
+  virtual bool has_late_memory() const { return false; }
+  virtual void allocate_late_memory() {}
   /// After resize: communicator() is the new one; drop what cannot be kept, make the exchanges anew.
   virtual void regrouped() = 0;
 
@@ -186,9 +190,12 @@ class Method {
   const std::vector<Tensor>& tensors() const { return tensors_; }
   std::uint64_t parameters() const { return parameters_; }
   bool registered() const { return registered_; }
-  /// Whether this rank has made or loaded a step: in a resize, those that have not are newcomers.
-  bool has_run() const { return ran_; }
-  void mark_ran() { ran_ = true; }
+  /// Where a method stands: it was made, took a state, follows another group, or runs.
+  enum class Stage : std::uint8_t { made, loaded, resized, running };
+  Stage stage() const { return stage_; }
+  /// Whether this rank has started a run or loaded a state: in a resize, those that have not are newcomers.
+  bool has_run() const { return stage_ != Stage::made; }
+  void mark_running() { stage_ = Stage::running; }
 
  private:
   friend class ChunkStream;
@@ -206,7 +213,7 @@ class Method {
   std::vector<Tensor> tensors_;
   std::uint64_t parameters_ = 0;
   bool registered_ = false;
-  bool ran_ = false;
+  Stage stage_ = Stage::made;
   std::uint64_t bad_tensor_ = kNoTensor;
   std::uint64_t chunk_entries_ = 0;  ///< as the host has set it; 0: the usual
   std::unique_ptr<ChunkStream> stream_;
@@ -288,10 +295,14 @@ using ScoringFunction = std::function<void(View<const float> model, View<float> 
 /// Decides where the next gradient is taken, or when models meet. Every gradient method lifts to one (`lift`).
 class ModelMethod : public Method {
  public:
-  /// Takes the start point, the same on all ranks (compared), and, in an asynchronous run, the first ticket. The model
-  /// then holds the point where the first gradient is to be taken. After load or resize it goes on instead, from this
-  /// rank's own model: an asynchronous run needs that call on every rank (collective; it makes a new counter), a
-  /// newcomer to a round method too, whose model ends as the centre; other runs may leave it out.
+  /// Opens the method for steps: every rank calls it once after the method was made, after each load and after each
+  /// resize. Always collective; a step without it, or a second start, is refused. Ranks compare how they came here and
+  /// what they must have in common: the start point, later the model of a lifted method, x of DEF or the centre of a
+  /// round method. If they differ, all throw the same InvalidConfig, and start may be called again. An asynchronous run
+  /// takes a ticket here, and may join a round.
+  /// `model` is the start point, or this rank's own model as it was when the state was saved or the group changed. It
+  /// ends as the point where the next gradient is taken: after a resize DEF writes it, and a newcomer to a round method
+  /// gets the centre.
   StepReport start(View<float> model);
 
   /// `gradient` was taken at `model`, which ends as the point for the next one; `gradient` is scratch afterwards.
@@ -318,7 +329,14 @@ class ModelMethod : public Method {
  protected:
   using Method::Method;
 
+  /// After start has compared; stage() says where the run comes from.
   virtual StepReport do_start(View<float> model) = 0;
+  /// What all ranks must have in common at a start: by default the model.
+  virtual std::vector<AgreedField> common_fields(View<const float> model);
+  /// For common_fields.
+  AgreedField checksum_field(const std::string& what, View<const float> values);
+  /// For a method that is built on another, when its own run starts.
+  static void start_inner(Method& inner) { inner.stage_ = Stage::running; }
   /// What a method does before the whole gradient is there: nothing, unless it streams.
   virtual void do_begin(const StepInput& /*input*/, View<const float> /*model*/) {}
   virtual void do_add(std::span<const TensorPart> /*parts*/) {}
@@ -331,9 +349,6 @@ class ModelMethod : public Method {
   /// Whether StepInput::tensors is for it.
   virtual bool takes_coefficients() const { return false; }
 
-  /// InvalidConfig on all ranks, naming one whose start point has another checksum than rank 0's. Collective.
-  void require_same_start(View<const float> model);
-
   const ScoringFunction& scoring() const { return scoring_; }
   void tell_round(const StepReport& report) const {
     if (after_round_) after_round_(report);
@@ -342,6 +357,7 @@ class ModelMethod : public Method {
   void count_skipped() { ++skipped_steps_; }
 
  private:
+  void require_started() const;
   void require_coefficients(std::span<const Coefficients> given) const;
 
   ScoringFunction scoring_;

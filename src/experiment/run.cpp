@@ -98,14 +98,13 @@ class Worker {
     return report;
   }
 
-  /// As the checkpoint left it. An asynchronous run takes its next ticket.
+  /// As the checkpoint left it.
   StepReport resume() {
     const State state = read_checkpoint(checkpoints_.resume, rank());
     state.get("model", model_);
     method_->load(state.part("method"));
     learner_->load(state.part("learner"));
     load_counts(state.part("counts"));
-    if (!asynchronous_) return {};
     const StepReport report = method_->start(model_);
     count_report(report);
     return report;

@@ -9,7 +9,8 @@
 // EF is λ = 0. The error is in parameter units, so a change of η rescales nothing. Between steps the model holds the
 // detached point; x itself is kept here, so that nothing drifts.
 // local_steps = H: workers meet (4, 5) only in steps whose number + 1 is a multiple of H. Between them the model moves
-// by −η·d, which is added to e, so that e is all that the worker owes; the meeting sets the model to x − λ·e again.
+// by −η·d, which is added to e, so that e is all that the worker owes; the meeting sets the model to x − λ·e again. The
+// error of the last meeting, e_0, is kept: the model is x − λ·e_0 − (e − e_0), after a resize with the mean of each.
 
 #include <algorithm>
 #include <limits>
@@ -26,6 +27,7 @@
 #include "methods/random_blocks.h"
 #include "methods/sparse_method.h"
 #include "methods/stream.h"
+#include "transport/agreement.h"
 
 namespace laconic {
 namespace {
@@ -45,8 +47,11 @@ class Def : public ModelMethod {
   void require_loadable_memory(const State& state) const override;
   std::vector<View<float>> owed() override;
   std::vector<View<float>> shared() override { return {point()}; }
+  bool has_late_memory() const override { return keeps_momentum_; }
+  void allocate_late_memory() override { keep_momentum(); }
 
   StepReport do_start(View<float> model) override;
+  std::vector<AgreedField> common_fields(View<const float> model) override;
   void do_begin(const StepInput& input, View<const float> model) override;
   void do_add(std::span<const TensorPart> parts) override;
   void do_finish() override;
@@ -76,6 +81,7 @@ class Def : public ModelMethod {
   void move_local(const Stretch& stretch, View<const float> gradient, View<float> model);
   void commit_meeting(View<float> model);
   void write_detached(View<float> model);
+  void write_local(View<float> model);
   double best_lambda(View<float> scratch, Traffic& traffic);
 
   /// A chunk's blocks, where their entries begin among those of all blocks, and their exchange.
@@ -94,14 +100,12 @@ class Def : public ModelMethod {
   View<float> error() const { return error_.view(parameters()); }
   View<float> next_error() const { return next_error_.view(parameters()); }
   View<float> momentum() const { return momentum_.view(keeps_momentum_ ? parameters() : 0); }
-
-  /// What start(model) finds: nothing, a state that goes with the caller's model, or one that a resize dealt anew.
-  enum class Memory : std::uint8_t { fresh, loaded, dealt };
+  bool steps_locally() const { return options_.local_steps > 1; }
+  View<float> met_error() const { return met_error_.view(steps_locally() ? parameters() : 0); }
 
   DefOptions options_;
   RandomBlocks blocks_;
   std::span<const Block> drawn_;
-  Memory memory_ = Memory::fresh;
   bool meets_ = false;                      ///< this step
   bool keeps_momentum_ = false;             ///< from the first step on that has one
   std::vector<Coefficients> coefficients_;  ///< of each tensor in this step
@@ -112,6 +116,7 @@ class Def : public ModelMethod {
   Buffer<float> point_;
   Buffer<float> error_;
   Buffer<float> next_error_;
+  Buffer<float> met_error_;  ///< as the last meeting left it, where there are steps between meetings
   Buffer<float> momentum_;
   Buffer<float> mean_;                     ///< of the blocks
   Buffer<float> left_;                     ///< what sending leaves of a block: nothing, or the rounding to 16 bits
@@ -127,11 +132,12 @@ void Def::prepare() {
   for (Buffer<float>* buffer : {&mean_, &left_, &moved_}) buffer->reserve(blocks_.size());
   fill(place(), 0.0F, point());
   fill(place(), 0.0F, error());
+  if (steps_locally()) met_error_.reserve(parameters());
+  fill(place(), 0.0F, met_error());
   if (options_.momentum != 0.0F) keep_momentum();
   coefficients_.resize(tensors().size());
   fill(place(), 0.0F, left_.view(blocks_.size()));
   regrouped();
-  memory_ = Memory::fresh;
 }
 
 void Def::regrouped() {
@@ -150,23 +156,20 @@ void Def::regrouped() {
     mean_error_ = std::make_unique<DenseSum>(communicator(), place(), parameters());
     mean_square_ = std::make_unique<DenseSum>(communicator(), place(), 1);
   }
-  memory_ = Memory::dealt;
+}
+
+std::vector<AgreedField> Def::common_fields(View<const float> model) {
+  if (stage() == Stage::made) return ModelMethod::common_fields(model);
+  return {checksum_field("x, the point without errors", point())};
 }
 
 StepReport Def::do_start(View<float> model) {
-  if (memory_ == Memory::dealt) write_detached(model);
-  if (memory_ == Memory::fresh) {
-    require_same_start(model);
-    copy(place(), model, point());
-    fill(place(), 0.0F, error());
-    fill(place(), 0.0F, momentum());
-  }
-  memory_ = Memory::fresh;
+  if (stage() == Stage::made) copy(place(), model, point());
+  if (stage() == Stage::resized) write_local(model);
   return {};
 }
 
 void Def::do_begin(const StepInput& input, View<const float> model) {
-  memory_ = Memory::fresh;  // from here on start() begins another run
   meets_ = (std::uint64_t{input.key.step} + 1) % options_.local_steps == 0;
   take_coefficients(input);
   model_ = model;
@@ -355,6 +358,7 @@ void Def::commit_meeting(View<float> model) {
   gather_blocks(place(), point(), drawn_, 0, moved);
   axpy(place(), -1.0F, mean_.view(blocks_.size()), moved);
   scatter_blocks(place(), moved, drawn_, 0, point());
+  if (steps_locally()) copy(place(), error(), met_error());
   write_detached(model);
 }
 
@@ -369,6 +373,18 @@ void Def::write_detached(View<float> model) {
   }
   parallel_ranges(place().pool(), parameters(), 16, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) model[i] = x[i] - lambda * e[i];
+  });
+}
+
+/// model = x − λ·e_0 − (e − e_0), which right after a meeting is the detached point.
+void Def::write_local(View<float> model) {
+  if (!steps_locally()) return write_detached(model);
+  const float lambda = options_.lambda;
+  const View<const float> x = point();
+  const View<const float> e = error();
+  const View<const float> met = met_error();
+  parallel_ranges(place().pool(), parameters(), 16, [&](Range range) {
+    for (std::size_t i = range.begin; i < range.end; ++i) model[i] = (x[i] - lambda * met[i]) - (e[i] - met[i]);
   });
 }
 
@@ -409,6 +425,7 @@ void Def::do_read_out(View<const float> /*model*/, View<float> out) {
 void Def::save_memory(State& state) const {
   state.put("point", View<const float>(point()));
   state.put("residual", View<const float>(error()));
+  if (steps_locally()) state.put("residual of the last meeting", View<const float>(met_error()));
   state.put("momentum", View<const float>(momentum()));
 }
 
@@ -417,6 +434,7 @@ void Def::require_loadable_memory(const State& state) const {
   State expected;
   expected.put("point", View<const float>(point()));
   expected.put("residual", View<const float>(error()));
+  if (steps_locally()) expected.put("residual of the last meeting", View<const float>(met_error()));
   expected.put("momentum", state.size("momentum") > 0 ? View<const float>(error()) : View<const float>());
   state.require_entries_of(expected);
 }
@@ -424,18 +442,19 @@ void Def::require_loadable_memory(const State& state) const {
 void Def::load_memory(const State& state) {
   state.get("point", point());
   state.get("residual", error());
+  if (steps_locally()) state.get("residual of the last meeting", met_error());
   if (state.size("momentum") > 0) {
     keep_momentum();
     state.get("momentum", momentum());
   } else {
     fill(place(), 0.0F, momentum());
   }
-  memory_ = Memory::loaded;
 }
 
 std::vector<View<float>> Def::owed() {
   std::vector<View<float>> views{error()};
-  if (!momentum().empty()) views.push_back(momentum());
+  if (steps_locally()) views.push_back(met_error());
+  if (keeps_momentum_) views.push_back(momentum());
   return views;
 }
 

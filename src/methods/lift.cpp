@@ -17,8 +17,8 @@ LiftedMethod::LiftedMethod(std::unique_ptr<GradientMethod> inner, const Optimize
       optimizer_before_(optimizer) {
   if (!guard_ || !optimizer.host) return;
   throw InvalidConfig(name() +
-                      ": step_guard = on takes optimizer sgd or adam, got host: a step that it undoes takes the "
-                      "optimizer's moments back, and a host's are out of reach; choose one of them, or step_guard = off");
+                      ": step_guard = on takes optimizer sgd or adam, got host: an undone step takes the optimizer's "
+                      "moments back, and a host's are out of reach; choose one of them, or step_guard = off");
 }
 
 void LiftedMethod::prepare() {
@@ -28,8 +28,8 @@ void LiftedMethod::prepare() {
   if (guard_) before_.resize(parameters());
 }
 
-StepReport LiftedMethod::do_start(View<float> model) {
-  if (!has_run()) require_same_start(model);
+StepReport LiftedMethod::do_start(View<float> /*model*/) {
+  start_inner(*inner_);
   return {};
 }
 

@@ -9,8 +9,8 @@ namespace laconic {
 /// A gradient method as a model method: the optimizer steps along the aggregate, so all ranks hold the same model.
 class LiftedMethod : public ModelMethod {
  public:
-  /// `guard`: RegTop-k's step guard. dev = 1e5 at first; a step with ‖θ_new − θ_old‖² >= dev is undone, with what it did
-  /// to the optimizer (not to the error memory), else dev = 100·‖step‖², unless the step has length zero. Throws
+  /// `guard`: RegTop-k's step guard. dev = 1e5 at first. A step with ‖θ_new − θ_old‖² >= dev is undone, the optimizer's
+  /// moments with it, the error memory not; else dev = 100·‖step‖², unless the step has length zero. Throws
   /// InvalidConfig for a guard with a host's optimizer, whose moments it cannot take back.
   LiftedMethod(std::unique_ptr<GradientMethod> inner, const OptimizerOptions& optimizer, bool guard,
                Communicator& communicator, Place& place);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "base/check.h"
 #include "exchange/dense_sum.h"
@@ -15,18 +16,6 @@
 
 namespace laconic {
 namespace {
-
-/// Whoever was there before tells the newcomers: the lowest such rank. Collective.
-int lowest_old_rank(Communicator& communicator, bool newcomer) {
-  std::vector<float> ran_before(static_cast<std::size_t>(communicator.size()));
-  const float mine = newcomer ? 0.0F : 1.0F;
-  communicator.all_gather(as_bytes(View<const float>(&mine, 1)), as_writable_bytes(View<float>(ran_before))).wait();
-  const auto first = std::find(ran_before.begin(), ran_before.end(), 1.0F);
-  if (first == ran_before.end()) {
-    throw InvalidConfig("resize found no rank that ran before: start a new run instead");
-  }
-  return static_cast<int>(first - ran_before.begin());
-}
 
 /// A flat view as parts.
 void split(std::span<const Tensor> tensors, View<float> flat, std::vector<TensorPart>& parts) {
@@ -117,12 +106,13 @@ void Method::require_loadable_memory(const State& state) const {
 void Method::load(const State& state) {
   require_loadable(state);
   load_memory(state);
-  ran_ = true;
+  stage_ = Stage::loaded;
 }
 
 void Method::resize(Communicator* next) {
   LACONIC_CHECK(registered_ == true);
-  if (ran_) {
+  if (has_run()) {
+    meet_newcomers(*communicator_);
     for (const View<float>& view : owed()) {
       DenseSum mean(*communicator_, *place_, view.size());
       Status status;
@@ -135,12 +125,30 @@ void Method::resize(Communicator* next) {
   communicator_ = next;
   require_agreement(*next, agreed_fields());
   stream_->join(*next);
-  const int teller = lowest_old_rank(*next, !ran_);
+  const int teller = meet_newcomers(*next);
   for (const auto& views : {owed(), shared()}) {
     for (const View<float>& view : views) next->broadcast(as_writable_bytes(view), teller).wait();
   }
-  ran_ = true;
+  stage_ = Stage::resized;
   regrouped();
+}
+
+/// Ranks tell each other whether they ran and what they remember, so that all go through the same list of memories.
+/// Returns the lowest rank that ran: it tells the newcomers. Collective.
+int Method::meet_newcomers(Communicator& group) {
+  struct Told {
+    std::uint32_t ran;
+    std::uint32_t has_late_memory;
+  };
+  const Told mine{has_run() ? 1U : 0U, has_late_memory() ? 1U : 0U};
+  std::vector<Told> all(static_cast<std::size_t>(group.size()));
+  group.all_gather(as_bytes(View<const Told>(&mine, 1)), as_writable_bytes(View<Told>(all))).wait();
+  const auto first = std::find_if(all.begin(), all.end(), [](const Told& each) { return each.ran != 0; });
+  if (first == all.end()) throw InvalidConfig("resize found no rank that ran before: start a new run instead");
+  if (std::any_of(all.begin(), all.end(), [](const Told& each) { return each.has_late_memory != 0; })) {
+    allocate_late_memory();
+  }
+  return static_cast<int>(first - all.begin());
 }
 
 std::vector<AgreedField> Method::agreed_fields() const {
@@ -268,7 +276,7 @@ bool GradientMethod::settle() {
 StepReport GradientMethod::abandon() {
   if (!open_ || !settled_) throw InvalidConfig(name() + ": abandon() before settle(): settle the step first");
   open_ = false;
-  mark_ran();
+  mark_running();
   return drop();
 }
 
@@ -287,7 +295,7 @@ StepReport GradientMethod::reduce(StepKey key, View<float> gradient) {
 }
 
 StepReport GradientMethod::conclude() {
-  mark_ran();
+  mark_running();
   const Status status = stream().status();
   if (status.nonfinite == 0) {
     commit();
@@ -309,14 +317,33 @@ StepReport ModelMethod::start(View<float> model) {
     const Tensor whole{"model", model.size()};
     register_tensors({&whole, 1});
   }
+  constexpr const char* kStages[] = {"of a new run", "after load", "after resize", "a second time"};
+  std::vector<AgreedField> fields{{"start", kStages[static_cast<std::size_t>(stage())]},
+                                  {"entries of the model", std::to_string(model.size())}};
+  const bool running = stage() == Stage::running;
+  if (!running) std::ranges::move(common_fields(model), std::back_inserter(fields));
+  require_agreement(communicator(), fields);
+  if (running) {
+    throw InvalidConfig(name() + ": start() was called already: make a new method for a new run, or load a state");
+  }
   require_size("model", model.size(), parameters());
-  return do_start(model);
+  StepReport report = do_start(model);
+  mark_running();
+  return report;
 }
 
-void ModelMethod::require_same_start(View<const float> model) {
-  const std::vector<AgreedField> fields{
-      {"checksum of the start point", std::to_string(checksum(place(), as_bytes(model)))}};
-  require_agreement(communicator(), fields);
+std::vector<AgreedField> ModelMethod::common_fields(View<const float> model) {
+  return {checksum_field("the start point", model)};
+}
+
+AgreedField ModelMethod::checksum_field(const std::string& what, View<const float> values) {
+  return {"checksum of " + what, std::to_string(checksum(place(), as_bytes(values)))};
+}
+
+void ModelMethod::require_started() const {
+  if (stage() == Stage::running) return;
+  const char* since = stage() == Stage::loaded ? " after load()" : stage() == Stage::resized ? " after resize()" : "";
+  throw InvalidConfig(name() + ": a step" + since + " was begun before start(): call start() on every rank first");
 }
 
 StepReport ModelMethod::step(const StepInput& input, View<float> model, View<float> gradient) {
@@ -331,13 +358,12 @@ StepReport ModelMethod::step(const StepInput& input, View<float> model, View<flo
 
 void ModelMethod::begin_step(const StepInput& input, View<float> model) {
   if (open_) throw InvalidConfig(name() + ": a step was begun before finish_step() of the one before: finish it first");
-  if (!registered()) throw InvalidConfig(name() + ": a step was begun before start(): start first");
+  require_started();
   require_size("model", model.size(), parameters());
   if (!(input.learning_rate >= 0.0F && std::isfinite(input.learning_rate))) {
     throw InvalidConfig("learning_rate must be 0 or more and finite, got " + std::to_string(input.learning_rate));
   }
   require_coefficients(input.tensors);
-  mark_ran();
   input_ = input;
   model_ = model;
   joined_->begin();

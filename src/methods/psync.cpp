@@ -20,6 +20,7 @@
 #include "methods/makers.h"
 #include "methods/optimizer.h"
 #include "methods/random_blocks.h"
+#include "transport/agreement.h"
 
 namespace laconic {
 namespace {
@@ -45,7 +46,6 @@ class Psync : public ModelMethod {
   void regrouped() override {
     optimizer_.set_steps(static_cast<std::uint64_t>(steps_[1]) << kStepBits | static_cast<std::uint64_t>(steps_[0]));
     make_exchange();
-    goes_on_ = true;
   }
   void make_exchange() {
     sum_ = std::make_unique<BlockSum>(communicator(), place(), blocks_.size(), options_);
@@ -54,10 +54,7 @@ class Psync : public ModelMethod {
   Status look_ahead(View<const float> gradient, StepReport& report);
   StepReport dropped(const StepInput& input, const Status& status, StepReport report);
   void save_memory(State& state) const override { optimizer_.save(state); }
-  void load_memory(const State& state) override {
-    optimizer_.load(state);
-    goes_on_ = true;
-  }
+  void load_memory(const State& state) override { optimizer_.load(state); }
   /// No residual; the optimizer's memory.
   std::vector<View<float>> owed() override {
     std::vector<View<float>> views{View<float>()};
@@ -72,9 +69,10 @@ class Psync : public ModelMethod {
     return {View<float>(steps_.data(), steps_.size())};
   }
 
-  StepReport do_start(View<float> model) override {
-    if (!std::exchange(goes_on_, false)) require_same_start(model);
-    return {};
+  StepReport do_start(View<float> /*model*/) override { return {}; }
+  /// Workers share the start point, and nothing afterwards.
+  std::vector<AgreedField> common_fields(View<const float> model) override {
+    return stage() == Stage::made ? ModelMethod::common_fields(model) : std::vector<AgreedField>();
   }
 
   StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) override;
@@ -86,7 +84,6 @@ class Psync : public ModelMethod {
   RandomBlocks blocks_;
   Optimizer optimizer_;
   Optimizer tried_optimizer_;
-  bool goes_on_ = false;  ///< a state was loaded or dealt: models may differ at start()
   std::array<float, 2> steps_{};
   Buffer<float> tried_;
   Buffer<float> mean_;

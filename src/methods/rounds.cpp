@@ -51,46 +51,27 @@ void RoundMethod::prepare() {
   make_exchanges();
 }
 
+std::vector<AgreedField> RoundMethod::common_fields(View<const float> model) {
+  if (stage() == Stage::made) return ModelMethod::common_fields(model);
+  return {{"rounds so far", std::to_string(schedule_.rounds())},
+          {"steps since the last round", std::to_string(schedule_.steps())},
+          checksum_field("the centre", centre())};
+}
+
 StepReport RoundMethod::do_start(View<float> model) {
-  if (stage_ == Stage::running) {
-    throw InvalidConfig(name() + ": start() was called already: make a new method for a new run, or load a state");
-  }
-  if (stage_ == Stage::unstarted) {
-    start_anew(model);
-  } else {
-    go_on(model);
-  }
-  stage_ = Stage::running;
+  if (stage() == Stage::made) copy(place(), model, centre_.view(parameters()));
+  if (newcomer_) copy(place(), centre(), model);
+  newcomer_ = false;
+  schedule_.join(communicator());
   StepReport report;
   take_turns(model, report);
   return report;
 }
 
-/// All workers and the centre begin at the same point.
-void RoundMethod::start_anew(View<float> model) {
-  require_same_start(model);
-  copy(place(), model, centre_.view(parameters()));
-  schedule_.join(communicator());
-}
-
-void RoundMethod::go_on(View<float> model) {
-  if (newcomer_) copy(place(), centre(), model);
-  newcomer_ = false;
-  if (!schedule_.async()) return;
-  const AgreedField round{"rounds so far", std::to_string(schedule_.rounds())};
-  require_agreement(communicator(), {&round, 1});
-  schedule_.join(communicator());
-}
-
 StepReport RoundMethod::do_step(const StepInput& input, View<float> model, View<float> gradient) {
-  if (stage_ == Stage::unstarted) throw InvalidConfig(name() + ": step() before start(): give the start point first");
-  if (stage_ == Stage::loaded && schedule_.async()) {
-    throw InvalidConfig(name() + ": step() after load() or resize() needs start() first, which takes the next ticket");
-  }
   if (schedule_.ended()) {
     throw InvalidConfig(name() + ": step() after the last of total_steps: stop when a report says finished");
   }
-  stage_ = Stage::running;
   StepReport report;
   local_step(input, model, gradient, report);
   schedule_.count_step();
@@ -192,7 +173,6 @@ void RoundMethod::load_memory(const State& state) {
                    static_cast<std::uint64_t>(state.number("steps")));
   state.get("centre", centre_.view(parameters()));
   optimizer_.load(state.part("optimizer"));
-  stage_ = Stage::loaded;
   at_round_ = true;
   newcomer_ = false;
 }
@@ -219,7 +199,6 @@ void RoundMethod::regrouped() {
   std::memcpy(numbers, numbers_.data(), sizeof numbers);
   schedule_.resume(static_cast<std::uint64_t>(numbers[0]), static_cast<std::uint64_t>(numbers[1]));
   if (newcomer_) optimizer_.set_steps(static_cast<std::uint64_t>(numbers[2]));
-  stage_ = Stage::loaded;
   make_exchanges();
 }
 

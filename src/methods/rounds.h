@@ -55,6 +55,8 @@ class RoundMethod : public ModelMethod {
   void regrouped() override;
 
   StepReport do_start(View<float> model) override;
+  /// The start point, later the centre, and how far the schedule is.
+  std::vector<AgreedField> common_fields(View<const float> model) override;
   StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) override;
   void do_read_out(View<const float> model, View<float> out) override;
 
@@ -62,15 +64,10 @@ class RoundMethod : public ModelMethod {
   float pull_share() const { return pull_; }
 
  private:
-  void start_anew(View<float> model);
-  void go_on(View<float> model);
   void local_step(const StepInput& input, View<float> model, View<float> gradient, StepReport& report);
   void take_turns(View<float> model, StepReport& report);
   void hold_round(View<float> model, StepReport& report);
   [[noreturn]] void refuse_round(View<const float> model, const Status& status);
-
-  /// Where a run stands between start, load and resize.
-  enum class Stage : std::uint8_t { unstarted, loaded, running };
 
   Optimizer optimizer_;
   RoundSchedule schedule_;
@@ -79,7 +76,6 @@ class RoundMethod : public ModelMethod {
   Buffer<float> centre_;
   Buffer<float> next_centre_;
   std::vector<float> numbers_;  ///< what a newcomer must know besides the centre, as bits
-  Stage stage_ = Stage::unstarted;
   std::uint32_t last_step_ = 0;  ///< the host's number of this rank's last step
   bool at_round_ = true;         ///< no local step since the last round, or since the start
   bool newcomer_ = false;

@@ -179,6 +179,7 @@ TEST(DefCoefficients, EqualSettingsAndSurviveAResume) {
       Worker resumed(method_row("def-a"), options, communicator);
       resumed.method->load(by_tensor.method->save());
       resumed.model = by_tensor.model;
+      resumed.method->start(resumed.model);
       for (std::uint32_t number = 7; number < 12; ++number) {
         step(by_tensor, number, alike);
         step(resumed, number, alike);

@@ -176,12 +176,14 @@ TEST(Resize, ANewcomerToALiftedMethodHasTheOptimizersMemory) {
     const auto method = make_model_method("sgd", {}, {.name = "adam"}, first, place);
     method->register_tensors(small_model());
     std::vector<float> model(size_of(small_model()), 0.5F);
+    if (!newcomer) method->start(model);
     for (std::uint32_t step = 0; step < 5 && !newcomer; ++step) {
       auto gradient = pull_gradient(model, 0, step);
       method->step({{1, step, 0}, 0.01F}, model, gradient);
     }
     next.broadcast(as_writable_bytes(View<float>(model)), 0).wait();
     method->resize(&next);
+    method->start(model);
     for (std::uint32_t step = 5; step < 8; ++step) {
       auto gradient = pull_gradient(model, next.rank(), step);
       method->step({{1, step, static_cast<std::uint32_t>(next.rank())}, 0.01F}, model, gradient);

@@ -153,6 +153,7 @@ void check_streamed_resume(Communicator& communicator, const StreamedRow& row) {
     if (step == 4) {
       resumed.method->load(State::from_bytes(straight.method->save().to_bytes()));
       resumed.model = straight.model;
+      resumed.method->start(resumed.model);
     }
     const auto gradient = straight.gradient(step);
     straight.step(step, gradient, Arrival::backward_apart);

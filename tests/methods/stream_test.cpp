@@ -132,6 +132,7 @@ TEST(Stream, FollowsTheGroupWhenRanksLeave) {
     const int rank = communicator.rank();
     if (rank == 2) return worker.method->resize(nullptr);
     worker.method->resize(groups[static_cast<std::size_t>(rank)].get());
+    worker.method->start(worker.model);
     StepInput input = worker.input(1);
     auto gradient = worker.gradient(1);
     worker.method->step(input, worker.model, gradient);

@@ -93,7 +93,7 @@ class OptimizerHost {
   using Change = std::function<void()>;
   virtual Change prepare_load(const State& state) = 0;
   virtual Change prepare_redeal(const std::vector<State>& saved) = 0;
-  /// After the change; may be collective.
+  /// After the change. Collective where a method starts again.
   virtual void do_go_on() {}
   virtual double residual_norm() = 0;
   virtual std::string method() const = 0;
