@@ -234,6 +234,7 @@ TEST_P(AsyncRounds, StatesOfDifferentRoundsAreRefused) {
       worker.method->set_after_round([&](const StepReport&) {
         if (rounds++ == communicator.rank()) saved = worker.method->save().to_bytes();
       });
+      communicator.barrier().wait();  // everybody has its first ticket, which is a step's
       for (std::uint32_t step = 0; !worker.step(step).finished;) ++step;
       Worker resumed(row, options, communicator);
       resumed.method->load(State::from_bytes(saved));
