@@ -164,7 +164,7 @@ class Dqsgd : public GradientMethod {
   double rule_norm_ = 0.0;
   int bits_ = 0;
   std::unique_ptr<BitRule> rule_;
-  std::array<float, 6> counts_{};  ///< the rule's, in a resize
+  std::array<float, 8> counts_{};  ///< the rule's, in a resize
   std::vector<std::unique_ptr<QuantizedSum>> sums_;
   std::unique_ptr<GatheredNumbers> gathered_;
 };
