@@ -37,9 +37,10 @@ void DenseSum::resize(std::uint64_t n) {
   returned_.lay_out([&](int owner) { return chunk_bytes(chunk_size(owner)); });
 }
 
-void DenseSum::start(View<float> values, StatusView status) {
+void DenseSum::start(View<float> values, StatusView status, std::uint32_t signature) {
   require_idle();
   require_size("values", values.size(), borders_.back());
+  signature_ = signature;
   start_values(values, status);
 }
 
@@ -150,19 +151,19 @@ View<float> DenseSum::chunk(int owner) const {
 std::uint64_t DenseSum::chunk_bytes(std::uint64_t count) const { return dense::max_payload_bytes(count, format()); }
 
 void DenseSum::encode_mine(std::uint64_t begin, std::uint64_t end, View<std::byte> payload) {
-  dense::encode(place(), values_.sub(begin, end - begin), format(), payload, status());
+  dense::encode(place(), values_.sub(begin, end - begin), format(), payload, status(), signature_);
 }
 
 void DenseSum::encode_sum(View<const float> chunk, std::uint64_t /*begin*/, View<std::byte> payload) {
-  dense::encode(place(), chunk, format(), payload, status());
+  dense::encode(place(), chunk, format(), payload, status(), signature_);
 }
 
 bool DenseSum::decode(View<const std::byte> payload, std::uint64_t /*begin*/, View<float> chunk) {
-  return dense::decode(place(), payload, format(), chunk, status());
+  return dense::decode(place(), payload, format(), chunk, status(), signature_);
 }
 
 bool DenseSum::decode_add(View<const std::byte> payload, std::uint64_t /*begin*/, View<float> chunk) {
-  return dense::decode_add(place(), payload, format(), chunk, status());
+  return dense::decode_add(place(), payload, format(), chunk, status(), signature_);
 }
 
 BlockSum::BlockSum(Communicator& communicator, Place& place, std::uint64_t most, DenseSumOptions options)

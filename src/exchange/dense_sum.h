@@ -30,8 +30,9 @@ class DenseSum : public Exchange {
   DenseSum(Communicator& communicator, Place& place, std::uint64_t n, DenseSumOptions options = {});
   ~DenseSum() override { abandon(); }
 
-  /// `values` holds this rank's part and ends as the mean.
-  void start(View<float> values, StatusView status);
+  /// `values` holds this rank's part and ends as the mean. Payloads carry the signature (codecs/signature.h) of a draw
+  /// that says which values these are, so ranks that drew others are refused; an engine's sum has none. 0: no draw.
+  void start(View<float> values, StatusView status, std::uint32_t signature = 0);
 
  protected:
   DenseSum(Communicator& communicator, Place& place, DenseSumOptions options);
@@ -63,6 +64,7 @@ class DenseSum : public Exchange {
 
   DenseSumOptions options_;
   View<float> values_;
+  std::uint32_t signature_ = 0;
   std::vector<std::uint64_t> borders_;
   Slots send_;
   Slots receive_;

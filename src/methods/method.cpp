@@ -230,6 +230,7 @@ void GradientMethod::begin(StepKey key) {
   if (open_) throw InvalidConfig(name() + ": begin() before finish() of the step before: finish it first");
   if (!registered()) throw InvalidConfig(name() + ": begin() before register_tensors(): tell the tensors first");
   key_ = key;
+  key_.rank = static_cast<std::uint32_t>(rank());  // whatever the host says: ranks that draw alike round alike
   report_ = {};
   settled_ = false;
   stream().begin(waits_for_all(), report_);
@@ -338,6 +339,7 @@ void ModelMethod::begin_step(const StepInput& input, View<float> model) {
   require_coefficients(input.tensors);
   mark_ran();
   input_ = input;
+  input_.key.rank = static_cast<std::uint32_t>(rank());
   model_ = model;
   joined_->begin();
   do_begin(input_, model_);

@@ -1,7 +1,7 @@
 // Random-k with error feedback.
 //   1. a = g + e
 //   2. s = k entries of a, each set of k as likely as any other, drawn alike on all workers
-//   3. send s ⊙ a; no index travels
+//   3. send s ⊙ a; no index travels, but a signature of the draw, so that ranks which drew others are refused
 //   4. e = a − what was sent
 //   5. everyone: g = mean of what the workers sent
 // 2 is Floyd's sampling (Bentley, Floyd 1987): k draws and a bit an entry, exactly uniform for every n and k. Values of
@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/keep.h"
 #include "base/philox.h"
+#include "codecs/signature.h"
 #include "exchange/dense_sum.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/flagged.h"
@@ -132,7 +133,8 @@ Exchange& Randk::start_chunk(const Chunk& chunk, View<float> gradient, StatusVie
     if (options_.format != ValueFormat::f32) round_through_16bit(place(), options_.format, values, left, status);
     scatter(place(), {indices, left}, rest);  // 4
   }
-  share.sum->start(values, status);  // 5
+  // Seed and step decide what was drawn; everything else that does was compared when the method was made.
+  share.sum->start(values, status, Signature(0).mix(key().seed).mix(key().step).low_word());  // 5
   return *share.sum;
 }
 

@@ -167,6 +167,28 @@ TEST_P(EveryMethod, ConservesWhatIsOwed) {
   });
 }
 
+// A host that names no rank, or a wrong one, must not make all ranks round alike.
+TEST_P(EveryMethod, KnowsItsRankWhateverTheHostSays) {
+  run_ranks(ranks(), [&](Communicator& communicator) {
+    Worker right(row(), small_options(row()), communicator);
+    Worker wrong(row(), small_options(row()), communicator);
+    for (std::uint32_t step = 0; step < 6; ++step) {
+      right.step(step);
+      auto gradient = pull_gradient(wrong.model, communicator.rank(), step);
+      wrong.method->step({{42, step}, 0.05F}, wrong.model, gradient);
+      ASSERT_TRUE(right.model == wrong.model) << "step " << step;
+    }
+    if (!is_gradient()) return;
+    const auto method = make_method(row().name, small_options(row()), communicator, right.place);
+    const auto other = make_method(row().name, small_options(row()), communicator, right.place);
+    auto named = normal_values(500, 3);
+    auto unnamed = named;
+    method->reduce({42, 0, static_cast<std::uint32_t>(communicator.rank())}, named);
+    other->reduce({42, 0, 5}, unnamed);
+    EXPECT_TRUE(named == unnamed);
+  });
+}
+
 TEST_P(EveryMethod, RanksWithOtherSettingsAreToldWhere) {
   if (ranks() == 1) GTEST_SKIP() << "one rank agrees with itself";
   run_ranks(ranks(), [&](Communicator& communicator) {
