@@ -10,7 +10,7 @@
 namespace laconic {
 
 AbstainingVote::AbstainingVote(Communicator& communicator, Place& place, Layout layout, Ties ties)
-    : Exchange(communicator, place, {}),
+    : Exchange(communicator, place),
       layout_(std::move(layout)),
       ties_(ties),
       borders_(even_borders(layout_.size(), size())),

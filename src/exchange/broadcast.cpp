@@ -9,7 +9,7 @@
 namespace laconic {
 
 Broadcast::Broadcast(Communicator& communicator, Place& place, std::uint64_t n)
-    : Exchange(communicator, place, {}), n_(n), payload_(dense::max_payload_bytes(n, ValueFormat::f32)) {}
+    : Exchange(communicator, place), n_(n), payload_(dense::max_payload_bytes(n, ValueFormat::f32)) {}
 
 void Broadcast::start(View<float> values, int root, StatusView status) {
   require_idle();

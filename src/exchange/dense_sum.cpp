@@ -3,7 +3,6 @@
 #include <string>
 
 #include "base/check.h"
-#include "base/workspace.h"
 #include "codecs/block.h"
 #include "codecs/dense.h"
 #include "kernels/elementwise/elementwise.h"
@@ -12,7 +11,7 @@
 namespace laconic {
 
 DenseSum::DenseSum(Communicator& communicator, Place& place, DenseSumOptions options)
-    : Exchange(communicator, place, options.weights),
+    : Exchange(communicator, place),
       options_(std::move(options)),
       borders_(static_cast<std::size_t>(size()) + 1),
       send_(size()),
@@ -80,7 +79,7 @@ Handle DenseSum::sum_own_chunk() {
     const View<float> sum = chunk(rank());
     add_in_rank_order(sum);
     require_payloads_sound();
-    if (!weighted() && options_.divide) divide(place(), static_cast<float>(size()), sum);
+    if (options_.divide) divide(place(), static_cast<float>(size()), sum);
     encode_sum(sum, borders_[static_cast<std::size_t>(rank())], returned_.slot(rank()));
   }
   count_gathered(returned_.length(rank()), returned_.payload_bytes());
@@ -89,18 +88,9 @@ Handle DenseSum::sum_own_chunk() {
 
 void DenseSum::add_in_rank_order(View<float> sum) {
   const std::uint64_t begin = borders_[static_cast<std::size_t>(rank())];
-  Workspace::Scope scope(place().workspace());
-  const View<float> one = weighted() ? place().workspace().take<float>(sum.size()) : View<float>();
-  if (weighted()) fill(place(), -0.0F, sum);  // -0 + x is x, bit for bit
   for (int from = 0; from < size(); ++from) {
     const auto payload = receive_.payload(from);
-    bool sound = false;
-    if (weighted()) {
-      sound = decode(payload, begin, one);
-      if (sound) axpy(place(), weight(from), one, sum);
-    } else {
-      sound = from == 0 ? decode(payload, begin, sum) : decode_add(payload, begin, sum);
-    }
+    const bool sound = from == 0 ? decode(payload, begin, sum) : decode_add(payload, begin, sum);
     if (sound) note_nonfinite(payload, from);
   }
 }
@@ -117,13 +107,6 @@ void DenseSum::read_chunks() {
 
 Handle DenseSum::engine_stage(int index) {
   if (index == 0) {
-    if (weighted()) {
-      Workspace::Scope scope(place().workspace());
-      const View<float> mine = place().workspace().take<float>(values_.size());
-      copy(place(), values_, mine);
-      fill(place(), -0.0F, values_);
-      axpy(place(), weight(rank()), mine, values_);
-    }
     const std::uint64_t ring =
         2 * values_.size_bytes() / static_cast<std::uint64_t>(size()) * static_cast<std::uint64_t>(size() - 1);
     cost().payload_bytes = values_.size_bytes();
@@ -133,7 +116,7 @@ Handle DenseSum::engine_stage(int index) {
     return communicator().all_reduce(values_, Reduction::sum);
   }
   const Stopwatch watch(cost().decode_seconds);
-  if (!weighted() && options_.divide) divide(place(), static_cast<float>(size()), values_);
+  if (options_.divide) divide(place(), static_cast<float>(size()), values_);
   find_nonfinite(place(), values_, status());
   done();
   return {};

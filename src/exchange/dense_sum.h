@@ -12,8 +12,7 @@ enum class SumOrder : std::uint8_t { rank_order, engine };
 struct DenseSumOptions {
   SumOrder order = SumOrder::rank_order;
   ValueFormat format = ValueFormat::f32;  ///< on the wire, both ways; engine takes f32 only
-  Weights weights{};
-  bool divide = true;  ///< false: the plain sum; weights are never divided
+  bool divide = true;  ///< false: the plain sum
 };
 
 /// Mean of a dense view over all ranks; with divide = false their sum.

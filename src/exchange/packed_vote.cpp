@@ -15,7 +15,7 @@ constexpr std::uint64_t kTieGroup = 64 * kSignsPerWord;
 }  // namespace
 
 PackedVote::PackedVote(Communicator& communicator, Place& place, Layout layout, Ties ties)
-    : Exchange(communicator, place, {}),
+    : Exchange(communicator, place),
       layout_(std::move(layout)),
       ties_(ties),
       borders_(even_borders(layout_.size(), size())),

@@ -1,4 +1,4 @@
-// RegTop-k (Bereyhi, Liang, Boudreau, Afana 2025), worker n with weight ω.
+// RegTop-k (Bereyhi, Liang, Boudreau, Afana 2025), worker n with weight ω = 1/W.
 //   1. a = g + e
 //   2. Δ = (g_last − ω·a_last) / (ω·D) on the last support, huge elsewhere; D = a_last (previous) or a (current)
 //   3. score = |a| · tanh(|1 + Δ| / μ)

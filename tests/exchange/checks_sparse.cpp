@@ -110,31 +110,6 @@ void check_sparse_16bit(Communicator& communicator) {
   }
 }
 
-void check_sparse_weighted(Communicator& communicator) {
-  Place& place = place_of(communicator);
-  const std::uint64_t n = 5000;
-  Weights weights;
-  for (int rank = 0; rank < communicator.size(); ++rank) weights.push_back(0.1F + 0.3F * static_cast<float>(rank));
-  const auto parts = all_entries(communicator, n, 200, 0.5, 8);
-  std::map<std::uint32_t, float> sums;
-  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-    for (std::size_t i = 0; i < parts[rank].indices.size(); ++i) {
-      const float product = weights[rank] * parts[rank].values[i];
-      sums[parts[rank].indices[i]] += product;
-    }
-  }
-  std::vector<float> expected(n, 0.0F);
-  for (const auto& [index, value] : sums) expected[index] = value;
-  for (const auto route : {SparseRoute::gather, SparseRoute::range}) {
-    SparseSum sum(communicator, place, n, 200, {.route = route, .weights = weights});
-    std::vector<float> mean(n);
-    Status status;
-    sum.start(own(parts, communicator).view(), mean, view_of(status));
-    sum.finish();
-    EXPECT_TRUE(same_bits(mean, expected));
-  }
-}
-
 void check_sparse_choice(Communicator& communicator) {
   Place& place = place_of(communicator);
   const std::uint64_t n = 20'000;
