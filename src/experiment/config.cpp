@@ -8,12 +8,14 @@
 namespace laconic {
 namespace {
 
-bool has_parameter(const MethodRow& row, std::string_view name) {
+const Parameter* find_parameter(const MethodRow& row, std::string_view name) {
   for (const Parameter& parameter : row.parameters) {
-    if (parameter.name == name) return true;
+    if (parameter.name == name) return &parameter;
   }
-  return false;
+  return nullptr;
 }
+
+bool has_parameter(const MethodRow& row, std::string_view name) { return find_parameter(row, name) != nullptr; }
 
 void refuse(const std::string& what, const std::string& value, const std::string& remedy) {
   throw InvalidConfig(what + ", got " + value + ": " + remedy);
@@ -145,7 +147,9 @@ MethodOptions derived_options(const RunConfig& config, const Workload& workload)
   const MethodRow& row = method_row(config.method);
   MethodOptions options = config.options;
   const auto fill = [&](const char* name, MethodOptions::Number MethodOptions::*member, std::optional<double> value) {
-    if (value && has_parameter(row, name) && !(options.*member)) options.*member = value;
+    const Parameter* parameter = find_parameter(row, name);
+    if (parameter == nullptr || options.*member || !parameter->counts_with(options)) return;
+    options.*member = value;
   };
   // Rounds in lockstep end with the loop, whatever their number of steps.
   if (is_asynchronous(config) || !has_parameter(row, "pace")) {

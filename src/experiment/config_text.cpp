@@ -206,7 +206,13 @@ void require_problem(const std::string& problem) {
 /// A parameter out of its range is found while it is known who gave it.
 void require_in_range(const RunConfig& config) {
   const MethodRow& row = method_row(config.method);
-  const Settings checked(row.name, row.parameters, config.options);
+  require_ranges(row.name, row.parameters, config.options);
+}
+
+/// So is one that changes nothing, once it is known what was given beside it.
+void require_used(const RunConfig& config, const ConfigEntry& entry) {
+  const MethodRow& row = method_row(config.method);
+  if (entry.section == "method") require_counts(row.name, row.parameters, entry.key, config.options);
 }
 
 /// As require_valid; a refusal begins with the key, so where a file gave it is known.
@@ -272,6 +278,7 @@ RunConfig config_from(std::span<const ConfigEntry> entries) {
       if (entry.section == "method") require_in_range(config);
     });
   }
+  for (const ConfigEntry& entry : entries) located(entry.where, [&] { require_used(config, entry); });
   const bool scheduled = std::any_of(entries.begin(), entries.end(), [](const ConfigEntry& entry) {
     return entry.section == "run" && entry.key == "schedule";
   });

@@ -47,7 +47,7 @@ double half_power(double base, std::uint64_t halves) {
 }  // namespace
 
 BitRule::BitRule(const Settings& settings, std::uint64_t parameters)
-    : convex_(settings.is("rule", "convex")), window_(settings.number("window")) {
+    : convex_(settings.is("rule", "convex")), window_(settings.has("window") ? settings.number("window") : 1.0) {
   const int given = (settings.has("tau") ? 1 : 0) + (settings.has("kappa") ? 1 : 0) +
                     (settings.has("error_budget") ? 1 : 0) + (settings.has("bit_budget") ? 1 : 0);
   if (given > 1) {

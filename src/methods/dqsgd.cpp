@@ -30,7 +30,7 @@ class Dqsgd : public GradientMethod {
         options_(quantized_options(settings)),
         from_aggregate_(settings.is("norm_source", "aggregate")),
         exact_(settings.is("norm_source", "exact")),
-        window_(static_cast<std::size_t>(settings.number("window"))) {
+        window_(settings.has("window") ? static_cast<std::size_t>(settings.number("window")) : 1) {
     BitRule(settings, 1);  // refuses settings here; the number of parameters, known later, decides nothing about that
   }
 

@@ -27,6 +27,41 @@ std::vector<Parameter> grawa_parameters() {
           round_steps()};
 }
 
+bool is_convex(const Options& options) { return options.rule == "convex"; }
+
+std::vector<Parameter> dqsgd_parameters() {
+  const auto rule_or_error = [](const Options& options) { return is_convex(options) || options.error_budget; };
+  const auto rule_or_bits = [](const Options& options) { return is_convex(options) || options.bit_budget; };
+  const auto averages = [](const Options& options) { return options.norm_source != "exact" || options.bit_budget; };
+  return {word("rule", &Options::rule, {"nonconvex", "convex"}, "which bound the bits keep to"),
+          above("tau", &Options::tau, 0.0, 1e12, "", "non-convex rule's factor, 6 if nothing else is given"),
+          above("kappa", &Options::kappa, 0.0, 1e30, "", "strongly convex rule's factor"),
+          above("error_budget", &Options::error_budget, 0.0, 1e30, "",
+                "error that quantization may add; needs smoothness and step_size"),
+          number("bit_budget", &Options::bit_budget, 2.0, 16.0, "", "bits per coordinate, on average over the run"),
+          above("smoothness", &Options::smoothness, 0.0, 1e30, "", "L of the problem")
+              .only("rule = convex or error_budget", rule_or_error),
+          above("convexity", &Options::convexity, 0.0, 1e30, "", "mu of the problem")
+              .only("rule = convex", is_convex),
+          above("step_size", &Options::step_size, 0.0, 1e6, "", "the learning rate that the rule reckons with")
+              .only("rule = convex or error_budget", rule_or_error),
+          whole("total_steps", &Options::total_steps, 1, 1e12, "", "steps of the run")
+              .only("rule = convex or bit_budget", rule_or_bits),
+          word("norm_source", &Options::norm_source, {"workers", "aggregate", "exact"}, "which norm the rule goes by"),
+          whole("window", &Options::window, 1, 1e6, "50", "steps that the norm is averaged over")
+              .only("norm_source = workers or aggregate, or bit_budget", averages),
+          norm(),
+          scope("tensor"),
+          quantized_route(),
+          quantized_return()};
+}
+
+Parameter early_sign() {
+  return whole("early_sign", &Options::early_sign, 0, 1e9, "0",
+               "steps in which the gradient's own sign votes; the theory has 54 for beta 0.9")
+      .only("beta above 0", [](const Options& options) { return options.beta != 0.0; });
+}
+
 // clang-format off
 const std::vector<MethodRow>& rows() {
   static const std::vector<MethodRow> table{
@@ -60,25 +95,14 @@ const std::vector<MethodRow>& rows() {
        {ties(), abstain()}, make_sign},
       {"signum", Face::gradient, "majority vote on the signs of the workers' momenta", "Bernstein et al. 2018, 2019", 8,
        {number("beta", &Options::beta, 0.0, 0.999999, "0.9", "the worker's momentum"), ties(), abstain(),
-        whole("early_sign", &Options::early_sign, 0, 1e9, "0", "steps in which the gradient's own sign votes; the theory has 54 for beta 0.9")},
+        early_sign()},
        make_sign},
       {"qsgd", Face::gradient, "stochastic quantization to a fixed number of bits", "Alistarh et al. 2017", 0,
        {bits("4"), norm(), scope("tensor"), quantized_route(), quantized_return()}, make_quantized},
       {"terngrad", Face::gradient, "levels -1, 0, 1 of the largest magnitude", "Wen et al. 2017", 0,
        {scope("tensor"), quantized_route(), quantized_return()}, make_quantized},
       {"dqsgd", Face::gradient, "quantization whose bits follow the gradient's norm", "Yan et al. 2021", 0,
-       {word("rule", &Options::rule, {"nonconvex", "convex"}, "which bound the bits keep to"),
-        above("tau", &Options::tau, 0.0, 1e12, "", "non-convex rule's factor, 6 if nothing else is given"),
-        above("kappa", &Options::kappa, 0.0, 1e30, "", "strongly convex rule's factor"),
-        above("error_budget", &Options::error_budget, 0.0, 1e30, "", "error that quantization may add; needs smoothness and step_size"),
-        number("bit_budget", &Options::bit_budget, 2.0, 16.0, "", "bits a coordinate, on average over the run"),
-        above("smoothness", &Options::smoothness, 0.0, 1e30, "", "L of the problem"),
-        above("convexity", &Options::convexity, 0.0, 1e30, "", "mu of the problem, for the strongly convex rule"),
-        above("step_size", &Options::step_size, 0.0, 1e6, "", "the learning rate that the rule reckons with"),
-        whole("total_steps", &Options::total_steps, 1, 1e12, "", "steps of the run, where the rule needs its end"),
-        word("norm_source", &Options::norm_source, {"workers", "aggregate", "exact"}, "which norm the rule goes by"),
-        whole("window", &Options::window, 1, 1e6, "50", "steps that the norm is averaged over"),
-        norm(), scope("tensor"), quantized_route(), quantized_return()},
+       dqsgd_parameters(),
        make_dqsgd, nullptr, "norm that chose the bits"},
       {"mgrawa", Face::model, "rounds: models averaged with weights 1/gradient norm", "Dimlioglu, Choromanska 2024", 8,
        grawa_parameters(), nullptr, make_grawa, "this worker's weight in the round"},

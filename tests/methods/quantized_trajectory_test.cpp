@@ -142,12 +142,13 @@ double check_dynamic(const MethodOptions& options, const std::optional<BitRuleMo
 }
 
 TEST(QuantizedTrajectory, DqsgdByEverySourceOfItsNorm) {
-  for (const char* source : {"workers", "aggregate", "exact"}) {
+  for (const char* source : {"workers", "aggregate"}) {
     for (const double window : {5.0, 50.0}) {
       SCOPED_TRACE(source);
       check_dynamic({.tau = 0.7, .norm_source = source, .window = window}, BitRuleModel{.factor = 0.7});
     }
   }
+  check_dynamic({.tau = 0.7, .norm_source = "exact"}, BitRuleModel{.factor = 0.7});
 }
 
 TEST(QuantizedTrajectory, DqsgdWithEitherNormAndScope) {

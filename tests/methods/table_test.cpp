@@ -292,6 +292,41 @@ TEST(Table, RangesAreWrittenAsPeopleWriteThem) {
   }
 }
 
+TEST(Table, AnOptionThatWouldChangeNothingIsRefused) {
+  const std::vector<std::tuple<const char*, MethodOptions, const char*>> cases{
+      {"dqsgd", {.total_steps = 600}, "total_steps counts only with rule = convex or bit_budget, got 600"},
+      {"dqsgd", {.tau = 6, .total_steps = 600}, "total_steps counts only with rule = convex or bit_budget"},
+      {"dqsgd", {.error_budget = 1, .smoothness = 1, .step_size = 0.1, .total_steps = 9}, "total_steps counts only"},
+      {"dqsgd", {.tau = 6, .smoothness = 2}, "smoothness counts only with rule = convex or error_budget, got 2"},
+      {"dqsgd", {.bit_budget = 4, .step_size = 0.1}, "step_size counts only with rule = convex or error_budget"},
+      {"dqsgd", {.error_budget = 1, .smoothness = 1, .convexity = 1, .step_size = 0.1}, "convexity counts only with"},
+      {"dqsgd", {.norm_source = "exact", .window = 50}, "window counts only with norm_source = workers or aggregate"},
+      {"signum", {.beta = 0, .early_sign = 54}, "early_sign counts only with beta above 0, got 54"}};
+  run_ranks(1, [&](Communicator& communicator) {
+    Place place({.threads = 1});
+    for (const auto& [name, options, expected] : cases) {
+      const auto make = [&, &name = name, &options = options] { make_method(name, options, communicator, place); };
+      const auto text = message_of<InvalidConfig>(make);
+      EXPECT_TRUE(contains(text, expected)) << text;
+    }
+    // Where they do count.
+    make_method("dqsgd", {.bit_budget = 4, .norm_source = "exact", .window = 9, .total_steps = 600}, communicator,
+                place);
+    make_method("signum", {.early_sign = 54}, communicator, place);
+  });
+}
+
+// What a run records of its settings must be taken back when it is resumed.
+TEST(Table, SettingsAsTextAreSettingsAgain) {
+  for (const WordChoice& choice : every_word_choice()) {
+    const Settings settings(choice.row->name, choice.row->parameters, choice.options);
+    MethodOptions again;
+    for (const auto& [name, value] : settings.texts()) set_option(again, choice.row->name, name, value);
+    EXPECT_EQ(Settings(choice.row->name, choice.row->parameters, again).texts(), settings.texts())
+        << choice.description;
+  }
+}
+
 TEST(Table, RefusalsNameValueRangeAndRemedy) {
   run_ranks(1, [](Communicator& communicator) {
     Place place({.threads = 1});
