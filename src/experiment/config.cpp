@@ -44,33 +44,30 @@ void require_valid(const TaskConfig& task) {
 
 }  // namespace
 
-RunConfig default_config(std::string_view problem) {
+RunConfig default_config(std::string_view problem, std::string_view method) {
   const ProblemRow& row = problem_row(problem);
+  const MethodRow& chosen = method_row(method);
   RunConfig config;
+  config.method = chosen.name;
   config.problem = row.name;
   config.workers = row.workers;
   config.steps = row.steps;
-  config.learning_rate = row.learning_rate;
+  config.learning_rate = chosen.rates.problem > 0.0 ? chosen.rates.problem : row.learning_rate;
   return config;
 }
 
 RunConfig default_task_config(std::string_view task, std::string_view method) {
   RunConfig config;
   config.task.name = task;
-  config.method = method_row(method).name;
+  const MethodRow& chosen = method_row(method);
+  config.method = chosen.name;
   config.steps = 500;
   config.eval_interval = 50;
-  config.learning_rate = 0.05;
+  config.learning_rate = chosen.rates.network > 0.0 ? chosen.rates.network : 0.05;
   config.optimizer.momentum = 0.9;
   config.optimizer.nesterov = models_may_differ(config);
-  if (config.method == "adam") {
-    config.learning_rate = 1e-3;
-    config.optimizer = {.name = "adam"};
-  }
-  if (config.method == "signsgd" || config.method == "signum") {
-    config.learning_rate = 5e-4;
-    config.optimizer.momentum = 0.0;
-  }
+  if (config.method == "adam") config.optimizer = {.name = "adam"};
+  if (config.method == "signsgd" || config.method == "signum") config.optimizer.momentum = 0.0;
   return config;
 }
 

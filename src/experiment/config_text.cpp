@@ -262,9 +262,9 @@ RunConfig config_from(std::span<const ConfigEntry> entries) {
   if (!task.empty() && !problem.empty()) {
     throw InvalidConfig("a run is on the task " + task + " or on the problem " + problem + ": name one of them");
   }
-  RunConfig config = !task.empty() ? default_task_config(task, method.empty() ? RunConfig().method : method)
-                                   : default_config(problem.empty() ? RunConfig().problem : problem);
-  if (!method.empty()) config.method = method_row(method).name;
+  const std::string chosen = method.empty() ? RunConfig().method : method;
+  RunConfig config = !task.empty() ? default_task_config(task, chosen)
+                                   : default_config(problem.empty() ? RunConfig().problem : problem, chosen);
   const std::string optimizer = last_value(entries, "optimizer", "name");
   if (config.method == "adam" && !optimizer.empty() && optimizer != "adam") {
     throw InvalidConfig("the method adam's optimizer is adam, got " + optimizer +

@@ -78,11 +78,11 @@ struct RunConfig {
   double timeout = 60.0;  ///< seconds after which a silent rank is given up
 };
 
-/// The problem's row gives workers, steps and learning rate; the rest as above.
-RunConfig default_config(std::string_view problem);
+/// The problem's row gives workers, steps and learning rate, unless the method's row has a usual one; the rest as above.
+RunConfig default_config(std::string_view problem, std::string_view method = RunConfig().method);
 
-/// For a network: batches of 16 on 4 workers, 500 steps. What suits the method: learning rate 0.05 (1e-3 for adam, 5e-4
-/// where signs vote), momentum 0.9, by Nesterov for local steps between rounds, none after a vote or with Adam.
+/// For a network: batches of 16 on 4 workers, 500 steps. What suits the method: learning rate 0.05, unless its row has
+/// another (1e-3 for adam, 5e-4 where signs vote), momentum 0.9, by Nesterov for local steps between rounds, none after a vote or with Adam.
 RunConfig default_task_config(std::string_view task, std::string_view method);
 
 /// ×0.1 at half of the steps and again at three quarters.

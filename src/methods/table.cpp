@@ -62,11 +62,15 @@ Parameter early_sign() {
       .only("beta above 0", [](const Options& options) { return options.beta != 0.0; });
 }
 
+/// A vote moves every entry by the whole learning rate.
+constexpr UsualRates vote_rates{.problem = 0.01, .network = 5e-4};
+
 // clang-format off
 const std::vector<MethodRow>& rows() {
   static const std::vector<MethodRow> table{
       {"sgd", Face::gradient, "dense all-reduce, mean", "baseline", 0, {order()}, make_sgd},
-      {"adam", Face::gradient, "sgd's mean, lifted with Adam", "Kingma, Ba 2015", 0, {order()}, make_sgd},
+      {"adam", Face::gradient, "sgd's mean, lifted with Adam", "Kingma, Ba 2015", 0, {order()}, make_sgd, nullptr, "",
+       {.network = 1e-3}},
       {"fp16", Face::gradient, "dense, 16-bit IEEE values both ways", "baseline", 0, {}, make_half},
       {"bf16", Face::gradient, "dense, bfloat16 values both ways", "baseline", 0, {}, make_half},
       {"topk", Face::gradient, "the k largest by magnitude, error feedback", "Stich et al. 2018", 8,
@@ -92,11 +96,11 @@ const std::vector<MethodRow>& rows() {
       {"psync", Face::model, "every worker its own step, one random block of the models averaged", "Xie et al. 2020", 4,
        {ratio(), scope("tensor"), order()}, nullptr, make_psync},
       {"signsgd", Face::gradient, "majority vote on signs, one bit both ways", "Bernstein et al. 2018, 2019", 0,
-       {ties(), abstain()}, make_sign},
+       {ties(), abstain()}, make_sign, nullptr, "", vote_rates},
       {"signum", Face::gradient, "majority vote on the signs of the workers' momenta", "Bernstein et al. 2018, 2019", 8,
        {number("beta", &Options::beta, 0.0, 0.999999, "0.9", "the worker's momentum"), ties(), abstain(),
         early_sign()},
-       make_sign},
+       make_sign, nullptr, "", vote_rates},
       {"qsgd", Face::gradient, "stochastic quantization to a fixed number of bits", "Alistarh et al. 2017", 0,
        {bits("4"), norm(), scope("tensor"), quantized_route(), quantized_return()}, make_quantized},
       {"terngrad", Face::gradient, "levels -1, 0, 1 of the largest magnitude", "Wen et al. 2017", 0,

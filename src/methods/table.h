@@ -13,6 +13,12 @@ enum class Face : std::uint8_t { gradient, model };
 using GradientMaker = std::unique_ptr<GradientMethod> (*)(const Settings&, Communicator&, Place&);
 using ModelMaker = std::unique_ptr<ModelMethod> (*)(const Settings&, const OptimizerOptions&, Communicator&, Place&);
 
+/// Learning rates to begin with, for a method whose steps do not shrink with the gradients as SGD's do; 0: SGD's.
+struct UsualRates {
+  double problem = 0.0;  ///< on a problem of the table
+  double network = 0.0;
+};
+
 /// One method: all that the program, the tests and the plug-in know of it beforehand.
 struct MethodRow {
   const char* name;
@@ -24,6 +30,7 @@ struct MethodRow {
   GradientMaker make_gradient = nullptr;
   ModelMaker make_model = nullptr;  ///< model methods; null for gradient methods, which are lifted
   const char* extra = "";           ///< what StepReport::extra means
+  UsualRates rates{};
 };
 
 /// The one table of methods.

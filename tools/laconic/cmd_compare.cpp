@@ -38,6 +38,7 @@ struct Arguments {
 struct Row {
   std::string method;
   RunResult result{};
+  double learning_rate = 0.0;
   RankFigures figures{};
   std::string error{};
 };
@@ -106,7 +107,7 @@ Json number(const std::optional<double>& value) { return value && std::isfinite(
 Json json_of(const Row& row) {
   const bool ran = row.error.empty();
   const RankFigures& figures = row.figures;
-  Json json{{"method", row.method}};
+  Json json{{"method", row.method}, {"learning_rate", row.learning_rate}};
   const auto put = [&](const char* key, const Json& value) { json[key] = ran ? value : Json(); };
   put("accuracy", number(row.result.accuracy));
   put("loss", number(row.result.loss));
@@ -194,7 +195,7 @@ std::string folder_of(const Arguments& arguments, const RunConfig& config) {
 
 Row run_one(const RunConfig& config, const Workload& workload, Runner& runner, const RunFolder& folder,
             Watcher& watcher, const CheckpointPlan& plan) {
-  Row row{.method = config.method};
+  Row row{.method = config.method, .learning_rate = config.learning_rate};
   try {
     row.result = runner.run(config, workload, watcher, plan);
     row.figures = rank_figures(row.result);
@@ -205,10 +206,27 @@ Row run_one(const RunConfig& config, const Workload& workload, Runner& runner, c
   return row;
 }
 
+/// "learning rate 0.5, but 0.01 for signsgd, signum".
+std::string rates_of(const std::vector<RunConfig>& configs) {
+  std::string text = "learning rate " + text_of(configs.front().learning_rate);
+  std::vector<double> told{configs.front().learning_rate};
+  for (const RunConfig& config : configs) {
+    if (std::find(told.begin(), told.end(), config.learning_rate) != told.end()) continue;
+    told.push_back(config.learning_rate);
+    std::string methods;
+    for (const RunConfig& other : configs) {
+      if (other.learning_rate == config.learning_rate) methods += (methods.empty() ? "" : ", ") + other.method;
+    }
+    text += (told.size() == 2 ? ", but " : ", ") + text_of(config.learning_rate) + " for " + methods;
+  }
+  return text;
+}
+
 void tell_start(const Arguments& arguments, const std::vector<RunConfig>& configs) {
   if (arguments.json.on_stdout()) return;
-  std::cerr << fmt::format("{} on {}\n", configs.size() == 1 ? "one method" : fmt::format("{} methods", configs.size()),
-                           setting_of(configs.front()));
+  std::cerr << fmt::format("{} on {}; {}\n",
+                           configs.size() == 1 ? "one method" : fmt::format("{} methods", configs.size()),
+                           setting_of(configs.front()), rates_of(configs));
 }
 
 void compare(const Arguments& arguments, Runner& runner) {
@@ -239,7 +257,7 @@ void compare(const Arguments& arguments, Runner& runner) {
   progress.clear();
   if (!runner.speaks()) return;
   if (!arguments.json.on_stdout()) {
-    std::cout << setting_of(configs.front()) << "\n\n" << table_of(rows) << legend();
+    std::cout << setting_of(configs.front()) << "; " << rates_of(configs) << "\n\n" << table_of(rows) << legend();
   }
   arguments.json.write(json_of(rows));
   if (std::all_of(rows.begin(), rows.end(), [](const Row& row) { return !row.error.empty(); })) {

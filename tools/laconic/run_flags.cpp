@@ -95,7 +95,7 @@ void RunFlags::add_to(CLI::App& command, const std::string& evaluations) {
   flags_.push_back({"run", "learning_rate", "", nullptr});
   flags_.back().option = command
                              .add_option("--lr,--learning-rate,--learning_rate", flags_.back().value,
-                                         "learning rate, 0 or more; default: the problem's or task's")
+                                         "learning rate, 0 or more; default: the problem's or task's, votes have their own")
                              ->group(run)
                              ->option_text("VALUE");
   add_flag(command, "run", "schedule", "STEP:FACTOR[,STEP:FACTOR...], factors on the learning rate", run);
