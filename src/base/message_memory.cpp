@@ -46,6 +46,13 @@ void MessageMemory::reserve(std::size_t bytes) {
   registry().blocks[memory_.get()] = {bytes, memory_};
 }
 
+std::size_t message_memory_bytes() {
+  const std::lock_guard lock(registry().mutex);
+  std::size_t bytes = 0;
+  for (const auto& [memory, block] : registry().blocks) bytes += block.bytes;
+  return bytes;
+}
+
 std::shared_ptr<std::byte> message_owner(const std::byte* begin, std::size_t bytes) {
   const std::lock_guard lock(registry().mutex);
   auto after = registry().blocks.upper_bound(begin);

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/thread_pool.h"
+#include "base/workspace.h"
 #include "codecs/sign.h"
 #include "kernels/sign/sign.h"
 
@@ -16,7 +17,6 @@ AbstainingVote::AbstainingVote(Communicator& communicator, Place& place, Layout 
       borders_(even_borders(layout_.size(), size())),
       ballots_(static_cast<std::size_t>(size())),
       piece_(static_cast<std::size_t>(size())),
-      margins_(layout_.size()),
       send_(size()),
       receive_(size()),
       returned_(size()) {
@@ -53,7 +53,8 @@ Handle AbstainingVote::send_ballots() {
   {
     const Stopwatch watch(cost().encode_seconds);
     // Who abstains is the sign of how far a magnitude is above the least one.
-    const View<float> margins = margins_.view(values_.size());
+    const Workspace::Scope scope(place().workspace());
+    const View<float> margins = place().workspace().take<float>(values_.size());
     parallel_ranges(place().pool(), values_.size(), 16, [&](Range range) {
       for (std::size_t i = range.begin; i < range.end; ++i) margins[i] = std::fabs(values_[i]) - least_;
     });
@@ -111,7 +112,8 @@ Handle AbstainingVote::vote_on_own_chunk() {
 void AbstainingVote::read_votes() {
   const Stopwatch watch(cost().decode_seconds);
   const bool culprit_known = status()[0].nonfinite_rank != 0;
-  const View<float> nobody = margins_.view(vote_.size());  // -1 where nobody voted
+  const Workspace::Scope scope(place().workspace());
+  const View<float> nobody = place().workspace().take<float>(vote_.size());  // -1 where nobody voted
   for (int owner = 0; owner < size(); ++owner) {
     const std::uint64_t begin = begin_of(owner);
     const std::uint64_t end = end_of(owner);

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/keep.h"
 #include "base/philox.h"
+#include "base/workspace.h"
 #include "codecs/signature.h"
 #include "exchange/dense_sum.h"
 #include "kernels/elementwise/elementwise.h"
@@ -77,7 +78,6 @@ class Randk : public GradientMethod {
   std::uint64_t selected_ = 0;
   Buffer<float> residual_;
   Buffer<float> next_residual_;
-  std::vector<std::uint64_t> drawn_;  ///< a bit an entry of the largest stretch
   Buffer<std::uint32_t> indices_;
   Buffer<float> values_;
   Buffer<float> left_;         ///< what sending leaves of the selected: nothing, or the rounding
@@ -88,7 +88,6 @@ void Randk::add_stretch(std::uint32_t tensor, std::uint64_t offset, std::uint64_
   const std::uint64_t count = keep_count(keep_, size);
   if (count > 0) stretches_.push_back({tensor, offset, size, selected_, count});
   selected_ += count;
-  drawn_.resize(std::max<std::size_t>(drawn_.size(), (size + 63) / 64));
 }
 
 void Randk::prepare() {
@@ -169,16 +168,18 @@ void Randk::draw(const Stretch& stretch, std::uint64_t origin) {
     }
   });
   const std::size_t words = (stretch.size + 63) / 64;
-  std::fill_n(drawn_.begin(), words, 0U);
+  const Workspace::Scope scope(place().workspace());
+  const View<std::uint64_t> drawn = place().workspace().take<std::uint64_t>(words);  // a bit an entry
+  std::fill_n(drawn.data(), words, 0U);
   const auto bit_of = [](std::uint64_t index) { return std::uint64_t{1} << (index % 64); };
   for (std::uint64_t i = 0; i < stretch.count; ++i) {
     std::uint64_t index = indices[i];
-    if ((drawn_[index / 64] & bit_of(index)) != 0) index = below + i;
-    drawn_[index / 64] |= bit_of(index);
+    if ((drawn[index / 64] & bit_of(index)) != 0) index = below + i;
+    drawn[index / 64] |= bit_of(index);
   }
   std::size_t next = 0;
   for (std::size_t word = 0; word < words; ++word) {
-    for (std::uint64_t bits = drawn_[word]; bits != 0; bits &= bits - 1) {
+    for (std::uint64_t bits = drawn[word]; bits != 0; bits &= bits - 1) {
       indices[next++] = static_cast<std::uint32_t>(stretch.offset - origin + word * 64 + std::countr_zero(bits));
     }
   }

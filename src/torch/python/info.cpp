@@ -25,7 +25,8 @@ py::dict described(const MethodRow& row) {
   entry["face"] = row.face == Face::gradient ? "gradient" : "model";
   entry["summary"] = row.summary;
   entry["paper"] = row.paper;
-  entry["memory_bytes"] = row.memory_bytes;
+  entry["memory_bytes"] = row.memory_bytes.usual;
+  entry["most_memory_bytes"] = row.memory_bytes.most;
   entry["parameters"] = parameters;
   return entry;
 }
@@ -42,7 +43,7 @@ void bind_info(py::module_& module) {
         for (const MethodRow& row : method_table()) rows.append(described(row));
         return rows;
       },
-      "The table of methods: name, face, summary, paper, memory_bytes a parameter, parameters.");
+      "The table of methods: name, face, summary, paper, memory_bytes and most_memory_bytes per parameter, parameters.");
 }
 
 }  // namespace laconic::python
