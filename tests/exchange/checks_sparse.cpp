@@ -21,11 +21,11 @@ std::vector<Entries> all_entries(Communicator& communicator, std::uint64_t n, st
   return parts;
 }
 
-/// index -> sum in rank order, starting from zero.
+/// index -> sum in rank order, starting from the first value.
 std::map<std::uint32_t, float> sums_of(const std::vector<Entries>& parts) {
   std::map<std::uint32_t, float> sums;
   for (const Entries& part : parts) {
-    for (std::size_t i = 0; i < part.indices.size(); ++i) sums[part.indices[i]] += part.values[i];
+    for (std::size_t i = 0; i < part.indices.size(); ++i) sums.try_emplace(part.indices[i], -0.0F).first->second += part.values[i];
   }
   return sums;
 }

@@ -247,6 +247,24 @@ TEST(Table, FullSelectionOnOneWorkerIsPlainSgdBitForBit) {
   }
 }
 
+// So has a gradient of -0: plus nothing owed it is -0 still, in every method that sends what it owes.
+TEST(Table, FullSelectionOnOneWorkerKeepsMinusZero) {
+  for (const char* name : {"topk", "regtopk", "randk"}) {
+    run_ranks(1, [&](Communicator& communicator) {
+      Place place({.threads = 1});
+      const auto method = make_method(name, {.keep = 1.0}, communicator, place);
+      for (std::uint32_t step = 0; step < 3; ++step) {
+        auto gradient = normal_values(1'000, step);
+        for (std::size_t i = step; i < gradient.size(); i += 3) gradient[i] = -0.0F;
+        auto aggregate = gradient;
+        method->reduce({1, step}, aggregate);
+        ASSERT_EQ(std::memcmp(aggregate.data(), gradient.data(), gradient.size() * sizeof(float)), 0)
+            << name << " step " << step;
+      }
+    });
+  }
+}
+
 TEST(Table, AMomentumIsNotOwed) {
   run_ranks(2, [](Communicator& communicator) {
     for (const char* name : {"signum", "psync", "easgd"}) {

@@ -15,8 +15,8 @@ void scatter(Place& place, ConstSparseView entries, View<float> out);
 /// values[i] = from[indices[i]].
 void gather(Place& place, View<const float> from, View<const std::uint32_t> indices, View<float> values);
 
-/// Sums sparse parts in rank order: `sum` receives every index that some part has, ascending, with 0 + the values of
-/// the parts that have it in the parts' order. Returns how many, at most the parts' sizes together, which `sum` must
+/// Sums sparse parts in rank order: `sum` receives every index that some part has, ascending, with the sum of the
+/// values of the parts that have it, in the parts' order and beginning with the first. Returns how many, at most the parts' sizes together, which `sum` must
 /// hold.
 std::uint64_t merge_sum(Place& place, std::span<const ConstSparseView> parts, SparseView sum);
 

@@ -28,7 +28,7 @@ void select_largest(Place& place, const topk::Selection& selection, Status& stat
 
   std::uint32_t highest = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    selection.rest[i] = selection.gradient[i] + selection.residual[i];
+    selection.rest[i] = topk::corrected(selection.gradient[i], selection.residual[i]);
     keys[i] = topk::key_of(selection.rest[i]);
     highest = std::max(highest, keys[i]);
   }

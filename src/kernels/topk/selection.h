@@ -40,6 +40,10 @@ struct Selection {
 };
 
 /// A magnitude as an integer of the same order; Inf and NaN stand above all others.
+/// a = gradient + residual. A residual of zero changes no bit: -0 + 0 would be +0, and full selection on one worker is
+/// plain SGD bit for bit.
+inline float corrected(float gradient, float residual) { return residual == 0.0F ? gradient : gradient + residual; }
+
 inline std::uint32_t key_of(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7FFF'FFFFU; }
 inline constexpr std::uint32_t kNonfiniteKey = 0x7F80'0000U;
 

@@ -39,6 +39,12 @@ HWY_INLINE std::uint64_t bits_of(D d, M mask) {
   return word;
 }
 
+/// As topk::corrected.
+template <class V>
+HWY_INLINE V Corrected(V gradient, V residual) {
+  return hn::IfThenElse(hn::Eq(residual, hn::Zero(Floats())), gradient, hn::Add(gradient, residual));
+}
+
 template <bool kAdd>
 std::size_t Scan(const simd::ScanBlock& block, std::int32_t& highest) {
   const Floats df;
@@ -62,7 +68,7 @@ std::size_t Scan(const simd::ScanBlock& block, std::int32_t& highest) {
   for (; i + kGroup <= block.size; i += kGroup) {
     std::uint64_t found = 0;
     for (std::size_t j = 0; j < kGroup; j += kLanes) {
-      const auto a = kAdd ? hn::Add(hn::LoadU(df, block.gradient + i + j), hn::LoadU(df, block.residual + i + j))
+      const auto a = kAdd ? Corrected(hn::LoadU(df, block.gradient + i + j), hn::LoadU(df, block.residual + i + j))
                           : hn::LoadU(df, rest + i + j);
       const auto key = hn::And(hn::BitCast(di, a), magnitude);
       most = hn::Max(most, key);
@@ -73,7 +79,7 @@ std::size_t Scan(const simd::ScanBlock& block, std::int32_t& highest) {
   }
   highest = hn::GetLane(hn::MaxOfLanes(di, most));
   for (; i < block.size; ++i) {
-    if constexpr (kAdd) rest[i] = block.gradient[i] + block.residual[i];
+    if constexpr (kAdd) rest[i] = topk::corrected(block.gradient[i], block.residual[i]);
     const auto key = static_cast<std::int32_t>(topk::key_of(rest[i]));
     highest = std::max(highest, key);
     if (key > block.bounds.candidate) store_candidate(i);
