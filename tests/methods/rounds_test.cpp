@@ -170,6 +170,21 @@ TEST(GrawaWeights, AreSmoothedOverRoundsAndCorrected) {
   });
 }
 
+// Workers that were scored in other numbers of rounds are weighed alike only if each is corrected by its own number.
+TEST(GrawaWeights, AreCorrectedByEachWorkersOwnRounds) {
+  run_ranks(2, [](Communicator& communicator) {
+    const bool late = communicator.rank() == 1;
+    Meeting meeting("mgrawa", communicator, {.proximity = 0.0, .smoothing = 0.5, .score = "local"});
+    meeting.method->set_nonfinite_policy(NonfinitePolicy::skip);
+    for (std::uint32_t step = 0; step < 2; ++step) {
+      std::vector<float> gradient(2, late && step == 0 ? std::nanf("") : 1.0F);
+      const StepReport report =
+          meeting.method->step({key_of(communicator, step), 0.0F, 1.0F}, meeting.model, gradient);
+      EXPECT_NEAR(report.extra, step == 1 ? 0.5 : late ? 0.0 : 1.0, 1e-6) << "round " << step;
+    }
+  });
+}
+
 TEST(GrawaWeights, OfZeroNormsAreFinite) {
   run_ranks(3, [](Communicator& communicator) {
     const std::vector<float> start(2, static_cast<float>(communicator.rank()));
@@ -263,6 +278,18 @@ TEST(Leader, IsTheLowestRankAmongEqualLosses) {
       EXPECT_EQ(meeting.round(losses[static_cast<std::size_t>(communicator.rank())]).extra, leader);
       EXPECT_EQ(meeting.model, (std::vector<float>{static_cast<float>(leader), 7.0F}));
     }
+  });
+}
+
+TEST(Leader, IsChosenByTheLastLossOfAWorkerThatMadeNoStepSince) {
+  run_ranks(2, [](Communicator& communicator) {
+    const bool first = communicator.rank() == 0;
+    Meeting meeting("lsgd", communicator, {.pull = 1.0, .proximity = 0.0});
+    meeting.method->set_nonfinite_policy(NonfinitePolicy::skip);
+    EXPECT_EQ(meeting.round(first ? 1.0F : 2.0F).extra, 0);
+    std::vector<float> gradient(2, first ? std::nanf("") : 0.0F);
+    EXPECT_EQ(meeting.method->step({key_of(communicator, 1), 0.0F, 1.5F}, meeting.model, gradient).extra, 0);
+    EXPECT_EQ(meeting.round(first ? 3.0F : 2.0F).extra, 1);
   });
 }
 

@@ -183,9 +183,21 @@ TEST(Resize, ANewcomerTakesItsShareOfWhatIsOwed) {
     EXPECT_EQ(method->save().number("support known"), 0.0) << "the last support was of other workers";
     method->save().get("residual", residual);
     for (std::size_t i = 0; i < n; ++i) ASSERT_NEAR(residual[i], owed[i] / 2, 1e-4) << i;
-    auto gradient = integer_gradient(n, next.rank(), 9);
-    method->reduce({1, 9, static_cast<std::uint32_t>(next.rank())}, gradient);
-    EXPECT_TRUE(same_everywhere(next, gradient));
+    // It goes on as three workers do, whose weight is a third, from what they owe now.
+    std::vector<SparseModel> models(3, {.keep = 0.1, .mu = 4.0});
+    for (SparseModel& model : models) {
+      model.residual.assign(residual.begin(), residual.end());
+      model.last_mask.assign(n, false);
+    }
+    for (std::uint32_t step = 9; step < 19; ++step) {
+      std::vector<std::vector<float>> gradients;
+      for (std::uint64_t rank = 0; rank < 3; ++rank) gradients.push_back(normal_values(n, 100 * step + rank));
+      const auto mean = sparse_mean(models, gradients);
+      auto gradient = gradients[static_cast<std::size_t>(next.rank())];
+      method->reduce({1, step}, gradient);
+      EXPECT_TRUE(same_everywhere(next, gradient));
+      for (std::size_t i = 0; i < n; ++i) ASSERT_NEAR(gradient[i], mean[i], 1e-4) << "step " << step << " entry " << i;
+    }
   });
 }
 

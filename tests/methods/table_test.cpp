@@ -175,7 +175,7 @@ TEST_P(EveryMethod, KnowsItsRankWhateverTheHostSays) {
     for (std::uint32_t step = 0; step < 6; ++step) {
       right.step(step);
       auto gradient = pull_gradient(wrong.model, communicator.rank(), step);
-      wrong.method->step({{42, step}, 0.05F}, wrong.model, gradient);
+      wrong.method->step({{42, step}, 0.05F, 1.0F}, wrong.model, gradient);
       ASSERT_TRUE(right.model == wrong.model) << "step " << step;
     }
     if (!is_gradient()) return;
