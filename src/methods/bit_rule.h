@@ -15,7 +15,7 @@ namespace laconic {
 ///   τ = sqrt(L·d·η / (6·(2 − L·η)·ε)),  κ = sqrt(N·L·d·η² / (12·ε)),
 /// or from a budget b of bits per coordinate on average, by log2 κ ≈ b' − 1 − mean[((N−n)/2)·log2 α + log2‖g‖]. The mean
 /// is over the steps so far whose norm is not zero; b' is what is left of the budget per step, up to the end N. Without
-/// a known end, and after it, the mean is over about the last `window` steps and b' looks `window` steps ahead. A width
+/// a known end the mean is over about the last `window` steps; then, and past the end, b' looks `window` ahead. A width
 /// is never so large that the steps ahead could not save the excess at 2 bits each, nor so small that they could not
 /// spend what is left at 16: a run of N steps ends within one bit of b·N.
 ///

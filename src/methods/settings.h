@@ -22,7 +22,7 @@ struct Parameter {
   bool low_open = false;  ///< low itself is not allowed
   bool whole = false;
   std::vector<std::string> choices{};
-  const char* only_with = nullptr;                   ///< what it needs beside it to change anything; null: nothing
+  const char* only_with = nullptr;                 ///< what it needs beside it to change anything; null: nothing
   bool (*counts)(const MethodOptions&) = nullptr;  ///< whether that is there; null: it always counts
 
   /// "(0, 1]", "2..16", "random | plus".

@@ -63,7 +63,7 @@ Parameter early_sign() {
 }
 
 /// A vote moves every entry by the whole learning rate.
-constexpr UsualRates vote_rates{.problem = 0.01, .network = 5e-4};
+constexpr UsualRates kVoteRates{.problem = 0.01, .network = 5e-4};
 
 // clang-format off
 const std::vector<MethodRow>& rows() {
@@ -96,11 +96,11 @@ const std::vector<MethodRow>& rows() {
       {"psync", Face::model, "every worker its own step, one random block of the models averaged", "Xie et al. 2020", {8, 12},
        {ratio(), scope("tensor"), order()}, nullptr, make_psync},
       {"signsgd", Face::gradient, "majority vote on signs, one bit both ways", "Bernstein et al. 2018, 2019", 0,
-       {ties(), abstain()}, make_sign, nullptr, "", vote_rates},
+       {ties(), abstain()}, make_sign, nullptr, "", kVoteRates},
       {"signum", Face::gradient, "majority vote on the signs of the workers' momenta", "Bernstein et al. 2018, 2019", 8,
        {number("beta", &Options::beta, 0.0, 0.999999, "0.9", "the worker's momentum"), ties(), abstain(),
         early_sign()},
-       make_sign, nullptr, "", vote_rates},
+       make_sign, nullptr, "", kVoteRates},
       {"qsgd", Face::gradient, "stochastic quantization to a fixed number of bits", "Alistarh et al. 2017", 0,
        {bits("4"), norm(), scope("tensor"), quantized_route(), quantized_return()}, make_quantized},
       {"terngrad", Face::gradient, "levels -1, 0, 1 of the largest magnitude", "Wen et al. 2017", 0,

@@ -167,7 +167,7 @@ TEST(Resize, ANewcomerTakesItsShareOfWhatIsOwed) {
     const auto alone = thread_communicators(1);
     const bool newcomer = next.rank() == 0;  // ranks may be numbered anew
     Communicator& first = newcomer ? *alone[0] : *old_group[static_cast<std::size_t>(next.rank() - 1)];
-    const auto method = make_method("regtopk", {.keep = 0.1}, first, place);
+    const auto method = make_method("regtopk", {.keep = 0.6, .mu = 1}, first, place);
     method->register_tensors(small_model());
     const auto n = size_of(small_model());
     std::vector<float> residual(n, 0.0F);
@@ -184,7 +184,7 @@ TEST(Resize, ANewcomerTakesItsShareOfWhatIsOwed) {
     method->save().get("residual", residual);
     for (std::size_t i = 0; i < n; ++i) ASSERT_NEAR(residual[i], owed[i] / 2, 1e-4) << i;
     // It goes on as three workers do, whose weight is a third, from what they owe now.
-    std::vector<SparseModel> models(3, {.keep = 0.1, .mu = 4.0});
+    std::vector<SparseModel> models(3, {.keep = 0.6, .mu = 1.0});
     for (SparseModel& model : models) {
       model.residual.assign(residual.begin(), residual.end());
       model.last_mask.assign(n, false);
