@@ -28,6 +28,7 @@ TEST(Methods, AreListed) {
     EXPECT_TRUE(contains(table.text, row.at("paper").get<std::string>())) << row;
     EXPECT_TRUE(row.at("face") == "gradient" || row.at("face") == "model");
     EXPECT_TRUE(row.at("memory_bytes").is_number());
+    EXPECT_GE(row.at("most_memory_bytes"), row.at("memory_bytes"));
     EXPECT_TRUE(row.contains("scope") && row.contains("summary"));
     for (const auto& parameter : row.at("parameters")) {
       EXPECT_TRUE(contains(table.text, parameter.at("name").get<std::string>() + " "));
@@ -175,6 +176,16 @@ TEST_F(Files, OfCompareHaveTheKeys) {
     EXPECT_GE(forecast.at("100 Gbit/s").get<double>(), row.at("sent_messages_per_step").get<double>() * 50e-6);
     EXPECT_LE(row.at("compute_seconds"), row.at("step_seconds"));
   }
+}
+
+TEST(Compare, GivesVotesTheirOwnLearningRateAndSaysSo) {
+  const std::string call = "compare --problem logistic-regression --methods sgd,signsgd,topk,signum --steps 3 ";
+  const Outcome outcome = laconic(call);
+  EXPECT_TRUE(contains(outcome.text, "learning rate 0.5, but 0.01 for signsgd, signum")) << outcome.text;
+  const auto rows = nlohmann::json::parse(laconic(call + "--json 2>/dev/null").text);
+  EXPECT_EQ(rows[0].at("learning_rate"), 0.5);
+  EXPECT_EQ(rows[1].at("learning_rate"), 0.01);
+  EXPECT_TRUE(contains(laconic(call + "--lr 0.2").text, "learning rate 0.2\n")) << "what is given goes to all";
 }
 
 TEST_F(Files, OfComparedRunsAreKept) {
