@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "laconic/communicator.h"
@@ -48,17 +49,27 @@ struct StepReport {
   double extra = 0.0;           ///< a method's own diagnostic, named by its row in the table (0 where it has none)
 };
 
-/// Named pieces of a method's memory, by rank. Numbers and arrays; a file format is the host's business.
+/// A setting of a method, by its name and as text.
+using SettingText = std::pair<std::string, std::string>;
+
+/// Named pieces of a method's memory, by rank. Numbers, arrays and texts; a file format is the host's business.
 class State {
  public:
   void put(const std::string& name, View<const float> values);
   void put(const std::string& name, View<const std::uint32_t> values);
   void put(const std::string& name, double value);
+  void put(const std::string& name, const std::string& text);
   /// InvalidConfig where the name is missing or the size differs from the view's.
   void get(const std::string& name, View<float> values) const;
   void get(const std::string& name, View<std::uint32_t> values) const;
   double number(const std::string& name) const;
+  std::string text(const std::string& name) const;
   bool has(const std::string& name) const;
+  std::vector<std::string> names() const;
+  /// A number that counts something. InvalidConfig where it is not whole or not in 0..most.
+  std::uint64_t count(const std::string& name, std::uint64_t most = kMostCounted) const;
+  /// InvalidConfig where the number, or a value of the array of floats, is not in [low, high].
+  void require_in(const std::string& name, double low, double high) const;
   /// A state inside a state, for a method that is built on another.
   void put(const std::string& name, const State& part);
   State part(const std::string& name) const;
@@ -66,17 +77,24 @@ class State {
   std::uint64_t size(const std::string& name) const;
   /// InvalidConfig where an entry of the other is missing here, or is of another kind or size.
   void require_entries_of(const State& other) const;
+  /// InvalidConfig where there is an entry here that the other does not have.
+  void require_no_entries_beyond(const State& other) const;
 
-  /// One flat, versioned, checksummed string of bytes and back; CorruptPayload if it is damaged.
+  /// One flat, versioned, checksummed string of bytes and back. Throws CorruptPayload if it is damaged, InvalidConfig if
+  /// it has the format of an earlier version.
   std::vector<std::byte> to_bytes() const;
   static State from_bytes(View<const std::byte> bytes);
+
+  /// Every whole number up to here is a double.
+  static constexpr std::uint64_t kMostCounted = std::uint64_t{1} << 53;
 
  private:
   struct Entry {
     std::string name;
-    char kind;  ///< 'f' floats, 'u' 32-bit words, 'd' one double
+    char kind;  ///< 'f' floats, 'u' 32-bit words, 'd' one double, 't' text
     std::vector<std::byte> bytes;
   };
+  const Entry& entry(const std::string& name) const;
   const Entry& entry(const std::string& name, char kind) const;
   Entry& fresh(const std::string& name, char kind, std::size_t bytes);
   std::vector<Entry> entries_;
@@ -111,8 +129,12 @@ class Method {
   /// asynchronous run is saved at a round: on each rank after the same round (set_after_round), and before any rank
   /// goes on (a barrier of the host's); InvalidConfig elsewhere. Tickets taken since are dealt anew.
   State save() const;
-  /// InvalidConfig for another method's, another rank's or another number of ranks' state (use resize for the last),
-  /// and for one that was saved with other settings. Nothing has changed then.
+  /// Throws InvalidConfig for a state of another method, another rank or another number of ranks (use resize for the
+  /// last); for one that was saved with other settings, the method's or its optimizer's, and names the setting with
+  /// both values; for one that lacks an entry or has one too many; for an index or a count that no method of these
+  /// settings can have saved; and in the middle of a step. Nothing has changed then. Settings that leave the meaning of
+  /// the memory as it is may change: `route`, `order`, `diagnose`, and of round methods `total_steps` and, at a round,
+  /// `pace`; so may all that is no setting of a method, as learning rates, threads and the non-finite policy.
   void load(const State& state);
   /// Throws what load would throw, and loads nothing.
   void require_loadable(const State& state) const;
@@ -138,8 +160,11 @@ class Method {
   virtual void require_savable() const {}
   /// After require_loadable_memory, so that it need not refuse anything.
   virtual void load_memory(const State& state) = 0;
-  /// By default the state must have what this would save, each entry of the same size.
+  /// By default the state must have what this would save, each entry of the same size. What steers a step, indices and
+  /// counts, is to be checked as well: a state may have been edited.
   virtual void require_loadable_memory(const State& state) const;
+  /// Whether a step has begun and is not finished.
+  virtual bool in_step() const { return false; }
   /// Memory that differs from rank to rank and is owed to the others (residuals, local momenta), the residual first:
   /// resize replaces it by its mean over the old ranks.
   virtual std::vector<View<float>> owed() { return {}; }
@@ -188,13 +213,17 @@ class Method {
  private:
   friend class ChunkStream;
   friend class ModelMethod;
+  friend struct SettingsOfMethods;
   static constexpr std::uint64_t kNoTensor = ~std::uint64_t{0};
 
   std::vector<AgreedField> agreed_fields() const;
+  void put_identity(State& state) const;
+  void require_same_settings(const State& state) const;
   std::string nonfinite_message(std::size_t culprit, std::uint64_t tensor, std::uint64_t step,
                                 const std::string& what) const;
 
   std::string name_;
+  std::vector<SettingText> settings_;  ///< those that a state must have been saved with
   Communicator* communicator_;
   Place* place_;
   std::vector<Tensor> tensors_;
@@ -243,6 +272,7 @@ class GradientMethod : public Method {
   StepKey key() const { return key_; }
 
  private:
+  bool in_step() const override { return open_; }
   StepReport conclude();
   StepReport drop();
 
@@ -334,6 +364,7 @@ class ModelMethod : public Method {
   void count_skipped() { ++skipped_steps_; }
 
  private:
+  bool in_step() const override { return open_; }
   void require_coefficients(std::span<const Coefficients> given) const;
 
   ScoringFunction scoring_;

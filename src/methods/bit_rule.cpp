@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "laconic/error.h"
 
@@ -105,6 +106,12 @@ void BitRule::save(State& state) const {
   state.put("rule's steps", steps_);
   state.put("rule's bits", bits_spent_);
   state.put("rule's exponent", exponent_);
+}
+
+void BitRule::require_loadable(const State& state) {
+  const auto steps = static_cast<double>(state.count("rule's steps"));
+  state.require_in("rule's bits", kFewestBits * steps, kMostBits * steps);
+  state.require_in("rule's exponent", std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max());
 }
 
 void BitRule::load(const State& state) {

@@ -33,6 +33,8 @@ class BitRule {
 
   void save(State& state) const;
   void load(const State& state);
+  /// InvalidConfig for counts that no run can have.
+  static void require_loadable(const State& state);
 
  private:
   double growth() const;  ///< log2 of α^((N−n)/2), 0 for the non-convex rule

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/norm/norm.h"
@@ -163,6 +164,15 @@ class Grawa : public RoundMethod {
     state.put("rounds scored", rounds_scored_);
     state.put("local norms", View<const float>(local_norms_));
     state.put("local steps", local_steps_);
+  }
+
+  void require_loadable_memory(const State& state) const override {
+    RoundMethod::require_loadable_memory(state);
+    for (const char* count : {"rounds scored", "local steps"}) state.count(count);
+    // A norm beyond float32 is infinite, and its weight 0.
+    for (const char* norms : {"scores", "local norms"}) {
+      state.require_in(norms, 0.0, std::numeric_limits<double>::infinity());
+    }
   }
 
   void load_memory(const State& state) override {

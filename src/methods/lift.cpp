@@ -1,6 +1,7 @@
 #include "methods/lift.h"
 
 #include <cstring>
+#include <limits>
 
 #include "kernels/elementwise/elementwise.h"
 
@@ -69,6 +70,8 @@ void LiftedMethod::save_memory(State& state) const {
 void LiftedMethod::require_loadable_memory(const State& state) const {
   ModelMethod::require_loadable_memory(state);
   inner_->require_loadable(state.part("inner"));
+  Optimizer::require_loadable(state.part("optimizer"));
+  state.require_in("largest step", 0.0, std::numeric_limits<double>::max());
 }
 
 void LiftedMethod::load_memory(const State& state) {

@@ -70,6 +70,12 @@ class Lsgd : public RoundMethod {
     state.put("last loss", last_loss_);
   }
 
+  /// Losses are the host's, and may be anything.
+  void require_loadable_memory(const State& state) const override {
+    RoundMethod::require_loadable_memory(state);
+    state.count("loss count");
+  }
+
   void load_memory(const State& state) override {
     RoundMethod::load_memory(state);
     loss_sum_ = state.number("loss sum");

@@ -10,6 +10,7 @@
 #include "kernels/norm/norm.h"
 #include "laconic/error.h"
 #include "laconic/nonfinite.h"
+#include "methods/settings.h"
 #include "methods/stream.h"
 #include "transport/agreement.h"
 
@@ -37,6 +38,10 @@ void split(std::span<const Tensor> tensors, View<float> flat, std::vector<Tensor
     offset += tensors[i].size;
   }
 }
+
+const std::string kSetting = "setting/";
+
+[[noreturn]] void refuse_state(const std::string& what) { throw InvalidConfig("saved state " + what); }
 
 }  // namespace
 
@@ -84,28 +89,60 @@ Exchange& Method::start_chunk(const Chunk&, View<float>, StatusView, StepReport&
 State Method::save() const {
   require_savable();
   State state;
-  state.put("method " + name_, 1.0);
-  state.put("rank", static_cast<double>(rank()));
-  state.put("ranks", static_cast<double>(ranks()));
-  state.put("parameters", static_cast<double>(parameters_));
+  put_identity(state);
   save_memory(state);
   return state;
 }
 
+/// Whose memory it is, and under which settings it means something.
+void Method::put_identity(State& state) const {
+  state.put("method", name_);
+  state.put("rank", static_cast<double>(rank()));
+  state.put("ranks", static_cast<double>(ranks()));
+  state.put("parameters", static_cast<double>(parameters_));
+  for (const auto& [name, value] : settings_) state.put(kSetting + name, value);
+}
+
 void Method::require_loadable(const State& state) const {
-  const auto refuse = [](const std::string& what) { throw InvalidConfig("saved state " + what); };
-  if (!registered_) refuse("needs registered tensors before it is loaded: call register_tensors first");
-  if (!state.has("method " + name_))
-    refuse("is of another method than " + name_ + ": load it into the method that saved it");
+  if (!registered_) refuse_state("needs registered tensors before it is loaded: call register_tensors first");
+  if (in_step()) refuse_state("was given in the middle of a step: load it between steps");
+  if (const std::string saved = state.text("method"); saved != name_) {
+    refuse_state("is of another method than " + name_ + ", of " + saved + ": load it into the method that saved it");
+  }
   const auto expect = [&](const char* field, double mine, const char* remedy) {
     if (state.number(field) == mine) return;
-    refuse("has " + std::string(field) + " = " + std::to_string(static_cast<std::uint64_t>(state.number(field))) +
-           ", this is " + std::to_string(static_cast<std::uint64_t>(mine)) + ": " + remedy);
+    refuse_state("has " + std::string(field) + " = " + text_of(state.number(field)) + ", this is " + text_of(mine) +
+                 ": " + remedy);
   };
   expect("ranks", ranks(), "load it on as many ranks, then resize");
   expect("rank", rank(), "each rank loads its own");
   expect("parameters", static_cast<double>(parameters_), "load it for the same model");
+  require_same_settings(state);
+  {
+    State mine;
+    put_identity(mine);
+    save_memory(mine);
+    state.require_no_entries_beyond(mine);
+  }
   require_loadable_memory(state);
+}
+
+void Method::require_same_settings(const State& state) const {
+  const auto refuse = [&](const std::string& setting, const std::string& saved, const std::string& mine) {
+    refuse_state("was saved with " + setting + " " + saved + ", this " + name_ + " has " + mine +
+                 ": make the method with the settings of the run that was saved");
+  };
+  for (const auto& [name, value] : settings_) {
+    if (!state.has(kSetting + name)) refuse(name, "not given", value);
+    if (const std::string saved = state.text(kSetting + name); saved != value) refuse(name, saved, value);
+  }
+  for (const std::string& entry : state.names()) {
+    if (!entry.starts_with(kSetting)) continue;
+    const std::string name = entry.substr(kSetting.size());
+    const bool known =
+        std::any_of(settings_.begin(), settings_.end(), [&](const auto& mine) { return mine.first == name; });
+    if (!known) refuse(name, state.text(entry), "it not given");
+  }
 }
 
 void Method::require_loadable_memory(const State& state) const {

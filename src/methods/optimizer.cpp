@@ -153,7 +153,7 @@ void Optimizer::save(State& state) const {
 }
 
 void Optimizer::load(const State& state) {
-  steps_ = static_cast<std::uint64_t>(state.number("steps"));
+  steps_ = state.count("steps");
   if (!first_.empty()) state.get("first", View<float>(first_));
   if (!second_.empty()) state.get("second", View<float>(second_));
 }

@@ -52,6 +52,10 @@ class Psync : public ModelMethod {
   Status look_ahead(View<const float> gradient, StepReport& report);
   StepReport dropped(const StepInput& input, const Status& status, StepReport report);
   void save_memory(State& state) const override { optimizer_.save(state); }
+  void require_loadable_memory(const State& state) const override {
+    ModelMethod::require_loadable_memory(state);
+    Optimizer::require_loadable(state);
+  }
   void load_memory(const State& state) override {
     optimizer_.load(state);
     goes_on_ = true;

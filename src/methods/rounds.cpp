@@ -185,9 +185,14 @@ void RoundMethod::save_memory(State& state) const {
   state.put("optimizer", optimizer);
 }
 
+void RoundMethod::require_loadable_memory(const State& state) const {
+  ModelMethod::require_loadable_memory(state);
+  schedule_.require_resumable(state.count("rounds"), state.count("steps"));
+  Optimizer::require_loadable(state.part("optimizer"));
+}
+
 void RoundMethod::load_memory(const State& state) {
-  schedule_.resume(static_cast<std::uint64_t>(state.number("rounds")),
-                   static_cast<std::uint64_t>(state.number("steps")));
+  schedule_.resume(state.count("rounds"), state.count("steps"));
   state.get("centre", centre_.view(parameters()));
   optimizer_.load(state.part("optimizer"));
   stage_ = Stage::loaded;

@@ -42,6 +42,7 @@ class RoundMethod : public ModelMethod {
   void save_memory(State& state) const override;
   void require_savable() const override;
   void load_memory(const State& state) override;
+  void require_loadable_memory(const State& state) const override;
   /// Nothing is owed; but where ranks come or go, the local momenta are dealt anew with their mean kept.
   std::vector<View<float>> owed() override { return optimizer_.memory(); }
   std::vector<View<float>> shared() override;

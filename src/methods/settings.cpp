@@ -69,6 +69,12 @@ Parameter Parameter::with(std::string other_fallback) const {
   return changed;
 }
 
+Parameter Parameter::changeable() const {
+  Parameter changed = *this;
+  changed.may_change = true;
+  return changed;
+}
+
 Settings::Settings(std::string method, std::span<const Parameter> parameters, const MethodOptions& options)
     : method_(std::move(method)) {
   for (const Parameter& parameter : parameters) {

@@ -22,11 +22,15 @@ struct Parameter {
   bool low_open = false;  ///< low itself is not allowed
   bool whole = false;
   std::vector<std::string> choices{};
+  /// The memory means the same whatever its value, so that a run may go on with another one (Method::load).
+  bool may_change = false;
 
   /// "(0, 1]", "2..16", "random | plus".
   std::string range() const;
   /// The same parameter with another default.
   Parameter with(std::string other_fallback) const;
+  /// The same parameter, which may change from a saved run to the one that goes on.
+  Parameter changeable() const;
 };
 
 /// A method's parameters with defaults filled in, every one checked.
@@ -43,12 +47,12 @@ class Settings {
   bool is(std::string_view name, std::string_view choice) const { return word(name) == choice; }
 
   /// Every set parameter as text, in the table's order: for agreement between ranks and for a run's record.
-  const std::vector<std::pair<std::string, std::string>>& texts() const { return texts_; }
+  const std::vector<SettingText>& texts() const { return texts_; }
   const std::string& method() const { return method_; }
 
  private:
   std::string method_;
-  std::vector<std::pair<std::string, std::string>> texts_;
+  std::vector<SettingText> texts_;
 };
 
 /// The shortest text that reads back as the same number.

@@ -137,8 +137,13 @@ class SignMethod : public GradientMethod {
     if (remembers()) state.put("momentum", View<const float>(momentum_.view(parameters())));
   }
 
+  void require_loadable_memory(const State& state) const override {
+    GradientMethod::require_loadable_memory(state);
+    state.count("steps");
+  }
+
   void load_memory(const State& state) override {
-    steps_ = static_cast<std::uint64_t>(state.number("steps"));
+    steps_ = state.count("steps");
     if (remembers()) state.get("momentum", momentum_.view(parameters()));
   }
 

@@ -1,6 +1,7 @@
 #include "methods/sparse_method.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/keep.h"
@@ -159,6 +160,7 @@ void SparseMethod::each_saved_share(const State& state, Work&& work) const {
 
 void SparseMethod::require_loadable_memory(const State& state) const {
   GradientMethod::require_loadable_memory(state);
+  state.require_in("thresholds", 0.0, std::numeric_limits<float>::max());
   each_saved_share(state, [&](std::size_t share, std::span<const std::uint64_t> borders, std::uint64_t last_union) {
     shares_[share].sum->require_sound(borders, last_union);
   });

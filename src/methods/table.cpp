@@ -114,7 +114,47 @@ std::vector<AgreedField> fields_of(const OptimizerOptions& optimizer) {
           {"optimizer's epsilon", text_of(optimizer.epsilon)}};
 }
 
+/// What a saved state must agree with: the parameters that its memory depends on.
+std::vector<SettingText> kept_settings(const MethodRow& row, const Settings& settings) {
+  std::vector<SettingText> kept;
+  for (const Parameter& parameter : row.parameters) {
+    if (parameter.may_change || !settings.has(parameter.name)) continue;
+    kept.emplace_back(parameter.name, settings.word(parameter.name));
+  }
+  return kept;
+}
+
+/// The same, and the settings of its optimizer that count. A host's optimizer keeps its own.
+std::vector<SettingText> kept_settings(const MethodRow& row, const Settings& settings,
+                                       const OptimizerOptions& optimizer) {
+  std::vector<SettingText> kept = kept_settings(row, settings);
+  const auto add = [&](const std::string& name, const std::string& value) {
+    if (!settings.has(name)) kept.emplace_back("optimizer's " + name, value);  // else the method's own counts
+  };
+  kept.emplace_back("optimizer", optimizer.name);
+  if (optimizer.name == "sgd") {
+    add("momentum", text_of(optimizer.momentum));
+    add("nesterov", optimizer.nesterov ? "true" : "false");
+  }
+  if (optimizer.name == "adam") {
+    add("beta1", text_of(optimizer.beta1));
+    add("beta2", text_of(optimizer.beta2));
+    add("epsilon", text_of(optimizer.epsilon));
+  }
+  if (optimizer.name != "host") add("weight_decay", text_of(optimizer.weight_decay));
+  return kept;
+}
+
 }  // namespace
+
+/// Tells a method, once, the settings that its saved states carry.
+struct SettingsOfMethods {
+  template <class Kind>
+  static std::unique_ptr<Kind> tell(std::unique_ptr<Kind> method, std::vector<SettingText> settings) {
+    method->settings_ = std::move(settings);
+    return method;
+  }
+};
 
 std::span<const MethodRow> method_table() { return rows(); }
 
@@ -133,7 +173,7 @@ std::unique_ptr<GradientMethod> make_method(std::string_view name, const MethodO
     throw InvalidConfig(std::string(name) + ": step_guard needs the model: use make_model_method, or leave it off");
   }
   require_same(communicator, settings);
-  return row.make_gradient(settings, communicator, place);
+  return SettingsOfMethods::tell(row.make_gradient(settings, communicator, place), kept_settings(row, settings));
 }
 
 std::unique_ptr<ModelMethod> make_model_method(std::string_view name, const MethodOptions& options,
@@ -142,10 +182,15 @@ std::unique_ptr<ModelMethod> make_model_method(std::string_view name, const Meth
   const MethodRow& row = method_row(name);
   const Settings settings(row.name, row.parameters, options);
   require_same(communicator, settings, fields_of(optimizer));
-  if (row.face == Face::model) return row.make_model(settings, optimizer, communicator, place);
+  const OptimizerOptions own = optimizer_of(name, optimizer);
+  const auto kept = kept_settings(row, settings, own);
+  if (row.face == Face::model) {
+    return SettingsOfMethods::tell(row.make_model(settings, own, communicator, place), kept);
+  }
   const bool guard = settings.has("step_guard") && settings.is("step_guard", "on");
-  return std::make_unique<LiftedMethod>(row.make_gradient(settings, communicator, place), optimizer_of(name, optimizer),
-                                        guard, communicator, place);
+  std::unique_ptr<ModelMethod> lifted = std::make_unique<LiftedMethod>(
+      row.make_gradient(settings, communicator, place), own, guard, communicator, place);
+  return SettingsOfMethods::tell(std::move(lifted), kept);
 }
 
 }  // namespace laconic
