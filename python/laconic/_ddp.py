@@ -165,7 +165,7 @@ class State:
 
         Raises:
             InvalidConfig: on all ranks, if one of them was given the state of another rank, another number of ranks,
-                another method or other parameters. Nothing has changed then.
+                another method, other settings of the method or other parameters. Nothing has changed then.
         """
         refusal = ""
         saved = torch.empty(0, dtype=torch.uint8)

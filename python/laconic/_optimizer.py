@@ -305,7 +305,8 @@ class Optimizer(torch.optim.Optimizer):
 
         Raises:
             InvalidConfig: on all ranks, if one of them was given the state of another rank, another number of ranks
-                (without `redeal`), another method or another model. Nothing has changed then.
+                (without `redeal`), another method, other settings of the method or another model. Nothing has changed
+                then.
         """
         if redeal:
             _optimizer_state.redeal(self._host, self.inner, state_dict, not (self._is_sgd or self._steps_inside))

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
 #include "exchange/exchange.h"
@@ -244,9 +245,9 @@ State MethodSet::save() const {
   state.put("skipped", static_cast<double>(skipped_));
   put_tensors(state, parameters_);
   for (std::size_t i = 0; i < groups_.size(); ++i) {
-    State part = groups_[i].method->save();
-    part.put("host's parameters", View<const std::uint32_t>(groups_[i].parameters));
-    state.put("group " + std::to_string(i), part);
+    const std::string group = "group " + std::to_string(i);
+    state.put(group, View<const std::uint32_t>(groups_[i].parameters));
+    state.put(group, groups_[i].method->save());
   }
   if (options_.drops_unused) save_carried(state);
   return state;
@@ -264,20 +265,21 @@ void MethodSet::require_loadable(const State& state) const {
   require_number(state, "rank", communicator_.rank(), "each rank loads its own");
   require_number(state, "seed", static_cast<double>(options_.seed), "attach with the seed of the run that was saved");
   require_tensors(state, parameters_);
-  for (const char* count : {"step", "skipped"}) state.number(count);
+  state.count("step", std::numeric_limits<std::uint32_t>::max());
+  state.count("skipped");
   if (state.has("group " + std::to_string(groups_.size()))) {
     throw InvalidConfig("saved state has more groups than the " + std::to_string(groups_.size()) +
                         " of this run: attach with the groups of the run that was saved");
   }
   for (std::size_t i = 0; i < groups_.size(); ++i) {
-    const State part = state.part("group " + std::to_string(i));
-    std::vector<std::uint32_t> members(part.size("host's parameters"));
-    part.get("host's parameters", View<std::uint32_t>(members));
+    const std::string group = "group " + std::to_string(i);
+    std::vector<std::uint32_t> members(state.size(group));
+    state.get(group, View<std::uint32_t>(members));
     if (members != groups_[i].parameters) {
       throw InvalidConfig("saved state has other parameters in group " + std::to_string(i) +
                           ": attach with the groups of the run that was saved");
     }
-    groups_[i].method->require_loadable(part);
+    groups_[i].method->require_loadable(state.part(group));
   }
   if (options_.drops_unused) {
     State carried;

@@ -165,11 +165,8 @@ OptimizerHost::Change ModelHost::prepare_load(const State& state) {
 OptimizerHost::Change ModelHost::prepare_redeal(const std::vector<State>& saved) {
   std::vector<State> states;
   for (const State& each : saved) states.push_back(each.part("method"));
-  OptimizerOptions optimizer = optimizer_options();
-  // All of them must remember alike: those that come have made no step that would tell.
-  if (is_sgd() && states.front().size("momentum") > 0) optimizer.momentum = 0.5;
   const MethodMaker make = [&](Communicator& communicator, Place& place) {
-    return make_model_method(name_, options_, optimizer, communicator, place);
+    return make_model_method(name_, options_, optimizer_options(), communicator, place);
   };
   std::vector<float> dealt(is_sgd() ? size_ : 0);
   State mine = redealt(states, rank(), ranks(), parameters().tensors(), make, View<float>(dealt));

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "exchange/dense_sum.h"
 #include "laconic/error.h"
@@ -163,11 +164,11 @@ void OptimizerHost::take(const std::function<Change()>& prepare, const State* co
   try {
     if (refusal.empty()) {
       change = prepare();
-      step = static_cast<std::uint32_t>(counted->number("step"));
+      step = static_cast<std::uint32_t>(counted->count("step", std::numeric_limits<std::uint32_t>::max()));
       metrics.steps = step;
-      metrics.skipped = static_cast<std::uint64_t>(counted->number("skipped"));
-      metrics.rounds = static_cast<std::uint64_t>(counted->number("rounds"));
-      finished = counted->number("finished") != 0.0;
+      metrics.skipped = counted->count("skipped");
+      metrics.rounds = counted->count("rounds");
+      finished = counted->count("finished", 1) != 0;
     }
   } catch (const std::exception& error) {
     refusal = error.what();
