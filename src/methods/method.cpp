@@ -39,7 +39,8 @@ void split(std::span<const Tensor> tensors, View<float> flat, std::vector<Tensor
   }
 }
 
-const std::string kSetting = "setting/";
+constexpr std::string_view kSetting = "setting/";
+std::string setting_entry(const std::string& setting) { return std::string(kSetting) + setting; }
 
 [[noreturn]] void refuse_state(const std::string& what) { throw InvalidConfig("saved state " + what); }
 
@@ -100,7 +101,7 @@ void Method::put_identity(State& state) const {
   state.put("rank", static_cast<double>(rank()));
   state.put("ranks", static_cast<double>(ranks()));
   state.put("parameters", static_cast<double>(parameters_));
-  for (const auto& [name, value] : settings_) state.put(kSetting + name, value);
+  for (const auto& [name, value] : settings_) state.put(setting_entry(name), value);
 }
 
 void Method::require_loadable(const State& state) const {
@@ -128,20 +129,21 @@ void Method::require_loadable(const State& state) const {
 }
 
 void Method::require_same_settings(const State& state) const {
-  const auto refuse = [&](const std::string& setting, const std::string& saved, const std::string& mine) {
-    refuse_state("was saved with " + setting + " " + saved + ", this " + name_ + " has " + mine +
+  const auto refuse = [&](const std::string& saved, const std::string& mine) {
+    refuse_state("was saved with " + saved + ", this " + name_ + " has " + mine +
                  ": make the method with the settings of the run that was saved");
   };
-  for (const auto& [name, value] : settings_) {
-    if (!state.has(kSetting + name)) refuse(name, "not given", value);
-    if (const std::string saved = state.text(kSetting + name); saved != value) refuse(name, saved, value);
+  for (const auto& [name, mine] : settings_) {
+    if (!state.has(setting_entry(name))) refuse("no " + name, name + " = " + mine);
+    const std::string saved = state.text(setting_entry(name));
+    if (saved != mine) refuse(name + " = " + saved, name + " = " + mine);
   }
   for (const std::string& entry : state.names()) {
     if (!entry.starts_with(kSetting)) continue;
     const std::string name = entry.substr(kSetting.size());
     const bool known =
-        std::any_of(settings_.begin(), settings_.end(), [&](const auto& mine) { return mine.first == name; });
-    if (!known) refuse(name, state.text(entry), "it not given");
+        std::any_of(settings_.begin(), settings_.end(), [&](const SettingText& each) { return each.first == name; });
+    if (!known) refuse(name + " = " + state.text(entry), "no " + name);
   }
 }
 

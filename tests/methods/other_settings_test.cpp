@@ -85,9 +85,9 @@ TEST(OtherSettings, AreRefusedByNameWithBothValues) {
         EXPECT_EQ(text, "") << row.name << " " << parameter.name;
         continue;
       }
-      EXPECT_TRUE(contains(text, std::string("was saved with ") + parameter.name + " " +
-                                     text_in(pair.saved, parameter) + ", this " + row.name + " has " +
-                                     text_in(pair.mine, parameter) + ":"))
+      const std::string is = parameter.name + std::string(" = ");
+      EXPECT_TRUE(contains(text, "was saved with " + is + text_in(pair.saved, parameter) + ", this " + row.name +
+                                     " has " + is + text_in(pair.mine, parameter) + ":"))
           << row.name << " " << parameter.name << ": " << text;
     }
   }
@@ -113,8 +113,8 @@ TEST(OtherSettings, AreRefusedWhereOneIsNotGiven) {
   const MethodOptions given{.tau = 3.0};
   const std::string more = refusal(row, {none, given});
   const std::string less = refusal(row, {given, none});
-  EXPECT_TRUE(contains(more, "was saved with tau not given, this dqsgd has 3:")) << more;
-  EXPECT_TRUE(contains(less, "was saved with tau 3, this dqsgd has it not given:")) << less;
+  EXPECT_TRUE(contains(more, "was saved with no tau, this dqsgd has tau = 3:")) << more;
+  EXPECT_TRUE(contains(less, "was saved with tau = 3, this dqsgd has no tau:")) << less;
   EXPECT_EQ(refusal(row, {given, given}), "");
 }
 
@@ -122,7 +122,7 @@ TEST(OtherSettings, OfAFractionAreComparedExactly) {
   const MethodOptions third{.mu = 1.0 / 3.0};
   const MethodOptions next{.mu = std::nextafter(1.0 / 3.0, 1.0)};
   EXPECT_EQ(refusal(method_row("regtopk"), {third, third}), "");
-  EXPECT_TRUE(contains(refusal(method_row("regtopk"), {third, next}), "mu 0.3333333333333333"));
+  EXPECT_TRUE(contains(refusal(method_row("regtopk"), {third, next}), "mu = 0.3333333333333333, "));
 }
 
 TEST(OtherSettings, OfTheOptimizerAreRefused) {
@@ -140,21 +140,21 @@ TEST(OtherSettings, OfTheOptimizerAreRefused) {
     };
     if (row.name != std::string("adam")) {
       EXPECT_EQ(refusal(row, same, sgd, sgd), "") << row.name;
-      refused(sgd, changed(sgd, [](auto& options) { options.momentum = 0.8; }), "optimizer's momentum 0.9");
-      refused(sgd, changed(sgd, [](auto& options) { options.nesterov = true; }), "optimizer's nesterov false");
-      refused(sgd, changed(sgd, [](auto& options) { options.weight_decay = 0.01; }), "optimizer's weight_decay 0");
+      refused(sgd, changed(sgd, [](auto& options) { options.momentum = 0.8; }), "optimizer's momentum = 0.9");
+      refused(sgd, changed(sgd, [](auto& options) { options.nesterov = true; }), "optimizer's nesterov = false");
+      refused(sgd, changed(sgd, [](auto& options) { options.weight_decay = 0.01; }), "optimizer's weight_decay = 0");
       // What SGD does not use is nobody's business.
       EXPECT_EQ(refusal(row, same, sgd, changed(sgd, [](auto& options) { options.beta1 = 0.8; })), "") << row.name;
     }
     if (contains(row.name, "def") || row.name == std::string("ef-rbgs")) continue;  // SGD themselves
     EXPECT_EQ(refusal(row, same, adam, adam), "") << row.name;
-    refused(adam, changed(adam, [](auto& options) { options.beta1 = 0.8; }), "optimizer's beta1 0.9");
-    refused(adam, changed(adam, [](auto& options) { options.beta2 = 0.99; }), "optimizer's beta2 0.999");
-    refused(adam, changed(adam, [](auto& options) { options.epsilon = 1e-6; }), "optimizer's epsilon 1e-08");
-    refused(adam, changed(adam, [](auto& options) { options.weight_decay = 0.01; }), "optimizer's weight_decay 0");
+    refused(adam, changed(adam, [](auto& options) { options.beta1 = 0.8; }), "optimizer's beta1 = 0.9");
+    refused(adam, changed(adam, [](auto& options) { options.beta2 = 0.99; }), "optimizer's beta2 = 0.999");
+    refused(adam, changed(adam, [](auto& options) { options.epsilon = 1e-6; }), "optimizer's epsilon = 1e-08");
+    refused(adam, changed(adam, [](auto& options) { options.weight_decay = 0.01; }), "optimizer's weight_decay = 0");
     if (row.name == std::string("adam")) continue;
-    refused(adam, sgd, "optimizer adam");
-    refused(sgd, adam, "optimizer sgd");
+    refused(adam, sgd, "optimizer = adam");
+    refused(sgd, adam, "optimizer = sgd");
   }
 }
 
