@@ -95,6 +95,8 @@ State read_state(const std::string& checkpoint, int rank) {
   State state;
   try {
     state = State::from_bytes(bytes);
+  } catch (const InvalidConfig& error) {
+    throw InvalidConfig("checkpoint: " + path + ": " + error.what());
   } catch (const Error& error) {
     refuse(checkpoint, rank, std::string("damaged: ") + error.what());
   }

@@ -22,7 +22,7 @@ struct CheckpointPlan {
 void write_checkpoint(const std::string& folder, std::uint32_t step, State state, Communicator& communicator);
 
 /// This rank's state. Error naming the file, what is wrong with it (another rank's counts as wrong), and the newest
-/// checkpoint before it that is whole.
+/// checkpoint before it that is whole. InvalidConfig for one of an earlier version.
 State read_checkpoint(const std::string& checkpoint, int rank);
 
 /// Reads every rank's file, for the one that tells: the same errors, also where files are of different steps, and
