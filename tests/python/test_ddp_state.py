@@ -84,6 +84,8 @@ def foreign_state_is_refused() -> None:
     refused(lambda: fresh().load_state_dict({}), none)
     words = ("is of another method than regtopk", "load it into the method that saved it")
     refused(lambda: fresh("regtopk").load_state_dict(saved), *words)
+    words = ("was saved with keep = 0.05, this topk has keep = 0.1", "with the settings of the run that was saved")
+    refused(lambda: fresh(keep=0.1).load_state_dict(saved), *words)
     words = ("other parameters in group 0", "attach with the groups of the run that was saved")
     refused(lambda: fresh(exclude="values.0").load_state_dict(saved), *words)
     # As many entries in all, but not the same parameters.
