@@ -10,7 +10,6 @@
 #include "kernels/norm/norm.h"
 #include "laconic/error.h"
 #include "laconic/nonfinite.h"
-#include "methods/settings.h"
 #include "methods/stream.h"
 #include "transport/agreement.h"
 
@@ -110,14 +109,15 @@ void Method::require_loadable(const State& state) const {
   if (const std::string saved = state.text("method"); saved != name_) {
     refuse_state("is of another method than " + name_ + ", of " + saved + ": load it into the method that saved it");
   }
-  const auto expect = [&](const char* field, double mine, const char* remedy) {
-    if (state.number(field) == mine) return;
-    refuse_state("has " + std::string(field) + " = " + text_of(state.number(field)) + ", this is " + text_of(mine) +
+  const auto expect = [&](const char* field, std::uint64_t mine, const char* remedy) {
+    const std::uint64_t saved = state.count(field);
+    if (saved == mine) return;
+    refuse_state("has " + std::string(field) + " = " + std::to_string(saved) + ", this is " + std::to_string(mine) +
                  ": " + remedy);
   };
-  expect("ranks", ranks(), "load it on as many ranks, then resize");
-  expect("rank", rank(), "each rank loads its own");
-  expect("parameters", static_cast<double>(parameters_), "load it for the same model");
+  expect("ranks", static_cast<std::uint64_t>(ranks()), "load it on as many ranks, then resize");
+  expect("rank", static_cast<std::uint64_t>(rank()), "each rank loads its own");
+  expect("parameters", parameters_, "load it for the same model");
   require_same_settings(state);
   {
     State mine;
