@@ -2,6 +2,7 @@
 
 #include "experiment/derive.h"
 #include "laconic/error.h"
+#include "laconic/threads.h"
 #include "methods/optimizer.h"
 #include "methods/table.h"
 
@@ -80,8 +81,9 @@ void require_valid(const RunConfig& config) {
   method_row(config.method);
   Optimizer(optimizer_of(config.method, config.optimizer));  // refuses what is out of range
   if (!config.task.name.empty()) require_valid(config.task);
-  if (config.workers < 1 || config.workers > 4096) {
-    refuse("workers must be in 1..4096", std::to_string(config.workers), "each is a thread or a process");
+  if (config.workers < 1 || config.workers > kMostRanks) {
+    refuse("workers must be in 1.." + std::to_string(kMostRanks), std::to_string(config.workers),
+           "each is a thread or a process");
   }
   if (!(config.learning_rate >= 0.0 && std::isfinite(config.learning_rate))) {
     refuse("learning_rate must be 0 or more and finite", std::to_string(config.learning_rate), "try 0.01");

@@ -108,9 +108,15 @@ std::vector<ConfigEntry> from_json(const std::string& path) {
   const auto file = nlohmann::json::parse(input, nullptr, false);
   if (!file.is_object()) throw InvalidConfig(path + " is no JSON object: give a config.json that a run has written");
   std::vector<ConfigEntry> entries;
-  for (const auto& [section, table] : file.items()) {
-    if (!table.is_object()) continue;  // the version that wrote it
-    for (const auto& [key, value] : table.items()) entries.push_back({section, key, json_text(path, key, value), path});
+  for (const auto& [name, node] : file.items()) {
+    if (name == "laconic") continue;  // the version that wrote it
+    if (node.is_object()) {
+      for (const auto& [key, value] : node.items()) entries.push_back({name, key, json_text(path, key, value), path});
+    } else if (is_section(name)) {
+      entries.push_back({name, "name", json_text(path, name, node), path});
+    } else {
+      entries.push_back({"run", name, json_text(path, name, node), path});
+    }
   }
   return entries;
 }

@@ -80,6 +80,40 @@ TEST(Program, RefusesBadCallsInOneLine) {
   expect_one_line_error(laconic("info", "LACONIC_SIMD=mmx"), 2, "mmx");
 }
 
+// An empty value is mostly a variable of a script that was not set: it is no default.
+TEST(Program, RefusesEmptyValues) {
+  for (const char* call :
+       {"train --method ''", "train --problem ''", "train --task ''", "train --config ''", "train --out ''",
+        "train --resume ''", "train --set ''", "train --steps ''", "train --lr ''", "train --schedule ''",
+        "train --slowdown ''", "train --optimizer ''", "train --keep ''", "train --union ''", "train --model ''",
+        "train --data ''", "compare --methods ''", "compare --out ''", "diagnose ''",
+        "diagnose --task ''", "reproduce ''", "reproduce --deep --runs ''", "reproduce --deep --out ''",
+        "reproduce --deep --results ''", "data list --data ''", "data get ''", "report ''", "report x --out ''",
+        "methods ''", "bench kernels --filter ''", "bench exchange --filter ''"}) {
+    expect_one_line_error(laconic(call), 2, "must not be empty");
+  }
+  expect_one_line_error(laconic("train --set method.name="), 2, "--set method.name= has no value");
+  expect_one_line_error(laconic("train --set model="), 2, "--set model= has no value");
+}
+
+TEST(Program, RefusesNumbersThatAreNone) {
+  for (const char* flag : {"--learning-rate", "--compute-seconds", "--timeout", "--momentum", "--weight-decay",
+                           "--slowdown", "--keep", "--skew", "--set noise"}) {
+    for (const char* value : {"nan", "inf", "-inf", "1e999"}) {
+      const std::string name = flag;
+      const std::string task = name == "--skew" ? "--task digits " : "--problem noisy-quadratic ";
+      const std::string given = name.starts_with("--set ") ? name + "=" + value : name + " " + value;
+      const Outcome outcome = laconic("train --method topk " + task + given);
+      expect_one_line_error(outcome, 2, name.substr(name.find_last_of("- ") + 1));
+      EXPECT_TRUE(contains(outcome.text, "must be ")) << outcome.text;
+    }
+  }
+  for (const char* value : {"nan", "inf", "-1", "1e999", "x"}) {
+    expect_one_line_error(laconic(std::string("reproduce --deep --seconds ") + value), 2,
+                          "--seconds: must be a finite number, 0 or more, got \"" + std::string(value) + "\"");
+  }
+}
+
 // Without PyTorch, without the data set, or without such a claim: told at once, in a line.
 TEST_F(Files, SaysWhatDeepClaimsNeed) {
   const Outcome claim = laconic("reproduce --deep def-divergense");

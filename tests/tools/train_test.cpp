@@ -134,7 +134,7 @@ TEST_F(Files, OfTomlAreToldByTheirLine) {
   };
   says("stepps = 6\n", ", line 2: a run has no stepps; did you mean steps?");
   says("steps = \"some\"\n", ", line 2: steps must be");
-  says("\nworkers = 0\n", ", line 3: workers must be in 1..4096, got 0");
+  says("\nworkers = 0\n", ", line 3: workers must be in 1..1024, got 0");
   says("[method]\nname = \"topk\"\nkeap = 0.1\n", ", line 4: topk has no parameter keap; did you mean keep?");
   says("[method]\nname = \"topk\"\nkeep = 7\n", ", line 4: topk: keep must be in (0, 1], got 7");
   says("[method]\nname = \"topp\"\n", ", line 3: there is no method topp; did you mean topk?");
@@ -296,7 +296,9 @@ TEST(Train, RefusesWithASuggestion) {
   expect_one_line_error(laconic("compare sgd,topk"), 2, "did you mean --methods sgd,topk?");
   expect_one_line_error(laconic("train --dimension 10"), 2, "--set dimension=10");
   expect_one_line_error(laconic("train --dimension=10"), 2, "--set dimension=10");
-  expect_one_line_error(laconic("train --workers abc"), 2, "1..4096, such as 4, got \"abc\"");
+  expect_one_line_error(laconic("train --workers abc"), 2, "1..1024, such as 4, got \"abc\"");
+  expect_one_line_error(laconic("train --workers 1025"), 2, "workers must be in 1..1024, got 1025");
+  EXPECT_TRUE(contains(laconic("train --help").text, "ranks, 1..1024;"));
   expect_one_line_error(laconic("train --workers 4 --adversaries 99"), 2, "0..4, the number of workers, got 99");
   expect_one_line_error(laconic("train " + kSmall + "--out /proc/no/folder"), 1, "where you may write");
   expect_one_line_error(laconic("train --steps some"), 2, "steps");

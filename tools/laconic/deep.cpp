@@ -46,7 +46,7 @@ void DeepFlags::add_to(CLI::App& command) {
       ->check(whole_in(0, 1024))
       ->option_text("NUMBER");
   command.add_option("--seconds", seconds, "with --deep: begin no run any more after so long; 0: no end")
-      ->check(CLI::NonNegativeNumber)
+      ->check(finite_from_zero())
       ->option_text("NUMBER");
   command.add_flag("--run-only", run_only, "with --deep: make the runs and print their figures, judge nothing");
   command

@@ -63,6 +63,7 @@ int main(int argc, char** argv) {
   laconic::tools::add_reproduce(program);
   laconic::tools::add_report(program);
   laconic::tools::add_diagnose(program);
+  laconic::tools::refuse_empty_values(program);
   try {
     program.parse(argc, argv);
     if (program.get_subcommands().empty()) std::cout << program.help();  // nothing asked: what could be

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <set>
 #include <sstream>
 #include <vector>
@@ -161,6 +162,31 @@ CLI::Validator whole_in(std::uint64_t low, std::uint64_t high) {
                              text + "\"";
       },
       "");
+}
+
+CLI::Validator finite_from_zero() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        double value = 0.0;
+        const char* end = text.data() + text.size();
+        const auto read = std::from_chars(text.data(), end, value);
+        const bool allowed = read.ec == std::errc() && read.ptr == end && value >= 0.0 && std::isfinite(value);
+        return allowed ? std::string() : "must be a finite number, 0 or more, got \"" + text + "\"";
+      },
+      "");
+}
+
+void refuse_empty_values(CLI::App& command) {
+  const CLI::Validator not_empty(
+      [](const std::string& text) {
+        return text.empty() ? "must not be empty: give a value, or leave it out" : std::string();
+      },
+      "");
+  for (CLI::Option* option : command.get_options()) {
+    const bool needs_value = option->get_items_expected_min() > 0;
+    if (needs_value) option->check(not_empty);
+  }
+  for (CLI::App* each : command.get_subcommands([](CLI::App*) { return true; })) refuse_empty_values(*each);
 }
 
 std::shared_ptr<CLI::FormatterBase> help_formatter() { return std::make_shared<HelpFormatter>(); }

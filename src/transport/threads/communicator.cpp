@@ -6,8 +6,6 @@
 namespace laconic::threads {
 namespace {
 
-constexpr int kMostRanks = 1024;
-
 class ThreadCounter final : public SharedCounter {
  public:
   ThreadCounter(std::shared_ptr<World> world, Counter value) : world_(std::move(world)), value_(std::move(value)) {}
@@ -93,9 +91,9 @@ std::string ThreadCommunicator::description() const {
 namespace laconic {
 
 std::vector<std::unique_ptr<Communicator>> thread_communicators(int ranks) {
-  if (ranks < 1 || ranks > threads::kMostRanks) {
-    throw InvalidConfig("ranks must be in 1.." + std::to_string(threads::kMostRanks) + ", got " +
-                        std::to_string(ranks) + ": ask for one a worker");
+  if (ranks < 1 || ranks > kMostRanks) {
+    throw InvalidConfig("ranks must be in 1.." + std::to_string(kMostRanks) + ", got " + std::to_string(ranks) +
+                        ": ask for one per worker");
   }
   const auto count = static_cast<std::size_t>(ranks);
   auto world = std::make_shared<threads::World>(count);
