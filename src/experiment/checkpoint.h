@@ -32,7 +32,10 @@ void require_sound_checkpoint(const std::string& checkpoint, int ranks);
 /// Steps that rank 0 had made there.
 std::uint32_t checkpoint_steps(const std::string& checkpoint);
 
-/// The newest first, complete ones only; empty where there is none.
+/// The newest first, complete ones only; empty where there is none. Other folders, whatever they are, are left out.
 std::vector<std::string> find_checkpoints(const std::string& folder);
+
+/// Removes a run's checkpoints, those whose writing was cut too, and nothing else that is in the folder.
+void remove_checkpoints(const std::string& folder);
 
 }  // namespace laconic

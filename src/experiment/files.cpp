@@ -44,6 +44,15 @@ std::string config_json(const RunConfig& config) {
   return json.dump(2) + "\n";
 }
 
+bool is_config_of_run(const std::string& path) {
+  std::ifstream input(path, std::ios::binary);
+  // What is deeper than a section is not looked at, however deep it is.
+  const auto shallow = [](int depth, Json::parse_event_t /*event*/, Json& /*value*/) { return depth <= 1; };
+  const Json json = Json::parse(input, shallow, false);
+  return json.is_object() && json.contains("laconic") && json.at("laconic").is_string() && json.contains("method") &&
+         json.at("method").is_object();
+}
+
 std::string metrics_line(const StepRecord& record) {
   const StepReport& report = record.report;
   Json json;

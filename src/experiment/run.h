@@ -115,6 +115,9 @@ struct StepRecord {
 class Observer {
  public:
   virtual ~Observer() = default;
+  /// Before the first step, once every rank has started, or has loaded what it goes on from: what is refused before is
+  /// never seen here. A run that goes on has `steps` of this rank behind it.
+  virtual void on_start(std::uint32_t /*steps*/) {}
   virtual void on_step(const StepRecord& /*record*/) {}
 };
 
@@ -145,7 +148,8 @@ struct RunResult {
   double mean_bits = 0.0;  ///< over the steps that counted
 };
 
-/// One rank of a run, over any engine. Collective.
+/// One rank of a run, over any engine. Collective. Ranks compare their whole configuration first: if one differs, then
+/// all throw the same InvalidConfig, which names the rank, the setting and both values.
 RunResult run_worker(const RunConfig& config, const Workload& workload, Communicator& communicator, Observer& observer,
                      const CheckpointPlan& checkpoints = {});
 RunResult run_worker(const RunConfig& config, const Problem& problem, Communicator& communicator, Observer& observer);

@@ -72,6 +72,59 @@ TEST_F(RunFiles, FaultsNameFileAndLine) {
   EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { read_config_file(date); }), "steps"));
 }
 
+// As TOML's: keys at the top are the run's, and a section may be just its name.
+TEST_F(RunFiles, FlatJsonIsRead) {
+  const auto path = write("run.json",
+                          R"({"problem": "vincent", "method": "topk", "optimizer": "sgd", "steps": 12,
+                              "schedule": ["3:0.5", "6:0.5"], "nonfinite": "skip"})");
+  const RunConfig config = config_from(read_config_file(path));
+  EXPECT_EQ(config.problem, "vincent");
+  EXPECT_EQ(config.method, "topk");
+  EXPECT_EQ(config.steps, 12U);
+  EXPECT_EQ(config.schedule.size(), 2U);
+  EXPECT_EQ(config.nonfinite, NonfinitePolicy::skip);
+  const auto refused = [&](const char* text) {
+    const auto file = write("wrong.json", text);
+    return message_of<InvalidConfig>([&] { config_from(read_config_file(file)); });
+  };
+  EXPECT_TRUE(contains(refused(R"({"stepps": 12})"), "wrong.json: a run has no stepps; did you mean steps?"));
+  EXPECT_TRUE(contains(refused(R"({"steps": null})"), "steps must be a number"));
+  EXPECT_TRUE(contains(refused(R"({"method": "topp"})"), "did you mean topk?"));
+  EXPECT_TRUE(contains(refused(R"({"methd": {"keep": 0.1}})"), "section methd"));
+}
+
+TEST_F(RunFiles, EmptyNamesAreNoDefaults) {
+  for (const char* section : {"problem", "task", "method", "optimizer"}) {
+    for (const std::string& path : {write("run.json", std::string("{\"") + section + "\": {\"name\": \"\"}}"),
+                                    write("run.toml", std::string(section) + " = \"\"\n")}) {
+      const auto told = message_of<InvalidConfig>([&] { config_from(read_config_file(path)); });
+      EXPECT_TRUE(told.starts_with(path) &&
+                  contains(told, std::string("the name of the ") + section + " must not be empty"))
+          << told;
+    }
+  }
+}
+
+TEST_F(RunFiles, NoScheduleAndNoSlowdownHaveAWord) {
+  const std::vector<ConfigEntry> entries{{"task", "name", "digits"}, {"run", "schedule", "none"},
+                                         {"run", "slowdown", "none"}};
+  EXPECT_TRUE(config_from(entries).schedule.empty());
+  EXPECT_TRUE(config_from(entries).slowdown.empty());
+}
+
+// Many programs write files of that name.
+TEST_F(RunFiles, ConfigOfOursIsTold) {
+  EXPECT_TRUE(is_config_of_run(write("config.json", config_json(default_config("vincent")))));
+  EXPECT_FALSE(is_config_of_run((folder_ / "none").string()));
+  for (const char* text : {"", "{", "[]", "{}", R"({"method": {"name": "sgd"}})",
+                           R"({"laconic": "1.0", "method": "x"})", R"({"laconic": 1, "method": {}})"}) {
+    EXPECT_FALSE(is_config_of_run(write("config.json", text))) << text;
+  }
+  EXPECT_FALSE(is_config_of_run(write("config.json", std::string(1000000, '['))));
+  EXPECT_TRUE(is_config_of_run(write("config.json", R"({"laconic": "1.0", "method": {"name": "sgd"}, "deep": )" +
+                                                        std::string(100000, '[') + std::string(100000, ']') + "}")));
+}
+
 TEST_F(RunFiles, ConfigStartsTheSameRunAgain) {
   RunConfig config = default_config("noisy-quadratic");
   config.problem_settings = {{"dimension", 40}, {"noise", 0.1}};
