@@ -186,10 +186,6 @@ void require_sound_checkpoint(const std::string& checkpoint, int ranks) {
   read_or_offer(checkpoint, [&](const std::string& each) { require_together(each, ranks); });
 }
 
-std::uint32_t checkpoint_steps(const std::string& checkpoint) {
-  return static_cast<std::uint32_t>(read_checkpoint(checkpoint, 0).part("counts").number("steps"));
-}
-
 std::vector<std::string> find_checkpoints(const std::string& folder) {
   std::vector<std::string> found;
   std::error_code ignored;

@@ -29,9 +29,6 @@ State read_checkpoint(const std::string& checkpoint, int rank);
 /// InvalidConfig where it was written by another number of ranks.
 void require_sound_checkpoint(const std::string& checkpoint, int ranks);
 
-/// Steps that rank 0 had made there.
-std::uint32_t checkpoint_steps(const std::string& checkpoint);
-
 /// The newest first, complete ones only; empty where there is none. Other folders, whatever they are, are left out.
 std::vector<std::string> find_checkpoints(const std::string& folder);
 

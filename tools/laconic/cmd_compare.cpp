@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -145,13 +146,14 @@ void tell_end(const Row& row, const std::string& title, double seconds) {
 /// On a terminal the method and its step in a line that is written over; metrics where they are kept.
 class Watcher final : public Observer {
  public:
-  Watcher(const bench::Progress& progress, std::string title, std::uint32_t steps, std::unique_ptr<MetricsFile> file)
-      : progress_(progress), title_(std::move(title)), steps_(steps), file_(std::move(file)) {
+  Watcher(const bench::Progress& progress, std::string title, std::uint32_t steps, RunFolder& folder)
+      : progress_(progress), title_(std::move(title)), steps_(steps), folder_(folder) {
     progress_.say(title_);
   }
 
+  void on_start(std::uint32_t steps) override { folder_.on_start(steps); }
   void on_step(const StepRecord& record) override {
-    if (file_) file_->on_step(record);
+    folder_.on_step(record);
     const auto now = Clock::now();
     if (now - shown_ < std::chrono::milliseconds(100)) return;
     shown_ = now;
@@ -164,7 +166,7 @@ class Watcher final : public Observer {
   const bench::Progress& progress_;
   std::string title_;
   std::uint32_t steps_;
-  std::unique_ptr<MetricsFile> file_;
+  RunFolder& folder_;
   Clock::time_point shown_ = Clock::now();
 };
 
@@ -198,7 +200,7 @@ Row run_one(const RunConfig& config, const Workload& workload, Runner& runner, c
   try {
     row.result = runner.run(config, workload, watcher, plan);
     row.figures = rank_figures(row.result);
-    if (runner.speaks()) folder.finish(config, row.result);
+    folder.finish(row.result);
   } catch (const InvalidConfig& error) {
     row.error = with_flags(error.what());  // it diverged, or it cannot be run like that: the others may
   }
@@ -213,13 +215,17 @@ void tell_start(const Arguments& arguments, const std::vector<RunConfig>& config
 
 void compare(const Arguments& arguments, Runner& runner) {
   std::vector<RunConfig> configs = configs_of(arguments, runner.processes());
-  std::vector<RunFolder> folders;
+  std::deque<RunFolder> folders;
+  std::string methods;
   if (runner.speaks()) arguments.json.require_writable();
   const auto workload = make_workload(configs.front(), arguments.flags.data_folder());  // the same data for all
   for (RunConfig& config : configs) {
     config = completed(std::move(config), *workload);
-    folders.emplace_back(runner.speaks() ? folder_of(arguments, config) : "", arguments.overwrite);
+    folders.emplace_back(runner.speaks() ? folder_of(arguments, config) : "", config,
+                         arguments.overwrite ? Earlier::overwritten : Earlier::kept);
+    methods += (methods.empty() ? "" : ",") + config.method;
   }
+  runner.require_same({{"methods", methods}});
   if (runner.speaks()) {
     tell_start(arguments, configs);
     tell_note(*workload);
@@ -230,7 +236,7 @@ void compare(const Arguments& arguments, Runner& runner) {
     const RunConfig& config = configs[i];
     const std::string title = fmt::format("{} ({} of {})", config.method, i + 1, configs.size());
     const auto begun = std::chrono::steady_clock::now();
-    Watcher watcher(progress, title, config.steps, folders[i].begin(config));
+    Watcher watcher(progress, title, config.steps, folders[i]);
     const CheckpointPlan plan = plan_in(folder_of(arguments, config));
     rows.push_back(run_one(config, *workload, runner, folders[i], watcher, plan));
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;

@@ -22,6 +22,7 @@ class ThreadRunner final : public Runner {
  public:
   int processes() const override { return 0; }
   bool speaks() const override { return true; }
+  void require_same(const std::vector<AgreedField>& /*fields*/) override {}
   RunResult run(const RunConfig& config, const Workload& workload, Observer& observer,
                 const CheckpointPlan& checkpoints) override {
     return run_threads(config, workload, &observer, checkpoints).front();
@@ -46,6 +47,9 @@ class MpiRunner final : public Runner {
   int rank() const { return rank_; }
   int processes() const override { return size_; }
   bool speaks() const override { return rank_ == 0; }
+  void require_same(const std::vector<AgreedField>& fields) override {
+    require_agreement(*mpi_communicator(MPI_COMM_WORLD), fields);
+  }
   RunResult run(const RunConfig& config, const Workload& workload, Observer& observer,
                 const CheckpointPlan& checkpoints) override {
     Observer silent;
