@@ -111,7 +111,8 @@ void RunFlags::add_to(CLI::App& command, const std::string& evaluations) {
   add_flag(command, "run", "adversaries",
            "workers, the last ones, that invert their gradients, 0 to all of them; default 0", run);
   add_flag(command, "run", "compute_seconds", "least time of a gradient in seconds, 0 to 3600; default 0", run);
-  add_flag(command, "run", "slowdown", "by rank, such as 1,1,1,4, or none: times --compute-seconds; default 1 for all", run);
+  add_flag(command, "run", "slowdown", "by rank, such as 1,1,1,4, or none: times --compute-seconds; default 1 for all",
+           run);
   add_flag(command, "run", "checkpoint_interval", "steps between checkpoints in the run's folder; default 0: none",
            run);
   add_flag(command, "run", "timeout", "seconds after which a silent rank is given up; default 60", run);

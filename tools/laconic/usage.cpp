@@ -183,8 +183,7 @@ void refuse_empty_values(CLI::App& command) {
       },
       "");
   for (CLI::Option* option : command.get_options()) {
-    const bool needs_value = option->get_items_expected_min() > 0;
-    if (needs_value) option->check(not_empty);
+    if (option->get_items_expected_min() > 0) option->check(not_empty);
   }
   for (CLI::App* each : command.get_subcommands([](CLI::App*) { return true; })) refuse_empty_values(*each);
 }
