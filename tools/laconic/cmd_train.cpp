@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 
+#include "base/printable.h"
 #include "commands.h"
 #include "experiment/files.h"
 #include "json_output.h"
@@ -128,7 +129,7 @@ void tell_start(const Arguments& arguments, const RunConfig& config, const Resum
   const std::string fate = resumed.folder.empty()       ? "kept nowhere (--out DIR keeps it)"
                            : resumed.checkpoint.empty() ? "written to " + resumed.folder
                                                         : "goes on from " + resumed.checkpoint;
-  std::cout << fmt::format("{} on {}; {}", config.method, setting_of(config), fate) << std::endl;
+  std::cout << printable(fmt::format("{} on {}; {}", config.method, setting_of(config), fate)) << std::endl;
 }
 
 void train(const Arguments& arguments, Runner& runner) {

@@ -17,6 +17,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/printable.h"
 #include "bench/progress.h"
 #include "output_file.h"
 #include "text_table.h"
@@ -93,7 +94,7 @@ class Board {
 
   void say(const std::string& line) {
     line_.clear();
-    std::cerr << line << '\n';
+    std::cerr << printable(line) << '\n';  // why a run failed may quote files
   }
 
   void show(const deep::Progress& progress, const deep::DeepResult* done) {

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/printable.h"
 #include "base/suggestion.h"
 #include "data/task.h"
 #include "laconic/nonfinite.h"
@@ -195,7 +196,7 @@ std::string with_flags(std::string message) {
 std::string complaint(std::string message) {
   message = with_flags(std::move(message));
   std::replace(message.begin(), message.end(), '\n', ' ');
-  return "laconic: " + message;
+  return "laconic: " + printable(message);  // it may quote files
 }
 
 int exit_code(const std::exception& error) {
