@@ -2,8 +2,8 @@
 
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "experiment/parsed_text.h"
 #include "experiment/whole_file.h"
 #include "laconic/error.h"
 #include "laconic/version.h"
@@ -118,7 +118,7 @@ std::string kept_lines(const std::string& path, std::uint32_t steps) {
   std::ifstream input(path, std::ios::binary);
   std::string kept;
   for (std::string line; std::getline(input, line);) {
-    const Json json = Json::parse(line, nullptr, false);
+    const Json json = parse_json<Json>(line, path);
     const auto step = json.is_object() ? json.find("step") : json.end();
     if (step == json.end() || !step->is_number_unsigned() || *step > steps) break;
     kept.append(line).append("\n");

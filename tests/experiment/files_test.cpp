@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -72,6 +73,60 @@ TEST_F(RunFiles, FaultsNameFileAndLine) {
   EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { read_config_file(date); }), "steps"));
 }
 
+std::string repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+// Whatever walks over nested values recurses: a hundred thousand levels would overflow the stack.
+TEST_F(RunFiles, WhatIsNestedTooDeepIsRefused) {
+  constexpr int kLevels = 100'000;
+  const auto told = [&](const std::string& name, const std::string& text) {
+    const std::string path = write(name, text);
+    return message_of<InvalidConfig>([&] { read_config_file(path); });
+  };
+  const std::string limit = "nested more than 64 deep, the most that is read";
+  EXPECT_TRUE(contains(told("a.json", R"({"run": {"steps": )" + repeated("[", kLevels)),
+                       "a.json, offset 80: " + limit));
+  EXPECT_TRUE(contains(told("a.toml", "steps = " + repeated("[", kLevels) + repeated("]", kLevels)),
+                       "a.toml, offset 72: " + limit));
+  EXPECT_TRUE(contains(told("b.toml", "steps = " + repeated("{a=", kLevels)), limit));
+  EXPECT_TRUE(contains(told("c.toml", repeated("a.", kLevels) + "a = 1\n"), limit));
+  EXPECT_TRUE(contains(told("d.toml", "[method" + repeated(". a", kLevels) + "]\n"), limit));
+  EXPECT_TRUE(contains(told("e.toml", "method = {" + repeated("\"a\".", kLevels) + "a = 1}\n"), limit));
+  // Texts whose ends are easily missed: what follows them would be taken for text.
+  for (const char* text : {R"("""x"""")", R"("""x""""")", "'''x''''", R"("")", "''", R"("\"")", R"('\')"}) {
+    const std::string hidden = std::string("model = ") + text + "\n" + repeated("a.", kLevels) + "a = \"\"\n";
+    EXPECT_TRUE(contains(told("f.toml", hidden), limit)) << "behind " << text;
+  }
+}
+
+TEST_F(RunFiles, BracketsAndPointsInTextsAndCommentsAreNoNesting) {
+  const std::string brackets = repeated("[{.", 1000);
+  for (const char* quote : {"\"", "'", "\"\"\"", "'''"}) {
+    const auto path = write("run.toml", "# " + brackets + "\n[method]\nname = \"topk\"\nnumbers = [" +
+                                            repeated("1.5, ", 1000) + "]\ntext = " + quote + brackets + quote + "\n");
+    EXPECT_EQ(read_config_file(path).size(), 3U) << quote;
+  }
+  const auto path = write("run.json", R"({"run": {"text": "\")" + brackets + "\"}}");
+  EXPECT_EQ(read_config_file(path).front().value, '"' + brackets);
+}
+
+// Each joined to a copy of those before it, they would take minutes.
+TEST_F(RunFiles, LongListsAreReadInSeconds) {
+  const std::string list = "[" + repeated("1,", 1'000'000) + "1]";
+  for (const auto& path : {write("long.json", "{\"run\": {\"slowdown\": " + list + "}}"),
+                           write("long.toml", "slowdown = " + list + "\n")}) {
+    const auto begun = std::chrono::steady_clock::now();
+    const auto entries = read_config_file(path);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;
+    ASSERT_EQ(entries.size(), 1U);
+    EXPECT_EQ(entries.front().value.size(), 2'000'001U);
+    EXPECT_LT(taken.count(), 30.0) << path;
+  }
+}
+
 TEST_F(RunFiles, ConfigStartsTheSameRunAgain) {
   RunConfig config = default_config("noisy-quadratic");
   config.problem_settings = {{"dimension", 40}, {"noise", 0.1}};
@@ -110,6 +165,47 @@ TEST_F(RunFiles, PipesAndLinksStayWhatTheyAre) {
   EXPECT_TRUE(fs::is_symlink(link));
   std::ifstream input(target);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(input), {}), "short");
+}
+
+TEST_F(RunFiles, ALinkThatLiesInWaitIsNotFollowed) {
+  const std::string victim = write("victim", "precious");
+  const std::string target = (folder_ / "target").string();
+  const fs::path foreseen = target + ".tmp" + std::to_string(getpid());
+  fs::create_symlink(victim, foreseen);
+  write_whole_file(target, "new");
+  const auto text_of = [](const fs::path& path) {
+    std::ifstream input(path);
+    return std::string(std::istreambuf_iterator<char>(input), {});
+  };
+  EXPECT_EQ(text_of(victim), "precious");
+  EXPECT_EQ(text_of(target), "new");
+  EXPECT_FALSE(fs::is_symlink(target));
+  EXPECT_TRUE(fs::is_symlink(foreseen));
+}
+
+TEST_F(RunFiles, WhatAWriteThatWasCutLeftIsRemovedAndNothingElse) {
+  const std::string target = write("config.json", "{}");
+  for (const char* left : {".tmp12345", ".tmp0123456789abcdef"}) write("config.json" + std::string(left), "{");
+  const std::string folder = make_folder_beside(target);
+  for (const char* other : {".tmp", ".tmpl", ".tmpdead", ".tmp0123456789abcdeg", ".tmp0123456789abcdef0"}) {
+    write("config.json" + std::string(other), "mine");
+  }
+  EXPECT_EQ(fs::status(folder).permissions(), fs::perms::owner_all);
+  EXPECT_NE(make_folder_beside(target), folder);
+  remove_cut_writes(target);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 6);
+}
+
+TEST_F(RunFiles, AWriteThatFailsSaysWhyAndLeavesNothing) {
+  const fs::path taken = folder_ / "taken";
+  fs::create_directory(taken);
+  EXPECT_TRUE(contains(message_of<Error>([&] { write_whole_file(taken.string(), "text"); }), "Is a directory"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+  const std::string nowhere = (folder_ / "no" / "such").string();
+  EXPECT_TRUE(contains(message_of<Error>([&] { write_whole_file(nowhere, "text"); }),
+                       nowhere + ": No such file or directory; name a file in a folder that is there"));
+  if (!fs::exists("/dev/full")) return;
+  EXPECT_TRUE(contains(message_of<Error>([&] { write_whole_file("/dev/full", "text"); }), "No space left on device"));
 }
 
 TEST_F(RunFiles, MetricsThatGoOnEndAtTheFirstLineThatIsNone) {
