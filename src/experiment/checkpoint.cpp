@@ -45,6 +45,27 @@ void tidy(const std::string& folder) {
   for (std::size_t i = kKept; i < all.size(); ++i) fs::remove_all(all[i], ignored);
 }
 
+/// A folder that was not there before, so that no link that lies in wait is written into.
+void make_new_folder(const fs::path& path) {
+  std::error_code failed;
+  fs::remove_all(path, failed);
+  fs::create_directories(path.parent_path(), failed);
+  if (!failed && !fs::create_directory(path, failed) && !failed) failed = std::make_error_code(std::errc::file_exists);
+  require_made(failed, "make the folder " + path.string());
+}
+
+/// An earlier one of that name gives it up first: a folder that is half removed is not whole. As a rule there is none.
+void rename_onto(const std::string& partial, const std::string& whole) {
+  const std::string replaced = whole + std::string(kReplaced);
+  std::error_code ignored;
+  std::error_code failed;
+  fs::remove_all(replaced, ignored);
+  fs::rename(whole, replaced, ignored);
+  fs::rename(partial, whole, failed);
+  if (failed) fs::rename(replaced, whole, ignored);
+  require_made(failed, "rename " + partial);
+}
+
 }  // namespace
 
 void write_checkpoint(const std::string& folder, std::uint32_t step, State state, Communicator& communicator) {
@@ -53,26 +74,23 @@ void write_checkpoint(const std::string& folder, std::uint32_t step, State state
   state.put(kStep, static_cast<double>(step));
   const std::string whole = folder + "/" + checkpoint_name(step);
   const std::string partial = whole + std::string(kPartial);
-  std::error_code failed;
-  if (communicator.rank() == 0) {
-    fs::remove_all(partial, failed);
-    fs::create_directories(partial, failed);
-    require_made(failed, "make the folder " + partial);
+  try {
+    if (communicator.rank() == 0) make_new_folder(partial);
+    communicator.barrier().wait();
+    write_whole_file(rank_file(partial, communicator.rank()), state.to_bytes());
+    communicator.barrier().wait();
+    if (communicator.rank() == 0) {
+      rename_onto(partial, whole);
+      sync_folder(folder);
+      tidy(folder);
+    }
+    communicator.barrier().wait();
+  } catch (...) {
+    // Every rank comes here, as one that fails tells the others; the last one leaves nothing.
+    std::error_code ignored;
+    fs::remove_all(partial, ignored);
+    throw;
   }
-  communicator.barrier().wait();
-  write_whole_file(rank_file(partial, communicator.rank()), state.to_bytes());
-  communicator.barrier().wait();
-  if (communicator.rank() == 0) {
-    // One of an earlier run that was resumed before it gives up its name first: a folder that is half removed is not
-    // whole. The rename fails where there is none, which is the rule.
-    fs::remove_all(whole + std::string(kReplaced), failed);
-    fs::rename(whole, whole + std::string(kReplaced), failed);
-    fs::rename(partial, whole, failed);
-    require_made(failed, "rename " + partial);
-    sync_folder(folder);
-    tidy(folder);
-  }
-  communicator.barrier().wait();
 }
 
 namespace {

@@ -3,7 +3,9 @@
 #include "experiment/checkpoint.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -101,6 +103,46 @@ TEST(Checkpoint, OfAnAsynchronousRunLosesNoStep) {
     EXPECT_EQ(result.rounds, 5U);
   }
   EXPECT_EQ(steps, 3U * 20U);
+}
+
+/// Files of this process get no longer while it lives, as on a full disk.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) : signal_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FullDisk() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, signal_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*signal_)(int);
+};
+
+TEST(Checkpoint, ThatCouldNotBeWrittenLeavesNothingAndTheOneBeforeIt) {
+  const Folder folder;
+  const std::vector<float> long_one(100'000);
+  const auto write = [&](std::uint32_t step) {
+    run_ranks(3, [&](Communicator& communicator) {
+      State state;
+      if (communicator.rank() == 1) state.put("values", View<const float>(long_one));
+      write_checkpoint(folder.path, step, std::move(state), communicator);
+    });
+  };
+  write(4);
+  const FullDisk full(100'000);
+  for (const std::uint32_t step : {4U, 5U}) {
+    const std::string told = message_of<Error>([&] { write(step); });
+    EXPECT_TRUE(contains(told, "rank-1.state: File too large")) << told;
+  }
+  const auto found = find_checkpoints(folder.path);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NO_THROW(require_sound_checkpoint(found.front(), 3));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()), 1) << "something was left";
 }
 
 class Damaged : public testing::Test {
