@@ -233,6 +233,83 @@ TEST_F(Files, OfMethodsHaveTheKeys) {
   expect_one_line_error(laconic("bench methods --filter nosuchmethod"), 2, "nosuchmethod");
 }
 
+/// With what it prints going to a full disk, and its errors to the outcome.
+Outcome laconic_on_full_disk(const std::string& arguments) {
+  return shell(std::string("('") + LACONIC_PROGRAM + "' " + arguments + " > /dev/full)");
+}
+
+TEST(Program, FailsIfWhatItPrintsCannotBeWritten) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
+  const std::string run = "--problem noisy-quadratic --set dimension=4 --steps 2 --workers 2";
+  for (const std::string& command :
+       {std::string("--help"), std::string("--version"), std::string("train --help"), std::string("info"),
+        std::string("info --json"), std::string("methods --json"), std::string("problems --json"),
+        std::string("data list --json"), std::string("reproduce --list --json"), "train " + run, "train --json " + run,
+        "compare --methods sgd,topk --json " + run, "compare --methods sgd,topk --json - " + run,
+        std::string("bench kernels --n 100 --repeats 1 --filter axpy --no-torch --json")}) {
+    const Outcome outcome = laconic_on_full_disk(command);
+    EXPECT_EQ(outcome.code, 1) << command << '\n' << outcome.text;
+    EXPECT_TRUE(contains(outcome.text, "laconic: cannot write all of the output to stdout: "))
+        << command << '\n'
+        << outcome.text;
+  }
+  expect_one_line_error(laconic_on_full_disk("methods --json"), 1, "is the disk full?");
+  for (const char* command : {"info", "methods", "problems", "data list", "reproduce --list"}) {
+    const Outcome outcome = laconic(std::string(command) + " --json /dev/full");
+    EXPECT_EQ(outcome.code, 1) << command;
+    EXPECT_TRUE(contains(outcome.text, "laconic: cannot write /dev/full: No space left on device")) << outcome.text;
+  }
+}
+
+// A link in place of a method's record, which the disk has no room for.
+TEST_F(Files, OfMethodsThatRanAreShownIfTheDiskIsFullBeforeTheOthers) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
+  fs::create_directories(file("runs/topk"));
+  fs::create_symlink("/dev/full", file("runs/topk/metrics.jsonl"));
+  const Outcome outcome = laconic(
+      "compare --methods sgd,topk,def --problem noisy-quadratic --set dimension=4 --steps 3 --workers 2 --overwrite "
+      "--out '" +
+      file("runs") + "' --json '" + file("rows.json") + "'");
+  EXPECT_EQ(outcome.code, 1) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "METHOD")) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "\nsgd ")) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "topk failed: cannot write " + file("runs/topk/metrics.jsonl"))) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "laconic: cannot write " + file("runs/topk/metrics.jsonl"))) << outcome.text;
+  const auto rows = json("rows.json");
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_TRUE(rows[0].at("loss").is_number());
+  EXPECT_TRUE(rows[1].contains("error"));
+}
+
+TEST_F(Files, CannotSteerTheTerminal) {
+  std::ofstream(file("run.toml")) << "\"st\\u001b[31meps\" = 3\n";
+  expect_one_line_error(laconic("train --config '" + file("run.toml") + "'"), 2, "a run has no st\\x1b[31meps");
+  fs::create_directories(file("run"));
+  std::ofstream(file("run/config.json")) << "{\"method\": {\"name\": \"\\u001b]0;title\\u0007\"}}";
+  std::ofstream(file("run/metrics.jsonl")) << "";
+  const Outcome outcome = laconic("report '" + file("run") + "' --out '" + file("page.html") + "'");
+  if (contains(outcome.text, "built without the report")) GTEST_SKIP() << "built without the report's charts";
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "\\x1b]0;title\\x07 (")) << outcome.text;
+  EXPECT_FALSE(contains(outcome.text, "\x1b")) << outcome.text;
+}
+
+TEST_F(Files, ThatAreNestedTooDeepAreToldInALine) {
+  fs::create_directories(file("run"));
+  const std::string deep = "{\"method\": {\"name\": " + std::string(100'000, '[');
+  std::ofstream(file("run/config.json")) << deep;
+  std::ofstream(file("run.toml")) << "steps = " << std::string(100'000, '[');
+  const std::string limit = "nested more than 64 deep";
+  const Outcome outcome = laconic("report '" + file("run") + "' --out '" + file("page.html") + "'");
+  if (contains(outcome.text, "built without the report")) GTEST_SKIP() << "built without the report's charts";
+  expect_one_line_error(outcome, 2, limit);
+  expect_one_line_error(laconic("train --config '" + file("run.toml") + "'"), 2, limit);
+  expect_one_line_error(laconic("train --config '" + file("run/config.json") + "'"), 2, limit);
+#if LACONIC_TORCH
+  expect_one_line_error(laconic("reproduce --deep --results '" + file("run/config.json") + "'"), 2, limit);
+#endif
+}
+
 TEST(Program, JsonIntoStdoutFollowsTheText) {
   const std::string file = ::testing::TempDir() + "laconic_stdout.txt";
   ASSERT_EQ(laconic("methods sgd --json /dev/stdout > '" + file + "'").code, 0);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "bench/progress.h"
 #include "commands.h"
 #include "experiment/figures.h"
@@ -87,7 +88,7 @@ std::string table_of(const std::vector<Row>& rows) {
   right[0] = false;
   std::string text = text_table(cells, right);
   for (const Row& row : rows) {
-    if (!row.error.empty()) text += fmt::format("{} failed: {}\n", row.method, row.error);
+    if (!row.error.empty()) text += fmt::format("{} failed: {}\n", row.method, printable(row.error));
   }
   return text;
 }
@@ -211,6 +212,11 @@ void tell_start(const Arguments& arguments, const std::vector<RunConfig>& config
                            setting_of(configs.front()));
 }
 
+void show(const Arguments& arguments, const RunConfig& config, const std::vector<Row>& rows) {
+  if (!arguments.json.on_stdout()) std::cout << setting_of(config) << "\n\n" << table_of(rows) << legend();
+  arguments.json.write(json_of(rows));
+}
+
 void compare(const Arguments& arguments, Runner& runner) {
   std::vector<RunConfig> configs = configs_of(arguments, runner.processes());
   std::vector<RunFolder> folders;
@@ -226,22 +232,27 @@ void compare(const Arguments& arguments, Runner& runner) {
   }
   const bench::Progress progress(runner.speaks());
   std::vector<Row> rows;
-  for (std::size_t i = 0; i < configs.size(); ++i) {
-    const RunConfig& config = configs[i];
-    const std::string title = fmt::format("{} ({} of {})", config.method, i + 1, configs.size());
-    const auto begun = std::chrono::steady_clock::now();
-    Watcher watcher(progress, title, config.steps, folders[i].begin(config));
-    const CheckpointPlan plan = plan_in(folder_of(arguments, config));
-    rows.push_back(run_one(config, *workload, runner, folders[i], watcher, plan));
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;
-    if (runner.speaks() && !arguments.json.on_stdout()) tell_end(rows.back(), title, taken.count());
+  try {
+    for (std::size_t i = 0; i < configs.size(); ++i) {
+      const RunConfig& config = configs[i];
+      const std::string title = fmt::format("{} ({} of {})", config.method, i + 1, configs.size());
+      const auto begun = std::chrono::steady_clock::now();
+      Watcher watcher(progress, title, config.steps, folders[i].begin(config));
+      const CheckpointPlan plan = plan_in(folder_of(arguments, config));
+      rows.push_back(run_one(config, *workload, runner, folders[i], watcher, plan));
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;
+      if (runner.speaks() && !arguments.json.on_stdout()) tell_end(rows.back(), title, taken.count());
+    }
+  } catch (const std::exception& error) {
+    // A full disk or a rank that is gone ends the methods that follow too. Those that have run are shown first.
+    progress.clear();
+    rows.push_back({.method = configs[rows.size()].method, .error = error.what()});
+    if (runner.speaks()) show(arguments, configs.front(), rows);
+    throw;
   }
   progress.clear();
   if (!runner.speaks()) return;
-  if (!arguments.json.on_stdout()) {
-    std::cout << setting_of(configs.front()) << "\n\n" << table_of(rows) << legend();
-  }
-  arguments.json.write(json_of(rows));
+  show(arguments, configs.front(), rows);
   if (std::all_of(rows.begin(), rows.end(), [](const Row& row) { return !row.error.empty(); })) {
     throw Error("no method could be run; the first said: " + rows.front().error);
   }
@@ -267,7 +278,8 @@ void add_compare(CLI::App& program) {
       "  laconic compare --task digits --methods sgd,topk,def,signum --keep 0.01 --out runs\n"
       "  laconic compare --methods sgd,signsgd --problem noisy-quadratic --set signsgd.learning_rate=0.01\n"
       "A parameter goes to the methods that have it; --set METHOD.NAME=VALUE to one of them alone.\n"
-      "The exit code is 0 if a method could be run, 1 if none could, 2 for a wrong call.");
+      "The exit code is 0 if a method could be run, 1 if none could, 2 for a wrong call. Where a full disk or a lost\n"
+      "rank ends it, it is 1, and the methods that had run are shown.");
   command->callback([arguments] { with_runner([&](Runner& runner) { compare(*arguments, runner); }); });
 }
 

@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -30,9 +31,15 @@ void keep_freed_memory() {
 #endif
 }
 
-}  // namespace
+/// What was printed may still lie in memory, and a full disk shows when it is written.
+int flushed(int code) {
+  std::cout.flush();
+  const bool whole = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
+  if (whole || code != 0) return code;
+  return complain("cannot write all of the output to stdout: is the disk full?", laconic::tools::kFailure);
+}
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   keep_freed_memory();
   CLI::App program{"Laconic: distributed training that says less and learns the same."};
   program.name("laconic");
@@ -75,3 +82,7 @@ int main(int argc, char** argv) {
   }
   return 0;
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return flushed(run(argc, argv)); }
