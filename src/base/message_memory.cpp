@@ -40,7 +40,8 @@ void MessageMemory::reserve(std::size_t bytes) {
   if (bytes <= capacity_) return;
   memory_.reset();
   capacity_ = 0;
-  memory_ = {static_cast<std::byte*>(allocate_memory(bytes)), [bytes](std::byte* memory) { give_back(memory, bytes); }};
+  auto* memory = static_cast<std::byte*>(allocate_memory(bytes, "messages between ranks"));
+  memory_ = {memory, [bytes](std::byte* given) { give_back(given, bytes); }};
   capacity_ = bytes;
   const std::lock_guard lock(registry().mutex);
   registry().blocks[memory_.get()] = {bytes, memory_};

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/memory.h"
 #include "codecs/payload.h"
 #include "laconic/error.h"
 
@@ -95,7 +96,7 @@ void Exchange::telling_others(Body&& body) {
   try {
     body();
   } catch (const std::exception& error) {
-    give_up(error.what());
+    give_up(error_text(error).c_str());
     throw;
   }
 }

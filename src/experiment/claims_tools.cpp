@@ -7,6 +7,7 @@
 #include <exception>
 #include <mutex>
 #include <numeric>
+#include <system_error>
 #include <thread>
 
 #include "base/check.h"
@@ -35,7 +36,11 @@ void side_by_side(std::size_t count, const ClaimOptions& options, const std::fun
   };
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   std::vector<std::thread> threads;
-  for (std::size_t i = 1; i < std::min(cores, count); ++i) threads.emplace_back(work);
+  try {
+    for (std::size_t i = 1; i < std::min(cores, count); ++i) threads.emplace_back(work);
+  } catch (const std::system_error&) {
+    // The system has no more threads: those that started do all the jobs.
+  }
   work();
   for (std::thread& thread : threads) thread.join();
   if (first) std::rethrow_exception(first);

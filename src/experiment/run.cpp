@@ -63,7 +63,7 @@ class Worker {
     } catch (const InvalidConfig&) {
       throw;  // the others find it themselves
     } catch (const std::exception& error) {
-      communicator_.fail(error.what());  // while what may be in flight still has its memory
+      communicator_.fail(error_text(error));  // while what may be in flight still has its memory
       throw;
     }
   }

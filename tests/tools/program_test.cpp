@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "support/limited.h"
 #include "tools/program.h"
 
 namespace laconic::test {
@@ -43,6 +44,24 @@ TEST(Program, HelpTellsParametersOfAllMethods) {
         "(0, 1]: share of the entries that is sent, 0.01 for 1 %; default 0.01; of topk, regtopk, randk"}) {
     EXPECT_TRUE(contains(flat, part)) << part << '\n' << text;
   }
+}
+
+// A machine's limits end a run with a sentence: neither a hang nor the name of a C++ exception.
+TEST(Program, TellsOfLimitsOfThreadsAndMemory) {
+  if (!can_limit_memory()) GTEST_SKIP() << "sanitizers need all addresses";
+  const auto expect_refused = [](const std::string& arguments, const std::string& part, const std::string& remedy) {
+    const Outcome outcome = shell("ulimit -v 3000000; timeout 60 '" LACONIC_PROGRAM
+                                  "' train --problem noisy-quadratic --steps 5 " +
+                                  arguments);
+    EXPECT_EQ(outcome.code, 1) << outcome.text;
+    EXPECT_TRUE(contains(outcome.text, "laconic: " + part)) << outcome.text;
+    EXPECT_TRUE(contains(outcome.text, remedy)) << outcome.text;
+  };
+  for (const char* workers : {"1", "3"}) {
+    expect_refused(std::string("--threads 1024 --workers ") + workers, "1024 threads were asked for and ",
+                   "lower threads (--threads");
+  }
+  expect_refused("--set dimension=10000000 --workers 64", "not enough memory", "run fewer ranks on this machine");
 }
 
 TEST(Program, TellsItsVersion) {

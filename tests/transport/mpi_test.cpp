@@ -11,6 +11,7 @@
 
 #include "laconic/error.h"
 #include "laconic/mpi.h"
+#include "support/limited.h"
 #include "support/support.h"
 #include "transport/communicator_suite.h"
 
@@ -301,6 +302,25 @@ TEST(MpiFailure, ExceptionThatEndsARankTellsTheOthers) {
     const auto text = message_of<TransportError>(body);
     EXPECT_TRUE(contains(text, "rank 0 failed: an exception ended it")) << text;
   }
+}
+
+TEST(MpiFailure, ARankWithoutAThreadTellsTheOthers) {
+  if (world_size() == 1 || !progress_thread_granted()) GTEST_SKIP() << "needs two ranks and a progress thread";
+  if (!can_limit_memory()) GTEST_SKIP() << "sanitizers need all addresses";
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  world();  // what MPI allocates with its first communicators is there
+  const std::string words = "the progress thread of MPI could not be started";
+  std::string text;
+  if (rank == 0) {
+    const NoMoreThreads here;
+    text = message_of<Error>([] { world(); });
+    EXPECT_TRUE(text.starts_with(words)) << text;
+    EXPECT_TRUE(contains(text, "ulimit -u")) << text;
+    return;
+  }
+  text = message_of<TransportError>([] { world()->barrier().wait(); });
+  EXPECT_TRUE(contains(text, "rank 0 failed: " + words)) << text;
 }
 
 TEST(MpiFailure, DuplicateHearsOfIt) {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "laconic/error.h"
+#include "support/limited.h"
 #include "support/support.h"
 #include "transport/communicator_suite.h"
 
@@ -60,6 +61,15 @@ TEST(ThreadsTest, RefusesRanksOutOfRange) {
   EXPECT_EQ("ranks must be in 1..1024, got 0: ask for one a worker",
             message_of<InvalidConfig>([] { thread_communicators(0); }));
   EXPECT_TRUE(contains(message_of<InvalidConfig>([] { run_ranks(5000, [](Communicator&) {}); }), "got 5000"));
+}
+
+TEST(ThreadsTest, RanksWhoseThreadsCannotBeStartedEndTheOthers) {
+  if (!can_limit_memory()) GTEST_SKIP() << "sanitizers need all addresses";
+  const std::string text = with_little_memory(std::size_t{256} << 20, [] {
+    return message_of<Error>([] { run_ranks(1000, [](Communicator& communicator) { communicator.barrier().wait(); }); });
+  });
+  EXPECT_TRUE(contains(text, " of 1000 could not be started")) << text;
+  EXPECT_TRUE(contains(text, "lower the number of ranks (--workers)")) << text;
 }
 
 // Ranks 1 and 2 start a reduction and compute on without calling; rank 0 does the whole of it.

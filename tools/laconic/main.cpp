@@ -3,6 +3,7 @@
 #include <iostream>
 #include <string>
 
+#include "base/memory.h"
 #include "commands.h"
 #include "laconic/version.h"
 #include "usage.h"
@@ -71,7 +72,7 @@ int main(int argc, char** argv) {
     if (error.get_exit_code() == 0) return program.exit(error);
     return complain(laconic::tools::usage_error(program, error), laconic::tools::kUsage);
   } catch (const std::exception& error) {
-    return complain(error.what(), laconic::tools::exit_code(error));
+    return complain(laconic::error_text(error), laconic::tools::exit_code(error));
   }
   return 0;
 }

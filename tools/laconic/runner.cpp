@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "base/memory.h"
 #include "laconic/error.h"
 #include "usage.h"
 #if LACONIC_MPI
@@ -75,7 +76,7 @@ class MpiRunner final : public Runner {
 
 /// Ends every rank. What this one had in flight cannot be taken back, so nothing more is asked of MPI.
 [[noreturn]] void end_all(const std::exception& error) {
-  std::cerr << complaint(error.what()) << std::endl;
+  std::cerr << complaint(error_text(error)) << std::endl;
   MPI_Abort(MPI_COMM_WORLD, exit_code(error));
   std::abort();
 }

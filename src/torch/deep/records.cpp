@@ -7,6 +7,7 @@
 #include <exception>
 #include <filesystem>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "data/task.h"
@@ -81,7 +82,11 @@ class Foreman {
 
   std::vector<DeepResult> work() {
     std::vector<std::thread> threads;
-    for (int i = 1; i < options_.jobs; ++i) threads.emplace_back([this] { take_jobs(); });
+    try {
+      for (int i = 1; i < options_.jobs; ++i) threads.emplace_back([this] { take_jobs(); });
+    } catch (const std::system_error&) {
+      // The system has no more threads: those that started do all the jobs.
+    }
     take_jobs();
     for (std::thread& thread : threads) thread.join();
     if (failed_) std::rethrow_exception(failed_);

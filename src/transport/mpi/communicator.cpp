@@ -5,6 +5,7 @@
 #include <cstring>
 #include <exception>
 
+#include "base/no_thread.h"
 #include "laconic/error.h"
 #include "laconic/mpi.h"
 
@@ -92,6 +93,17 @@ MPI_Comm first_duplicate(Engine& engine, MPI_Comm parent, Milliseconds timeout) 
     throw;
   }
   return own;
+}
+
+void start_progress(Engine& engine) {
+  try {
+    engine.progress = std::make_unique<Progress>(engine.link);
+  } catch (const std::exception& reason) {
+    const Error error = no_thread("the progress thread of MPI could not be started",
+                                  "the threads per rank (--threads) or the ranks per machine", reason);
+    engine.link.fail(error.what());
+    throw error;
+  }
 }
 
 }  // namespace
@@ -255,10 +267,9 @@ std::unique_ptr<Communicator> mpi_communicator(MPI_Comm parent, MpiOptions optio
   engine->options = options;
   engine->thread_level = mpi::granted_thread_level();
   const MPI_Comm own = mpi::first_duplicate(*engine, parent, kTimeout);
-  if (options.progress_thread && engine->thread_level >= MPI_THREAD_SERIALIZED) {
-    engine->progress = std::make_unique<mpi::Progress>(engine->link);
-  }
-  return std::make_unique<mpi::MpiCommunicator>(std::move(engine), own, true);
+  auto communicator = std::make_unique<mpi::MpiCommunicator>(engine, own, true);
+  if (options.progress_thread && engine->thread_level >= MPI_THREAD_SERIALIZED) mpi::start_progress(*engine);
+  return communicator;
 }
 
 }  // namespace laconic

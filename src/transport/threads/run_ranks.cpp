@@ -2,6 +2,8 @@
 #include <mutex>
 #include <thread>
 
+#include "base/memory.h"
+#include "base/no_thread.h"
 #include "laconic/threads.h"
 #include "transport/failure.h"
 
@@ -37,11 +39,20 @@ void run_rank(std::unique_ptr<Communicator> communicator, const std::function<vo
     communicator->fail(error.what());
   } catch (const std::exception& error) {
     cause.offer(std::current_exception(), false);
-    communicator->fail(error.what());
+    communicator->fail(error_text(error));
   } catch (...) {
     cause.offer(std::current_exception(), false);
     communicator->fail("it threw something that is no std::exception");
   }
+}
+
+/// The ranks whose threads have started are told.
+void refuse_start(Communicator& communicator, const std::exception& reason, FirstCause& cause) {
+  const Error error = no_thread("the thread of rank " + std::to_string(communicator.rank()) + " of " +
+                                    std::to_string(communicator.size()) + " could not be started",
+                                "the number of ranks (--workers) or the threads of each (--threads)", reason);
+  cause.offer(std::make_exception_ptr(error), false);
+  communicator.fail(error.what());
 }
 
 }  // namespace
@@ -55,9 +66,8 @@ void run_ranks(int ranks, const std::function<void(Communicator&)>& body) {
     for (auto& communicator : communicators) {
       try {
         threads.emplace_back([&body, &cause, &communicator] { run_rank(std::move(communicator), body, cause); });
-      } catch (const std::exception& error) {
-        cause.offer(std::current_exception(), false);
-        communicator->fail(std::string("its thread could not be started: ") + error.what());
+      } catch (const std::exception& reason) {
+        refuse_start(*communicator, reason, cause);
         break;
       }
     }
