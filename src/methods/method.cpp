@@ -223,7 +223,8 @@ std::string Method::nonfinite_message(std::size_t culprit, std::uint64_t tensor,
          (tensor == kNoTensor ? std::string("in what it remembers or in a sum")
                               : "in the " + what + " of tensor " + tensors_[tensor].name) +
          " at step " + std::to_string(step) +
-         " (counted from 0): lower the learning rate, clip gradients, or set the non-finite policy to skip";
+         " (counted from 0): lower the learning rate, clip gradients, or drop such steps (nonfinite=\"skip\" in Python, "
+         "--nonfinite skip, set_nonfinite_policy in C++)";
 }
 
 void GradientMethod::begin(StepKey key) {
