@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/philox.h"
 #include "exchange/exchange.h"
 #include "kernels/elementwise/elementwise.h"
 #include "laconic/error.h"
@@ -16,6 +17,15 @@ namespace laconic::plugin {
 namespace {
 
 bool keeps_residual(const std::string& method) { return method == "topk" || method == "regtopk" || method == "randk"; }
+
+/// A method numbers its tensors by itself, so groups with the same seed would round tensors of the same number by the
+/// same draws.
+std::uint64_t seed_of_group(std::uint64_t seed, std::uint32_t group) {
+  if (group == 0) return seed;
+  const Stream stream{.seed = seed, .tensor = group, .purpose = Purpose::group_seed};
+  const PhiloxBlock words = stream.block(0);
+  return std::uint64_t{words[1]} << 32 | words[0];
+}
 
 std::string list_of(const std::vector<std::uint32_t>& numbers) {
   std::string text;
@@ -120,8 +130,9 @@ void MethodSet::begin() {
   arrived_ = 0;
   last_ = {};
   open_ = true;
-  const StepKey key{options_.seed, step_, static_cast<std::uint32_t>(communicator_.rank())};
-  for (Group& group : active()) group.method->begin(key);
+  const auto rank = static_cast<std::uint32_t>(communicator_.rank());
+  std::uint32_t number = 0;
+  for (Group& group : active()) group.method->begin({seed_of_group(options_.seed, number++), step_, rank});
 }
 
 void MethodSet::add(std::span<const TensorPart> parts) {

@@ -21,7 +21,7 @@ struct MethodGroup {
 
 /// What all ranks have alike.
 struct MethodSetOptions {
-  std::uint64_t seed = 0;
+  std::uint64_t seed = 0;    ///< of the first group's draws; the others' seeds derive from it and their number
   std::uint32_t warmup = 0;  ///< first steps, in which everything travels dense
   NonfinitePolicy policy = NonfinitePolicy::error;
   /// The host's optimizer may leave out a parameter that no rank used. What the others sent of it then waits for a
