@@ -61,8 +61,20 @@ namespace {
 
 class StoreCounter final : public SharedCounter {
  public:
-  StoreCounter(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<FailureWatch> watch, std::string key)
-      : store_(std::move(store)), watch_(std::move(watch)), key_(std::move(key)) {}
+  StoreCounter(c10::intrusive_ptr<c10d::Store> store, std::shared_ptr<FailureWatch> watch, std::string key, int ranks)
+      : store_(std::move(store)), watch_(std::move(watch)), key_(std::move(key)), ranks_(ranks) {}
+
+  /// The last rank to end it removes what it left in the store.
+  ~StoreCounter() override {
+    if (watch_->failed()) return;
+    try {
+      const std::string ends = key_ + "/ends";
+      if (store_->add(ends, 1) != ranks_) return;
+      for (const std::string& key : {key_, ends}) store_->deleteKey(key);
+    } catch (...) {
+      // The store has ended, and with it all that it held.
+    }
+  }
 
   std::int64_t fetch_add(std::int64_t amount) override {
     watch_->throw_if_failed("fetch_add of a shared counter");
@@ -81,6 +93,7 @@ class StoreCounter final : public SharedCounter {
   c10::intrusive_ptr<c10d::Store> store_;
   std::shared_ptr<FailureWatch> watch_;
   std::string key_;
+  int ranks_;
 };
 
 }  // namespace
@@ -93,11 +106,13 @@ C10dCommunicator::C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>&
           throw InvalidConfig("the process group has no store: hand over the one that it was made with");
         auto family = std::make_shared<Family>();
         family->store = store;
-        family->watch = std::make_shared<FailureWatch>(store, group->getRank());
+        family->watch = std::make_shared<FailureWatch>(store, group->getRank(), group->getSize());
         family->make_group = std::move(make_group);
         family->staging = staging;
         return family;
-      }()) {}
+      }()) {
+  first_ = true;
+}
 
 C10dCommunicator::C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>& group, std::shared_ptr<Family> family)
     : family_(std::move(family)),
@@ -107,8 +122,9 @@ C10dCommunicator::C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>&
   group_.watch = family_->watch;
 }
 
+/// Not of a duplicate: a host that cannot be made ends its duplicates first, and its maker tells why.
 C10dCommunicator::~C10dCommunicator() {
-  if (std::uncaught_exceptions() > exceptions_) fail("an exception ended it");
+  if (first_ && std::uncaught_exceptions() > exceptions_) fail("an exception ended it");
 }
 
 Handle C10dCommunicator::start(const Call& call) {
@@ -159,7 +175,7 @@ std::unique_ptr<Communicator> C10dCommunicator::duplicate() {
 
 std::unique_ptr<SharedCounter> C10dCommunicator::make_counter() {
   const std::string key = "laconic/counter/" + std::to_string(family_->counters++);
-  return std::make_unique<StoreCounter>(own_connection(family_->store), family_->watch, key);
+  return std::make_unique<StoreCounter>(own_connection(family_->store), family_->watch, key, size());
 }
 
 void C10dCommunicator::fail(std::string_view reason) noexcept { family_->watch->fail(reason); }

@@ -67,7 +67,8 @@ class C10dCommunicator final : public Communicator {
   std::shared_ptr<Family> family_;
   C10dGroup group_;
   C10dOperations operations_;
-  int exceptions_;  ///< in flight when it was made: more at its end mean that one ends it
+  bool first_ = false;  ///< no duplicate
+  int exceptions_;      ///< in flight when it was made: more at its end mean that one ends it
 };
 
 }  // namespace laconic::plugin

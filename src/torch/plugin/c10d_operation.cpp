@@ -13,8 +13,8 @@ namespace {
 
 /// Healthy collectives end sooner, and nobody asks the store.
 constexpr Milliseconds kQuietTime{50};
-/// How long an engine's error waits for a rank's own word about the cause.
-constexpr Milliseconds kWordTime{500};
+/// Who waits for less is not made to wait for a roll call too.
+constexpr Milliseconds kShortWait{1000};
 
 /// How long to sleep at the engine's own bell before looking around: a bell that does not ring costs an exception.
 constexpr Milliseconds kSleep{250};
@@ -112,13 +112,11 @@ bool C10dOperation::finish() {
 
 void C10dOperation::drop_shared() { shared_sent_ = shared_received_ = at::Tensor(); }
 
-/// A rank's own word says more than an engine's: a rank that fails tells why and ends, and the engine sees only the
-/// end.
+/// An engine sees only that a connection has ended. The rank at its other end may have told why, or answers no more.
 void C10dOperation::throw_engine_error(const std::exception_ptr& error) {
   const std::string text = name() + " broke on rank " + std::to_string(group_.rank) + ": " + text_of(error);
-  group_.watch->look(kWordTime);
+  group_.watch->lose(text);
   group_.watch->throw_if_failed(name());
-  group_.watch->fail(text);
   throw TransportError(text + "; a rank has ended or is out of reach: see the other ranks' output");
 }
 
@@ -152,10 +150,18 @@ void C10dOperation::wait(Milliseconds timeout) {
     if (left < Milliseconds(0)) break;
     pause(left);
   }
+  throw_timeout(timeout);
+}
+
+void C10dOperation::throw_timeout(Milliseconds timeout) {
+  const std::vector<int> silent = timeout < kShortWait ? std::vector<int>() : group_.watch->silent_ranks();
+  group_.watch->throw_if_failed(name());
   timeout_ = name() + " did not end within " + std::to_string(timeout.count()) + " ms on rank " +
-             std::to_string(group_.rank) +
-             ": a rank has vanished, hangs, or computes for longer; see what the others do, or raise the timeout";
-  throw WaitTimeout(timeout_, {});
+             std::to_string(group_.rank) + ": " +
+             (silent.empty() ? "a rank has vanished, hangs, or computes for longer"
+                             : "no answer from " + ranks_text(silent) + ", stopped, vanished or computing for longer") +
+             "; see what the others do, or raise the timeout (timeout= in Python, set_timeout in C++)";
+  throw WaitTimeout(timeout_, silent);
 }
 
 void C10dOperation::abandon() {
@@ -175,7 +181,7 @@ void C10dOperation::release() noexcept {
   }
   try {
     if (work_ != nullptr) {
-      group_.watch->fail(timeout_.empty() ? "it withdrew from " + name() : timeout_);
+      group_.watch->give_up(timeout_.empty() ? "it withdrew from " + name() : timeout_);
       abandon();
     }
   } catch (...) {

@@ -56,6 +56,7 @@ class C10dOperation final : public Operation {
   void unpack(std::span<const Part> parts);
   void add_in_rank_order();
   [[noreturn]] void throw_engine_error(const std::exception_ptr& error);
+  [[noreturn]] void throw_timeout(Milliseconds timeout);
   void look_for_failure();
   void pause(Milliseconds longest);
   void abandon();
