@@ -81,7 +81,6 @@ MethodSet::MethodSet(std::vector<Tensor> parameters, std::vector<MethodGroup> gr
     carried_.reserve(offsets_.back());
     fill(place_, 0.0F, carried_.view(offsets_.back()));
   }
-  communicator_.barrier().wait();  // who went on and ended would break groups that others are still connecting
 }
 
 void MethodSet::require_cover(const std::vector<MethodGroup>& groups) const {

@@ -54,7 +54,8 @@ struct SetMetrics {
 /// order of the groups.
 class MethodSet {
  public:
-  /// Makes the methods. Collective: ranks that differ are all told where. Groups must cover every parameter once.
+  /// Makes the methods. Collective: ranks that differ are all told where. Groups must cover every parameter once. Ranks
+  /// meet once more before any of them may end: lanes of others may still be connecting.
   MethodSet(std::vector<Tensor> parameters, std::vector<MethodGroup> groups, const MethodSetOptions& options,
             Communicator& communicator, Place& place);
 

@@ -2,7 +2,9 @@
 
 #include <functional>
 
+#include "torch/plugin/own_process.h"
 #include "torch/plugin/parameter_set.h"
+#include "transport/agreement.h"
 
 namespace laconic::plugin {
 
@@ -40,7 +42,8 @@ struct OptimizerMetrics {
 };
 
 /// Runs a method for a training loop that steps by itself: an optimizer around the loop's own. Everything happens in
-/// the caller's thread. A failure on one rank is told to the others, which end with a TransportError.
+/// the caller's thread. A failure on one rank is told to the others, which end with a TransportError. In a fork of the
+/// process every call is an InvalidConfig, and the host must not be destroyed.
 class OptimizerHost {
  public:
   /// Collective; begins with the parameters' common start. Methods get the communicator; a duplicate of it is for calls
@@ -50,6 +53,11 @@ class OptimizerHost {
   OptimizerHost(const OptimizerHost&) = delete;
   OptimizerHost& operator=(const OptimizerHost&) = delete;
 
+  /// InvalidConfig that names the call, in a fork of the process that made this.
+  void require_own_process(const char* call) const { process_.require(call, "an optimizer"); }
+
+  /// InvalidConfig on all ranks, which names rank and field, unless all came with the same. Collective, as a step is.
+  void agree(std::span<const AgreedField> fields);
   /// Every rank ends with rank 0's values, of whatever type. Collective.
   void broadcast(const std::vector<at::Tensor>& tensors);
   /// Every rank ends with the mean of all ranks' values, summed in rank order in float32. Collective.
@@ -115,6 +123,7 @@ class OptimizerHost {
   void require_fitting(const State& state, int rank, int ranks) const;
   void take(const std::function<Change()>& prepare, const State* counted, std::string refusal);
 
+  OwnProcess process_;
   std::shared_ptr<Communicator> communicator_;
   std::unique_ptr<Communicator> side_;
   Place place_;

@@ -10,7 +10,9 @@ ReducingHost::ReducingHost(std::shared_ptr<Communicator> communicator, int threa
                            std::vector<MethodGroup> groups, const MethodSetOptions& options)
     : OptimizerHost(std::move(communicator), threads, options.seed, std::move(the_parameters)),
       groups_(groups),
-      methods_(parameters().tensors(), std::move(groups), options, this->communicator(), place()) {}
+      methods_(parameters().tensors(), std::move(groups), options, this->communicator(), place()) {
+  this->communicator().barrier().wait();
+}
 
 StepReport ReducingHost::do_step(const HostStepInput& input) {
   std::span<const TensorPart> parts;
