@@ -1,5 +1,7 @@
 #include "torch/plugin/model_host.h"
 
+#include <array>
+
 #include "base/check.h"
 #include "exchange/exchange.h"
 #include "kernels/elementwise/elementwise.h"
@@ -22,13 +24,16 @@ ModelHost::ModelHost(std::shared_ptr<Communicator> communicator, int threads, st
       coefficients_(group_of_.size()),
       model_(size_),
       gradient_(size_) {
+  agree(std::array<AgreedField, 3>{{{"nonfinite", policy_ == NonfinitePolicy::error ? "error" : "skip"},
+                                    {"scoring", calls_.scoring ? "a function" : "none"},
+                                    {"after_round", calls_.after_round ? "a function" : "none"}}});
   method_ = make_model_method(method, options, optimizer_options(), this->communicator(), place());
   if (calls_.scoring) {
     method_->set_scoring([this](View<const float> /*model*/, View<float> gradient) { score(gradient); });
   }
   method_->set_after_round([this](const StepReport&) { after_round(); });
   method_->register_tensors(parameters().tensors());
-  // Who went on and ended would break groups that others are still connecting. Not after start, which may wait in a
+  // Whoever went on and ended would break groups that others are still connecting. Not after start, which may wait in a
   // round for ranks that have gone on.
   this->communicator().barrier().wait();
   parameters().read(place(), model());
