@@ -1,4 +1,4 @@
-"""A process that the system starts no more threads for, as in a container with few processes."""
+"""A process that the system gives no more of: threads, as in a container with few processes, or memory."""
 
 from __future__ import annotations
 
@@ -10,15 +10,24 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def few_threads(left: int) -> Iterator[None]:
-    """Only so many threads can be started meanwhile. By a limit of addresses, which binds root too: threads of the test's
-    own take what it leaves for stacks, and some of them end again."""
+def few_bytes(left: int) -> Iterator[None]:
+    """Only so many bytes of addresses can be had meanwhile; a limit of these binds root too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
-    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (2 << 30), hard))
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + left, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+@contextlib.contextmanager
+def few_threads(left: int) -> Iterator[None]:
+    """Only so many threads can be started meanwhile: threads of the test's own take what a limit of addresses leaves for
+    stacks, and some of them end again."""
     ends: list[threading.Event] = []
     threads: list[threading.Thread] = []
-    try:
+    with few_bytes(2 << 30):
         with contextlib.suppress(RuntimeError, MemoryError):
             for _ in range(1000):
                 end = threading.Event()
@@ -26,12 +35,12 @@ def few_threads(left: int) -> Iterator[None]:
                 thread.start()
                 threads.append(thread)
                 ends.append(end)
-        assert left < len(threads) < 1000, f"{len(threads)} threads"
-        _end(threads, ends, left)
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-        _end(threads, ends, len(threads))
+        try:
+            assert left < len(threads) < 1000, f"{len(threads)} threads"
+            _end(threads, ends, left)
+            yield
+        finally:
+            _end(threads, ends, len(threads))
 
 
 def _end(threads: list[threading.Thread], ends: list[threading.Event], count: int) -> None:

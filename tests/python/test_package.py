@@ -8,6 +8,7 @@ import unittest
 
 import torch
 import torch.distributed as dist
+from limits import few_bytes
 from ranks import Rank, run_ranks, start_ranks
 
 import laconic
@@ -23,6 +24,18 @@ def fail_on_one() -> None:
     print("speaking from", dist.get_rank())
     if dist.get_rank() == 1:
         raise ValueError("rank 1 cannot")
+
+
+def without_memory() -> str:
+    """What saving the state of 40 million parameters says where there is no memory for it."""
+    model = torch.nn.Linear(5000, 8000, bias=False)
+    made = laconic.Optimizer(torch.optim.SGD(model.parameters(), lr=0.1), model, "topk", keep=0.01)
+    with few_bytes(40 << 20):
+        try:
+            made.state_dict()
+        except MemoryError as error:
+            return str(error)
+    return "nothing"
 
 
 def told(body: list[ast.stmt]) -> set[str]:
@@ -63,6 +76,10 @@ class PackageTest(unittest.TestCase):
     def test_errors_are_pythons_kinds(self) -> None:
         self.assertTrue(issubclass(laconic.InvalidConfig, ValueError))
         self.assertTrue(issubclass(laconic.TransportError, RuntimeError))
+
+    def test_no_memory_is_told_in_words(self) -> None:
+        (said,) = run_ranks(1, without_memory)
+        self.assertRegex(said, "^not enough memory: run fewer ranks on this machine")
 
 
 class RanksTest(unittest.TestCase):
