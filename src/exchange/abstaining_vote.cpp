@@ -70,7 +70,7 @@ Handle AbstainingVote::send_ballots() {
   cost().payload_bytes = send_.payload_bytes();
   count_sent(send_);
   count_received(receive_);
-  return communicator().all_to_all_varying(send_.bytes(), send_.parts(), receive_.bytes(), receive_.parts());
+  return communicator().all_to_all_varying(send_.bytes(), send_.ranges(), receive_.bytes(), receive_.ranges());
 }
 
 Handle AbstainingVote::vote_on_own_chunk() {
@@ -105,7 +105,7 @@ Handle AbstainingVote::vote_on_own_chunk() {
     sign::seal(place(), layout_, begin, end, slot.sub(bytes, bytes), status());
   }
   count_gathered(returned_.length(rank()), returned_.payload_bytes());
-  return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.parts());
+  return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.ranges());
 }
 
 void AbstainingVote::read_votes() {

@@ -70,7 +70,7 @@ Handle DenseSum::send_chunks() {
   cost().payload_bytes = send_.payload_bytes();
   count_sent(send_);
   count_received(receive_);
-  return communicator().all_to_all_varying(send_.bytes(), send_.parts(), receive_.bytes(), receive_.parts());
+  return communicator().all_to_all_varying(send_.bytes(), send_.ranges(), receive_.bytes(), receive_.ranges());
 }
 
 Handle DenseSum::sum_own_chunk() {
@@ -83,7 +83,7 @@ Handle DenseSum::sum_own_chunk() {
     encode_sum(sum, borders_[static_cast<std::size_t>(rank())], returned_.slot(rank()));
   }
   count_gathered(returned_.length(rank()), returned_.payload_bytes());
-  return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.parts());
+  return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.ranges());
 }
 
 void DenseSum::add_in_rank_order(View<float> sum) {

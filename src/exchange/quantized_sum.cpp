@@ -82,7 +82,7 @@ Handle QuantizedSum::gather_payloads() {
   receive_.lay_out([&](int) { return bytes; });
   cost().payload_bytes = bytes;
   count_gathered(bytes, receive_.payload_bytes());
-  return communicator().all_gather_varying(send_.payload(rank()), receive_.bytes(), receive_.parts());
+  return communicator().all_gather_varying(send_.payload(rank()), receive_.bytes(), receive_.ranges());
 }
 
 void QuantizedSum::sum_gathered() {
@@ -107,7 +107,7 @@ Handle QuantizedSum::send_chunks() {
   cost().payload_bytes = send_.payload_bytes();
   count_sent(send_);
   count_received(receive_);
-  return communicator().all_to_all_varying(send_.bytes(), send_.parts(), receive_.bytes(), receive_.parts());
+  return communicator().all_to_all_varying(send_.bytes(), send_.ranges(), receive_.bytes(), receive_.ranges());
 }
 
 Handle QuantizedSum::sum_own_chunk() {
@@ -120,7 +120,7 @@ Handle QuantizedSum::sum_own_chunk() {
     encode_return(sum);
   }
   count_gathered(returned_.length(rank()), returned_.payload_bytes());
-  return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.parts());
+  return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.ranges());
 }
 
 void QuantizedSum::read_chunks() {

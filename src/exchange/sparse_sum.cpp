@@ -127,7 +127,7 @@ Handle SparseSum::gather_payloads() {
   require_payloads_sound();
   receive_.lay_out([&](int from) { return lengths_[static_cast<std::size_t>(from)]; });
   count_gathered(send_.length(rank()), receive_.payload_bytes());
-  return communicator().all_gather_varying(send_.payload(rank()), receive_.bytes(), receive_.parts());
+  return communicator().all_gather_varying(send_.payload(rank()), receive_.bytes(), receive_.ranges());
 }
 
 void SparseSum::sum_gathered() {
@@ -187,7 +187,7 @@ Handle SparseSum::send_pieces() {
   receive_.lay_out([&](int from) { return lengths_[static_cast<std::size_t>(from)]; });
   count_sent(send_);
   count_received(receive_);
-  return communicator().all_to_all_varying(send_.bytes(), send_.parts(), receive_.bytes(), receive_.parts());
+  return communicator().all_to_all_varying(send_.bytes(), send_.ranges(), receive_.bytes(), receive_.ranges());
 }
 
 Handle SparseSum::sum_own_range() {
@@ -248,7 +248,7 @@ Handle SparseSum::gather_sums() {
   require_payloads_sound();
   receive_.lay_out([&](int owner) { return notices_[static_cast<std::size_t>(owner)].bytes; });
   count_gathered(send_.length(rank()), receive_.payload_bytes());
-  return communicator().all_gather_varying(send_.payload(rank()), receive_.bytes(), receive_.parts());
+  return communicator().all_gather_varying(send_.payload(rank()), receive_.bytes(), receive_.ranges());
 }
 
 void SparseSum::read_sums() {

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "experiment/derive.h"
+#include "transport/turns/run_ranks.h"
 
 namespace laconic::claims {
 
@@ -88,6 +89,17 @@ const Curve::Point& Curve::after(std::uint32_t steps) const {
       std::find_if(points_.begin(), points_.end(), [&](const Point& point) { return point.steps == steps; });
   if (found == points_.end()) throw BrokenInvariant("no evaluation after step " + std::to_string(steps));
   return *found;
+}
+
+std::vector<RunResult> run_in_turn(const RunConfig& config, const Problem& problem, Observer* observer) {
+  require_valid(config);
+  std::vector<RunResult> results(static_cast<std::size_t>(config.workers));
+  run_ranks_in_turn(config.workers, [&](Communicator& communicator) {
+    Observer silent;
+    Observer& chosen = observer != nullptr && communicator.rank() == 0 ? *observer : silent;
+    results[static_cast<std::size_t>(communicator.rank())] = run_worker(config, problem, communicator, chosen);
+  });
+  return results;
 }
 
 Curve curve_of(const RunConfig& config, const Problem& problem) {

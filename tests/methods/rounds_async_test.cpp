@@ -37,17 +37,7 @@ class SimulatedGroup final : public Communicator {
 
   int rank() const override { return 0; }
   int size() const override { return workers_; }
-  Handle all_reduce(View<float>, Reduction) override { return {}; }
-  Handle reduce_scatter(View<const float>, View<float>) override { return {}; }
-  Handle all_gather(View<const std::byte>, View<std::byte>) override { return {}; }
-  Handle all_gather_varying(View<const std::byte>, View<std::byte>, std::span<const Part>) override { return {}; }
-  Handle all_to_all(View<const std::byte>, View<std::byte>) override { return {}; }
-  Handle all_to_all_varying(View<const std::byte>, std::span<const Part>, View<std::byte>,
-                            std::span<const Part>) override {
-    return {};
-  }
-  Handle broadcast(View<std::byte>, int) override { return {}; }
-  Handle barrier() override { return {}; }
+  Handle start(const Call&) override { return {}; }
   std::unique_ptr<Communicator> duplicate() override { return nullptr; }
   std::unique_ptr<SharedCounter> make_counter() override { return std::make_unique<PlainCounter>(counter_); }
   void fail(std::string_view) noexcept override {}

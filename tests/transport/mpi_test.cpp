@@ -382,8 +382,8 @@ TEST(MpiLarge, MoreThanTwoToTheThirtyFirstBytes) {
   communicator->all_gather(mine, all).wait();
   for (std::uint64_t r = 0; r < ranks; ++r) check(r);
   std::fill(all.begin(), all.end(), std::byte{0});
-  std::vector<Part> sent(ranks, Part{0, kBytes});
-  std::vector<Part> received;
+  std::vector<ByteRange> sent(ranks, ByteRange{0, kBytes});
+  std::vector<ByteRange> received;
   for (std::uint64_t r = 0; r < ranks; ++r) received.push_back({r * kBytes, kBytes});
   communicator->all_to_all_varying(mine, sent, all, received).wait();
   for (std::uint64_t r = 0; r < ranks; ++r) check(r);

@@ -1,17 +1,16 @@
-#include "transport/mpi/poster.h"
+#include "transport/mpi/movement.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
-#include "laconic/mpi.h"
+#include "transport/copy_bytes.h"
 
 namespace laconic::mpi {
 namespace {
 
-/// Calls body(offset, count) for pieces of at most `largest`.
+/// Calls body(offset, count) for fragments of at most `largest`.
 template <class Body>
-void in_pieces(std::uint64_t total, std::uint64_t largest, Body&& body) {
+void in_fragments(std::uint64_t total, std::uint64_t largest, Body&& body) {
   for (std::uint64_t offset = 0; offset < total; offset += largest) {
     body(offset, static_cast<int>(std::min(largest, total - offset)));
   }
@@ -28,49 +27,67 @@ std::uint64_t tags_of(MPI_Comm communicator) {
 
 }  // namespace
 
-Poster::Poster(const Link& link, MPI_Comm communicator, std::uint64_t limit)
-    : link_(link), communicator_(communicator), limit_(limit), entries_(limit / sizeof(float)) {
+Movement::Movement(const World& world, MPI_Comm communicator)
+    : world_(world),
+      communicator_(communicator),
+      limit_(world.options().max_message_bytes),
+      entries_(limit_ / sizeof(float)) {
   std::lock_guard lock(mpi_mutex());
   tags_ = tags_of(communicator);
 }
 
-bool Poster::fits(std::uint64_t part_bytes) const {
-  return part_bytes <= limit_ / static_cast<std::uint64_t>(link_.size());
+void Movement::post(MpiOperation& operation, const Call& call) const {
+  switch (call.kind) {
+    case CallKind::all_reduce: return all_reduce(operation, call);
+    case CallKind::reduce_scatter: return reduce_scatter(operation, call);
+    case CallKind::all_gather: return all_gather(operation, call);
+    case CallKind::all_gather_varying: return all_gather_varying(operation, call);
+    case CallKind::all_to_all: return all_to_all(operation, call);
+    case CallKind::all_to_all_varying: return all_to_all_varying(operation, call);
+    case CallKind::broadcast: return broadcast(operation, call);
+    case CallKind::barrier: return barrier(operation);
+  }
 }
 
-void Poster::all_reduce(MpiOperation& operation, const Call& call) const {
+bool Movement::fits(std::uint64_t bytes_per_rank) const {
+  return bytes_per_rank <= limit_ / static_cast<std::uint64_t>(world_.size());
+}
+
+void Movement::all_reduce(MpiOperation& operation, const Call& call) const {
+  if (world_.size() == 1) return;
   auto* values = reinterpret_cast<float*>(call.receive);
-  in_pieces(call.bytes / sizeof(float), entries_, [&](std::uint64_t offset, int count) {
+  in_fragments(call.bytes / sizeof(float), entries_, [&](std::uint64_t offset, int count) {
     operation.require(MPI_Iallreduce(MPI_IN_PLACE, values + offset, count, MPI_FLOAT, operator_of(call.reduction),
                                      communicator_, operation.add()));
   });
 }
 
-void Poster::reduce_scatter(MpiOperation& operation, const Call& call) const {
+void Movement::reduce_scatter(MpiOperation& operation, const Call& call) const {
+  if (world_.size() == 1) return copy_bytes(call.receive, call.send, call.bytes);
   const auto* values = reinterpret_cast<const float*>(call.send);
-  auto* chunk = reinterpret_cast<float*>(call.receive);
+  auto* own = reinterpret_cast<float*>(call.receive);
   const std::uint64_t entries = call.bytes / sizeof(float);
   if (entries == 0) return;
   if (fits(call.bytes)) {
-    operation.require(MPI_Ireduce_scatter_block(values, chunk, static_cast<int>(entries), MPI_FLOAT, MPI_SUM,
+    operation.require(MPI_Ireduce_scatter_block(values, own, static_cast<int>(entries), MPI_FLOAT, MPI_SUM,
                                                 communicator_, operation.add()));
     return;
   }
-  for (int root = 0; root < link_.size(); ++root) {
+  for (int root = 0; root < world_.size(); ++root) {
     const float* part = values + static_cast<std::uint64_t>(root) * entries;
-    in_pieces(entries, entries_, [&](std::uint64_t offset, int count) {
+    in_fragments(entries, entries_, [&](std::uint64_t offset, int count) {
       operation.require(
-          MPI_Ireduce(part + offset, chunk + offset, count, MPI_FLOAT, MPI_SUM, root, communicator_, operation.add()));
+          MPI_Ireduce(part + offset, own + offset, count, MPI_FLOAT, MPI_SUM, root, communicator_, operation.add()));
     });
   }
 }
 
-void Poster::all_gather(MpiOperation& operation, const Call& call) const {
+void Movement::all_gather(MpiOperation& operation, const Call& call) const {
+  if (world_.size() == 1) return copy_bytes(call.receive, call.send, call.bytes);
   if (call.bytes == 0) return;
   if (fits(call.bytes)) {
     const int count = static_cast<int>(call.bytes);
-    std::byte* place = call.receive + static_cast<std::uint64_t>(link_.rank()) * call.bytes;
-    if (place != call.send) std::memcpy(place, call.send, call.bytes);
+    copy_bytes(call.receive + static_cast<std::uint64_t>(world_.rank()) * call.bytes, call.send, call.bytes);
     operation.require(
         MPI_Iallgather(MPI_IN_PLACE, count, MPI_BYTE, call.receive, count, MPI_BYTE, communicator_, operation.add()));
     return;
@@ -80,16 +97,17 @@ void Poster::all_gather(MpiOperation& operation, const Call& call) const {
       [&](std::uint64_t r) { return std::pair(call.receive + r * call.bytes, call.bytes); });
 }
 
-void Poster::all_gather_varying(MpiOperation& operation, const Call& call) const {
-  const std::uint64_t own = call.receive_parts[static_cast<std::size_t>(link_.rank())].bytes;
+void Movement::all_gather_varying(MpiOperation& operation, const Call& call) const {
+  const std::uint64_t own = call.receive_ranges[static_cast<std::size_t>(world_.rank())].bytes;
   pairwise(
       operation, [&](std::uint64_t) { return std::pair(call.send, own); },
       [&](std::uint64_t r) {
-        return std::pair(call.receive + call.receive_parts[r].offset, call.receive_parts[r].bytes);
+        return std::pair(call.receive + call.receive_ranges[r].offset, call.receive_ranges[r].bytes);
       });
 }
 
-void Poster::all_to_all(MpiOperation& operation, const Call& call) const {
+void Movement::all_to_all(MpiOperation& operation, const Call& call) const {
+  if (world_.size() == 1) return copy_bytes(call.receive, call.send, call.bytes);
   if (call.bytes == 0) return;
   if (fits(call.bytes)) {
     const int count = static_cast<int>(call.bytes);
@@ -102,24 +120,24 @@ void Poster::all_to_all(MpiOperation& operation, const Call& call) const {
       [&](std::uint64_t r) { return std::pair(call.receive + r * call.bytes, call.bytes); });
 }
 
-void Poster::all_to_all_varying(MpiOperation& operation, const Call& call) const {
+void Movement::all_to_all_varying(MpiOperation& operation, const Call& call) const {
   pairwise(
       operation,
-      [&](std::uint64_t r) { return std::pair(call.send + call.send_parts[r].offset, call.send_parts[r].bytes); },
+      [&](std::uint64_t r) { return std::pair(call.send + call.send_ranges[r].offset, call.send_ranges[r].bytes); },
       [&](std::uint64_t r) {
-        return std::pair(call.receive + call.receive_parts[r].offset, call.receive_parts[r].bytes);
+        return std::pair(call.receive + call.receive_ranges[r].offset, call.receive_ranges[r].bytes);
       });
 }
 
 template <class Sent, class Received>
-void Poster::pairwise(MpiOperation& operation, Sent&& sent, Received&& received) const {
-  const auto ranks = static_cast<std::uint64_t>(link_.size());
-  const auto own = static_cast<std::uint64_t>(link_.rank());
-  const int tag = static_cast<int>(operation.sequence() % tags_);  // pieces of one pair arrive in the order sent
+void Movement::pairwise(MpiOperation& operation, Sent&& sent, Received&& received) const {
+  const auto ranks = static_cast<std::uint64_t>(world_.size());
+  const auto own = static_cast<std::uint64_t>(world_.rank());
+  const int tag = static_cast<int>(operation.sequence() % tags_);  // fragments of one pair arrive in the order sent
   for (std::uint64_t step = 1; step < ranks; ++step) {
     const std::uint64_t source = (own + ranks - step) % ranks;
     const std::pair<std::byte*, std::uint64_t> part = received(source);
-    in_pieces(part.second, limit_, [&](std::uint64_t offset, int count) {
+    in_fragments(part.second, limit_, [&](std::uint64_t offset, int count) {
       operation.require(MPI_Irecv(part.first + offset, count, MPI_BYTE, static_cast<int>(source), tag, communicator_,
                                   operation.add_receive()));
     });
@@ -127,22 +145,24 @@ void Poster::pairwise(MpiOperation& operation, Sent&& sent, Received&& received)
   for (std::uint64_t step = 1; step < ranks; ++step) {
     const std::uint64_t target = (own + step) % ranks;
     const std::pair<const std::byte*, std::uint64_t> part = sent(target);
-    in_pieces(part.second, limit_, [&](std::uint64_t offset, int count) {
+    in_fragments(part.second, limit_, [&](std::uint64_t offset, int count) {
       operation.require(MPI_Isend(part.first + offset, count, MPI_BYTE, static_cast<int>(target), tag, communicator_,
                                   operation.add()));
     });
   }
   const std::pair<const std::byte*, std::uint64_t> kept = sent(own);
-  std::byte* place = received(own).first;
-  if (kept.second != 0 && place != kept.first) std::memcpy(place, kept.first, kept.second);
+  copy_bytes(received(own).first, kept.first, kept.second);
 }
 
-void Poster::broadcast(MpiOperation& operation, const Call& call) const {
-  in_pieces(call.bytes, limit_, [&](std::uint64_t offset, int count) {
+void Movement::broadcast(MpiOperation& operation, const Call& call) const {
+  if (world_.size() == 1) return;
+  in_fragments(call.bytes, limit_, [&](std::uint64_t offset, int count) {
     operation.require(MPI_Ibcast(call.receive + offset, count, MPI_BYTE, call.root, communicator_, operation.add()));
   });
 }
 
-void Poster::barrier(MpiOperation& operation) const { operation.require(MPI_Ibarrier(communicator_, operation.add())); }
+void Movement::barrier(MpiOperation& operation) const {
+  operation.require(MPI_Ibarrier(communicator_, operation.add()));
+}
 
 }  // namespace laconic::mpi

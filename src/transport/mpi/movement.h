@@ -4,19 +4,23 @@
 
 #include <cstdint>
 
-#include "transport/call.h"
-#include "transport/mpi/link.h"
+#include "laconic/call.h"
 #include "transport/mpi/operation.h"
+#include "transport/mpi/world.h"
 
 namespace laconic::mpi {
 
-/// Gives a call to MPI as nonblocking requests. MPI counts are int, so no message is longer than the limit, and a
-/// collective whose parts lie further apart than that goes by point-to-point messages in pieces. What decides is known
-/// to all ranks, so they decide alike. Everything here runs under the lock.
-class Poster {
+/// Gives a call to MPI as nonblocking requests. MPI counts are int, so no message is longer than max_message_bytes, and
+/// a collective whose parts lie further apart than that goes by point-to-point messages in fragments. What decides is
+/// known to all ranks, so they decide alike.
+class Movement {
  public:
-  Poster(const Link& link, MPI_Comm communicator, std::uint64_t limit);
+  Movement(const World& world, MPI_Comm communicator);
 
+  /// Under the lock.
+  void post(MpiOperation& operation, const Call& call) const;
+
+ private:
   void all_reduce(MpiOperation& operation, const Call& call) const;
   void reduce_scatter(MpiOperation& operation, const Call& call) const;
   /// In place on every rank, after a copy where `mine` lies elsewhere: MPI wants all ranks in place or none, and only
@@ -31,15 +35,14 @@ class Poster {
   void broadcast(MpiOperation& operation, const Call& call) const;
   void barrier(MpiOperation& operation) const;
 
- private:
   /// sent(r) is what goes to rank r and received(r) what comes from it: pairs of an address and a number of bytes. The
   /// rank's own part is copied at once.
   template <class Sent, class Received>
   void pairwise(MpiOperation& operation, Sent&& sent, Received&& received) const;
 
-  bool fits(std::uint64_t part_bytes) const;
+  bool fits(std::uint64_t bytes_per_rank) const;
 
-  const Link& link_;
+  const World& world_;
   MPI_Comm communicator_;
   std::uint64_t limit_;     ///< bytes of a message
   std::size_t entries_;     ///< and the floats that fit into it

@@ -1,11 +1,11 @@
-#include "transport/mpi/link.h"
+#include "transport/mpi/world.h"
 
 #include <algorithm>
 #include <cstring>
 #include <thread>
 
-#include "laconic/mpi.h"
 #include "transport/failure.h"
+#include "transport/mpi/progress.h"
 
 namespace laconic {
 
@@ -58,7 +58,8 @@ void require_success(int code, std::string_view what) {
                        "; see the other ranks' output, and start the run again");
 }
 
-Link::Link(MPI_Comm parent, Milliseconds timeout) {
+World::World(MPI_Comm parent, const MpiOptions& options, Milliseconds timeout) : options_(options) {
+  MPI_Query_thread(&thread_level_);
   failures_ = duplicate(parent, timeout);
   std::lock_guard lock(mpi_mutex());
   require_success(MPI_Comm_rank(failures_, &rank_), "MPI_Comm_rank");
@@ -67,7 +68,23 @@ Link::Link(MPI_Comm parent, Milliseconds timeout) {
   heard_.resize(static_cast<std::size_t>(size_));
 }
 
-bool Link::poll(Clock::time_point deadline, FunctionRef<std::string()> name, FunctionRef<bool()> done) {
+World::~World() = default;
+
+void World::start_progress() {
+  if (options_.progress_thread && thread_level_ >= MPI_THREAD_SERIALIZED) progress_ = std::make_unique<Progress>(*this);
+}
+
+void World::stop_progress() { progress_.reset(); }
+
+void World::wake_progress() {
+  if (progress_) progress_->wake();
+}
+
+void World::serve_counters() {
+  if (progress_) progress_->serve_counters();
+}
+
+bool World::poll(Clock::time_point deadline, FunctionRef<std::string()> name, FunctionRef<bool()> done) {
   struct Count {
     std::atomic<int>& pollers;
     explicit Count(std::atomic<int>& all) : pollers(all) { pollers.fetch_add(1, std::memory_order_relaxed); }
@@ -86,7 +103,7 @@ bool Link::poll(Clock::time_point deadline, FunctionRef<std::string()> name, Fun
   }
 }
 
-bool Link::poll_with_roll_call(Milliseconds timeout, FunctionRef<std::string()> name, FunctionRef<bool()> done) {
+bool World::poll_with_roll_call(Milliseconds timeout, FunctionRef<std::string()> name, FunctionRef<bool()> done) {
   const auto deadline = deadline_after(timeout);
   if (timeout < kShortWait) return poll(deadline, name, done);
   if (poll(deadline - std::min(kRollCallTime, timeout / 2), name, done)) return true;
@@ -94,20 +111,20 @@ bool Link::poll_with_roll_call(Milliseconds timeout, FunctionRef<std::string()> 
   return poll(deadline, name, done);
 }
 
-void Link::call_roll() {
+void World::call_roll() {
   std::lock_guard lock(mpi_mutex());
   std::fill(heard_.begin(), heard_.end(), 0);
   for (int other = 0; other < size_; ++other) say(kRollCallTag, other);
 }
 
 /// An empty message needs no memory, so nobody has to wait for its end.
-void Link::say(int tag, int other) const {
+void World::say(int tag, int other) const {
   MPI_Request request = MPI_REQUEST_NULL;
   if (other == rank_) return;
   if (MPI_Isend(nullptr, 0, MPI_BYTE, other, tag, failures_, &request) == MPI_SUCCESS) MPI_Request_free(&request);
 }
 
-std::vector<int> Link::silent_ranks() const {
+std::vector<int> World::silent_ranks() const {
   std::lock_guard lock(mpi_mutex());
   std::vector<int> silent;
   for (int other = 0; other < size_; ++other) {
@@ -116,7 +133,7 @@ std::vector<int> Link::silent_ranks() const {
   return silent;
 }
 
-void Link::throw_timeout(const std::string& name, Milliseconds timeout) const {
+void World::throw_timeout(const std::string& name, Milliseconds timeout) const {
   const std::string start =
       name + " did not end within " + std::to_string(timeout.count()) + " ms on rank " + std::to_string(rank_) + ": ";
   const std::string end = "; see what the others do, or raise the timeout";
@@ -133,7 +150,7 @@ void Link::throw_timeout(const std::string& name, Milliseconds timeout) const {
   throw WaitTimeout(start + who + names + what + ": see what happens there, or raise the timeout", silent);
 }
 
-void Link::complete(MPI_Request& request, std::string_view what, Milliseconds timeout) {
+void World::complete(MPI_Request& request, std::string_view what, Milliseconds timeout) {
   const auto name = [&] { return std::string(what); };
   const bool ended = poll(deadline_after(timeout), name, [&] {
     int done = 0;
@@ -145,7 +162,7 @@ void Link::complete(MPI_Request& request, std::string_view what, Milliseconds ti
                        " ms: every rank must call it; see what the others do, or raise the timeout");
 }
 
-void Link::meet(MPI_Comm communicator, std::string_view what, Milliseconds timeout) {
+void World::meet(MPI_Comm communicator, std::string_view what, Milliseconds timeout) {
   MPI_Request request = MPI_REQUEST_NULL;
   {
     std::lock_guard lock(mpi_mutex());
@@ -158,7 +175,7 @@ void Link::meet(MPI_Comm communicator, std::string_view what, Milliseconds timeo
   }
 }
 
-bool Link::ends_nevertheless(MPI_Request& request) {
+bool World::ends_nevertheless(MPI_Request& request) {
   const auto deadline = deadline_after(kGrace);
   for (Backoff backoff; Clock::now() < deadline; backoff.pause()) {
     std::lock_guard lock(mpi_mutex());
@@ -169,7 +186,7 @@ bool Link::ends_nevertheless(MPI_Request& request) {
   return false;
 }
 
-MPI_Comm Link::duplicate(MPI_Comm parent, Milliseconds timeout) {
+MPI_Comm World::duplicate(MPI_Comm parent, Milliseconds timeout) {
   auto result = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
   MPI_Request request = MPI_REQUEST_NULL;
   {
@@ -182,7 +199,7 @@ MPI_Comm Link::duplicate(MPI_Comm parent, Milliseconds timeout) {
   return *result;
 }
 
-void Link::look() {
+void World::look() {
   if (failed() || failures_ == MPI_COMM_NULL) return;
   int there = 0;
   MPI_Status status;
@@ -191,14 +208,14 @@ void Link::look() {
 }
 
 /// Whoever tells anything is there. All messages are short enough to have arrived whole, so this does not block.
-void Link::receive(const MPI_Status& status) {
+void World::receive(const MPI_Status& status) {
   heard_[static_cast<std::size_t>(status.MPI_SOURCE)] = 1;
   if (status.MPI_TAG == kNoticeTag) return receive_notice(status.MPI_SOURCE);
   MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, failures_, MPI_STATUS_IGNORE);
   if (status.MPI_TAG == kRollCallTag) say(kHereTag, status.MPI_SOURCE);
 }
 
-void Link::receive_notice(int source) {
+void World::receive_notice(int source) {
   FailureNotice notice;
   const int code = MPI_Recv(&notice, sizeof(notice), MPI_BYTE, source, kNoticeTag, failures_, MPI_STATUS_IGNORE);
   const std::size_t length = std::min<std::size_t>(notice.length, sizeof(notice.text));
@@ -209,12 +226,12 @@ void Link::receive_notice(int source) {
   for (int other = 0; other < size_; ++other) say(kHereTag, other);
 }
 
-void Link::throw_if_failed(std::string_view what) const {
+void World::throw_if_failed(std::string_view what) const {
   if (failed()) throw PeerFailure(failure_ + " (seen in " + std::string(what) + ")");
 }
 
 /// Posts the notices; false if there was a failure before.
-bool Link::announce(std::string_view reason) {
+bool World::announce(std::string_view reason) {
   std::lock_guard lock(mpi_mutex());
   if (failed()) return false;
   notice_.rank = rank_;
@@ -232,7 +249,7 @@ bool Link::announce(std::string_view reason) {
   return true;
 }
 
-void Link::fail(std::string_view reason) noexcept try {
+void World::fail(std::string_view reason) noexcept try {
   if (!announce(reason)) return;
   const auto deadline = deadline_after(kNoticeTime);
   Backoff backoff;
@@ -246,7 +263,7 @@ void Link::fail(std::string_view reason) noexcept try {
   // Nothing more can be done: the others will see a timeout.
 }
 
-void Link::free() noexcept {
+void World::free() noexcept {
   std::lock_guard lock(mpi_mutex());
   MPI_Comm_free(&failures_);
 }

@@ -11,9 +11,12 @@
 #include <vector>
 
 #include "base/function_ref.h"
+#include "laconic/mpi.h"
 #include "transport/deadline.h"
 
 namespace laconic::mpi {
+
+class Progress;
 
 using Lock = std::unique_lock<std::mutex>;
 
@@ -28,18 +31,21 @@ struct FailureNotice {
 };
 static_assert(sizeof(FailureNotice) == 408);
 
-/// The ranks of a run, and the communicator on which failing ranks tell the others. All MPI calls of the process go
-/// through one lock, which nobody holds while blocked: whoever waits polls. The exception is windows (counters.h),
-/// which MPI makes and frees in calls that block.
-class Link {
+/// What a communicator and its duplicates share: the ranks of a run, the communicator on which failing ranks tell the
+/// others, and the progress thread. All MPI calls of the process go through one lock, which nobody holds while blocked:
+/// whoever waits polls. The exception is windows (counters.h), which MPI makes and frees in calls that block.
+class World {
  public:
   /// Collective over `parent`.
-  Link(MPI_Comm parent, Milliseconds timeout);
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
+  World(MPI_Comm parent, const MpiOptions& options, Milliseconds timeout);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  const MpiOptions& options() const { return options_; }
+  int thread_level() const { return thread_level_; }  ///< that MPI has granted
 
   /// Calls done() under the lock until it is true. False after the deadline. Spins first, then yields, then sleeps.
   /// Throws PeerFailure, with the waiting call's name, once a rank has failed, and what done() throws.
@@ -77,7 +83,16 @@ class Link {
   /// Tells the others, unless there was a failure already: the first one counts.
   void fail(std::string_view reason) noexcept;
 
-  // For the progress thread: operations in flight, and whether a thread polls at this moment anyway.
+  // The progress thread: one if the options want it and MPI grants it. It is stopped with the first communicator.
+  void start_progress();
+  void stop_progress();
+  bool has_progress() const { return progress_ != nullptr; }
+  /// An operation has been started.
+  void wake_progress();
+  /// From now on there is always something to serve.
+  void serve_counters();
+
+  // What it asks: operations in flight, and whether a thread polls at this moment anyway.
   void operation_started() { in_flight_.fetch_add(1); }
   void operation_ended() { in_flight_.fetch_sub(1); }
   bool in_flight() const { return in_flight_.load() > 0; }
@@ -95,6 +110,8 @@ class Link {
   bool announce(std::string_view reason);
   bool ends_nevertheless(MPI_Request& request);
 
+  const MpiOptions options_;
+  int thread_level_ = MPI_THREAD_SINGLE;
   MPI_Comm failures_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
@@ -105,6 +122,7 @@ class Link {
   FailureNotice notice_;
   std::vector<MPI_Request> notices_sent_;
   std::vector<char> heard_;  ///< by rank, since the last roll call
+  std::unique_ptr<Progress> progress_;
 };
 
 }  // namespace laconic::mpi

@@ -1,50 +1,9 @@
-#include <exception>
-#include <mutex>
 #include <thread>
 
 #include "laconic/threads.h"
-#include "transport/failure.h"
+#include "transport/first_cause.h"
 
 namespace laconic {
-namespace {
-
-/// The first exception that no other rank's failure caused; failing that, the first.
-class FirstCause {
- public:
-  void offer(std::exception_ptr error, bool caused_by_another) {
-    std::lock_guard lock(mutex_);
-    if (!error_ || (echo_ && !caused_by_another)) {
-      error_ = std::move(error);
-      echo_ = caused_by_another;
-    }
-  }
-  void rethrow() const {
-    if (error_) std::rethrow_exception(error_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::exception_ptr error_;
-  bool echo_ = false;
-};
-
-void run_rank(std::unique_ptr<Communicator> communicator, const std::function<void(Communicator&)>& body,
-              FirstCause& cause) {
-  try {
-    body(*communicator);
-  } catch (const PeerFailure& error) {
-    cause.offer(std::current_exception(), true);
-    communicator->fail(error.what());
-  } catch (const std::exception& error) {
-    cause.offer(std::current_exception(), false);
-    communicator->fail(error.what());
-  } catch (...) {
-    cause.offer(std::current_exception(), false);
-    communicator->fail("it threw something that is no std::exception");
-  }
-}
-
-}  // namespace
 
 void run_ranks(int ranks, const std::function<void(Communicator&)>& body) {
   auto communicators = thread_communicators(ranks);
@@ -54,7 +13,10 @@ void run_ranks(int ranks, const std::function<void(Communicator&)>& body) {
     threads.reserve(communicators.size());
     for (auto& communicator : communicators) {
       try {
-        threads.emplace_back([&body, &cause, &communicator] { run_rank(std::move(communicator), body, cause); });
+        threads.emplace_back([&body, &cause, &communicator] {
+          cause.run(*communicator, body);
+          communicator.reset();  // the others need not wait for a rank that has ended
+        });
       } catch (const std::exception& error) {
         cause.offer(std::current_exception(), false);
         communicator->fail(std::string("its thread could not be started: ") + error.what());

@@ -1,4 +1,4 @@
-#include "torch/plugin/c10d_communicator.h"
+#include "torch/plugin/c10d/communicator.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -115,39 +115,6 @@ Handle C10dCommunicator::start(const Call& call) {
   if (family_->watch->failed()) family_->watch->throw_if_failed(describe(call));
   return {&operations_.take(call, timeout()), timeout()};
 }
-
-Handle C10dCommunicator::all_reduce(View<float> values, Reduction reduction) {
-  return start(all_reduce_call(values, reduction));
-}
-
-Handle C10dCommunicator::reduce_scatter(View<const float> values, View<float> chunk) {
-  return start(reduce_scatter_call(size(), values, chunk));
-}
-
-Handle C10dCommunicator::all_gather(View<const std::byte> mine, View<std::byte> all) {
-  return start(all_gather_call(size(), mine, all));
-}
-
-Handle C10dCommunicator::all_gather_varying(View<const std::byte> mine, View<std::byte> all,
-                                            std::span<const Part> parts) {
-  return start(all_gather_varying_call(size(), rank(), mine, all, parts));
-}
-
-Handle C10dCommunicator::all_to_all(View<const std::byte> send, View<std::byte> receive) {
-  return start(all_to_all_call(size(), send, receive));
-}
-
-Handle C10dCommunicator::all_to_all_varying(View<const std::byte> send, std::span<const Part> send_parts,
-                                            View<std::byte> receive, std::span<const Part> receive_parts) {
-  return start(all_to_all_varying_call(size(), rank(), send, send_parts, receive, receive_parts));
-}
-
-Handle C10dCommunicator::broadcast(View<std::byte> bytes, int root) {
-  return start(broadcast_call(size(), bytes, root));
-}
-
-/// The engine's own barrier waits for the calls before it, in one of the engine's few threads; a sum does not.
-Handle C10dCommunicator::barrier() { return start({.kind = CallKind::barrier}); }
 
 std::unique_ptr<Communicator> C10dCommunicator::duplicate() {
   if (!family_->make_group)

@@ -6,7 +6,7 @@
 #include <functional>
 #include <optional>
 
-#include "torch/plugin/c10d_operation.h"
+#include "torch/plugin/c10d/operation.h"
 
 namespace laconic::plugin {
 
@@ -29,7 +29,7 @@ using StagingDevice = std::optional<at::Device>;
 ///
 /// Sums of all_reduce are in the engine's order, those of reduce_scatter in rank order. fail() goes through the store,
 /// as counters do; a rank that ends without a word is an error of the engine or a timeout. A handle that is dropped
-/// before its end gives the views back at once (c10d_operation.h).
+/// before its end gives the views back at once (operation.h).
 class C10dCommunicator final : public Communicator {
  public:
   /// `store` belongs to this group alone, as a prefix of some other. Collective only in that every rank makes one.
@@ -41,16 +41,7 @@ class C10dCommunicator final : public Communicator {
 
   int rank() const override { return group_.rank; }
   int size() const override { return group_.size; }
-
-  Handle all_reduce(View<float> values, Reduction reduction) override;
-  Handle reduce_scatter(View<const float> values, View<float> chunk) override;
-  Handle all_gather(View<const std::byte> mine, View<std::byte> all) override;
-  Handle all_gather_varying(View<const std::byte> mine, View<std::byte> all, std::span<const Part> parts) override;
-  Handle all_to_all(View<const std::byte> send, View<std::byte> receive) override;
-  Handle all_to_all_varying(View<const std::byte> send, std::span<const Part> send_parts, View<std::byte> receive,
-                            std::span<const Part> receive_parts) override;
-  Handle broadcast(View<std::byte> bytes, int root) override;
-  Handle barrier() override;
+  Handle start(const Call& call) override;
   /// Calls the maker of groups, in the caller's thread.
   std::unique_ptr<Communicator> duplicate() override;
   std::unique_ptr<SharedCounter> make_counter() override;
@@ -62,7 +53,6 @@ class C10dCommunicator final : public Communicator {
   struct Family;
 
   C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>& group, std::shared_ptr<Family> family);
-  Handle start(const Call& call);
 
   std::shared_ptr<Family> family_;
   C10dGroup group_;

@@ -1,4 +1,4 @@
-#include "torch/plugin/failure_watch.h"
+#include "torch/plugin/c10d/failure_watch.h"
 
 #include <atomic>
 #include <condition_variable>

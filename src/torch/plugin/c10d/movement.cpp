@@ -3,7 +3,8 @@
 #include <cstring>
 
 #include "base/message_memory.h"
-#include "torch/plugin/c10d_operation.h"
+#include "torch/plugin/c10d/operation.h"
+#include "transport/copy_bytes.h"
 
 namespace laconic::plugin {
 namespace {
@@ -14,38 +15,33 @@ constexpr Milliseconds kLongestEngineTimeout = std::chrono::hours(24 * 30);
 
 std::byte* bytes_of(const at::Tensor& tensor) { return static_cast<std::byte*>(tensor.data_ptr()); }
 
-/// What lies in its place already stays there.
-void copy_bytes(std::byte* target, const std::byte* source, std::uint64_t bytes) {
-  if (bytes != 0 && target != source) std::memcpy(target, source, bytes);
-}
-
-/// Parts of varying sizes travel as whole cache lines, as they lie in Slots: so a buffer of them can travel as it is.
+/// Ranges of varying sizes travel as whole cache lines, as they lie in Slots: so a buffer of them can travel as it is.
 constexpr std::uint64_t kLine = 64;
 std::uint64_t lines(std::uint64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
-std::vector<std::int64_t> sizes_of(const std::vector<Part>& parts) {
+std::vector<std::int64_t> sizes_of(const std::vector<ByteRange>& ranges) {
   std::vector<std::int64_t> sizes;
-  sizes.reserve(parts.size());
-  for (const Part& part : parts) sizes.push_back(static_cast<std::int64_t>(lines(part.bytes)));
+  sizes.reserve(ranges.size());
+  for (const ByteRange& range : ranges) sizes.push_back(static_cast<std::int64_t>(lines(range.bytes)));
   return sizes;
 }
 
-std::uint64_t total(const std::vector<Part>& parts) {
+std::uint64_t total(const std::vector<ByteRange>& ranges) {
   std::uint64_t bytes = 0;
-  for (const Part& part : parts) bytes += lines(part.bytes);
+  for (const ByteRange& range : ranges) bytes += lines(range.bytes);
   return bytes;
 }
 
-/// The parts of `buffer` as one tensor that shares their memory. Undefined if they do not lie as they travel, or if the
-/// memory has no owner who could be shared: after a withdrawal the engine would use what is somebody else's by then.
-at::Tensor shared_parts(const std::byte* buffer, const std::vector<Part>& parts) {
+/// The ranges of `buffer` as one tensor that shares their memory. Undefined if they do not lie as they travel, or if
+/// the memory has no owner who could be shared: after a withdrawal the engine would use what is somebody else's by then.
+at::Tensor shared_ranges(const std::byte* buffer, const std::vector<ByteRange>& ranges) {
   const std::byte* begin = nullptr;
   std::uint64_t bytes = 0;
-  for (const Part& part : parts) {
-    if (part.bytes == 0) continue;
-    if (begin == nullptr) begin = buffer + part.offset;
-    if (buffer + part.offset != begin + bytes) return {};
-    bytes += lines(part.bytes);
+  for (const ByteRange& range : ranges) {
+    if (range.bytes == 0) continue;
+    if (begin == nullptr) begin = buffer + range.offset;
+    if (buffer + range.offset != begin + bytes) return {};
+    bytes += lines(range.bytes);
   }
   if (begin == nullptr) return {};
   auto owner = message_owner(begin, bytes);
@@ -129,31 +125,31 @@ void C10dOperation::pack() {
     case CallKind::all_gather_varying: {
       // As an all_to_all in which everybody gets the same: engines refuse an uneven all_gather.
       const auto self = static_cast<std::size_t>(group_.rank);
-      send_parts_.assign(ranks, Part{0, receive_parts_[self].bytes});
+      send_ranges_.assign(ranks, ByteRange{0, receive_ranges_[self].bytes});
       if (ranks == 2) {
         // One part goes out and one comes in, and both may be where they belong.
-        own_part_ = receive_parts_[self];
-        send_parts_[self] = receive_parts_[self] = {};
+        own_range_ = receive_ranges_[self];
+        send_ranges_[self] = receive_ranges_[self] = {};
       }
-      return pack_parts();
+      return pack_ranges();
     }
-    case CallKind::all_to_all_varying: return pack_parts();
+    case CallKind::all_to_all_varying: return pack_ranges();
   }
 }
 
-void C10dOperation::pack_parts() {
+void C10dOperation::pack_ranges() {
   if (!group_.staged) {
-    shared_received_ = shared_parts(call_.receive, receive_parts_);
-    shared_sent_ = shared_parts(call_.send, send_parts_);
+    shared_received_ = shared_ranges(call_.receive, receive_ranges_);
+    shared_sent_ = shared_ranges(call_.send, send_ranges_);
   }
-  received_bytes_ = total(receive_parts_);
-  sent_bytes_ = total(send_parts_);
+  received_bytes_ = total(receive_ranges_);
+  sent_bytes_ = total(send_ranges_);
   if (!shared_received_.defined()) grown(received_, received_bytes_);
   if (shared_sent_.defined()) return;
   std::byte* target = grown(sent_, sent_bytes_);
-  for (const Part& part : send_parts_) {
-    copy_bytes(target, call_.send + part.offset, part.bytes);
-    target += lines(part.bytes);
+  for (const ByteRange& range : send_ranges_) {
+    copy_bytes(target, call_.send + range.offset, range.bytes);
+    target += lines(range.bytes);
   }
 }
 
@@ -164,6 +160,7 @@ void C10dOperation::post(Milliseconds timeout) {
   c10d::Backend& engine = *group_.backend;
   switch (call_.kind) {
     case CallKind::all_reduce:
+    // The engine's own barrier waits for the calls before it, in one of the engine's few threads; a sum does not.
     case CallKind::barrier: {
       auto options = with_timeout<c10d::AllreduceOptions>(timeout);
       options.reduceOp = call_.reduction == Reduction::sum ? c10d::ReduceOp::SUM : c10d::ReduceOp::MAX;
@@ -188,8 +185,8 @@ void C10dOperation::post(Milliseconds timeout) {
     case CallKind::all_gather_varying:
     case CallKind::all_to_all_varying: {
       at::Tensor source = engine_sent();
-      std::vector<std::int64_t> incoming = sizes_of(receive_parts_);
-      std::vector<std::int64_t> outgoing = sizes_of(send_parts_);
+      std::vector<std::int64_t> incoming = sizes_of(receive_ranges_);
+      std::vector<std::int64_t> outgoing = sizes_of(send_ranges_);
       work_ = engine.alltoall_base(target, source, incoming, outgoing, with_timeout<c10d::AllToAllOptions>(timeout));
       return;
     }
@@ -205,10 +202,10 @@ void C10dOperation::deliver_alone() {
     case CallKind::reduce_scatter:
     case CallKind::all_gather:
     case CallKind::all_to_all: return copy_bytes(call_.receive, call_.send, call_.bytes);
-    case CallKind::all_gather_varying: send_parts_.assign(1, Part{0, receive_parts_[0].bytes}); [[fallthrough]];
+    case CallKind::all_gather_varying: send_ranges_.assign(1, ByteRange{0, receive_ranges_[0].bytes}); [[fallthrough]];
     case CallKind::all_to_all_varying:
-      return copy_bytes(call_.receive + receive_parts_[0].offset, call_.send + send_parts_[0].offset,
-                        receive_parts_[0].bytes);
+      return copy_bytes(call_.receive + receive_ranges_[0].offset, call_.send + send_ranges_[0].offset,
+                        receive_ranges_[0].bytes);
   }
 }
 
@@ -222,9 +219,9 @@ void C10dOperation::deliver() {
     case CallKind::barrier: return;
     case CallKind::reduce_scatter: return add_in_rank_order();
     case CallKind::all_gather_varying:
-      copy_bytes(call_.receive + own_part_.offset, call_.send, own_part_.bytes);
+      copy_bytes(call_.receive + own_range_.offset, call_.send, own_range_.bytes);
       [[fallthrough]];
-    case CallKind::all_to_all_varying: return unpack(receive_parts_);
+    case CallKind::all_to_all_varying: return unpack(receive_ranges_);
     case CallKind::broadcast:
       if (group_.rank == call_.root) return;
       [[fallthrough]];
@@ -234,24 +231,24 @@ void C10dOperation::deliver() {
   }
 }
 
-void C10dOperation::unpack(std::span<const Part> parts) {
+void C10dOperation::unpack(std::span<const ByteRange> ranges) {
   if (shared_received_.defined()) return;  // they came to where they belong
   const std::byte* source = bytes_of(received_);
-  for (const Part& part : parts) {
-    copy_bytes(call_.receive + part.offset, source, part.bytes);
-    source += lines(part.bytes);
+  for (const ByteRange& range : ranges) {
+    copy_bytes(call_.receive + range.offset, source, range.bytes);
+    source += lines(range.bytes);
   }
 }
 
-/// Chunks came as an all_to_all: not every engine, in every version, has a reduce_scatter.
+/// The parts came as an all_to_all: not every engine, in every version, has a reduce_scatter.
 void C10dOperation::add_in_rank_order() {
   const std::size_t count = call_.bytes / sizeof(float);
-  const auto* chunks = reinterpret_cast<const float*>(bytes_of(received_));
+  const auto* parts = reinterpret_cast<const float*>(bytes_of(received_));
   auto* sum = reinterpret_cast<float*>(call_.receive);
   copy_bytes(call_.receive, bytes_of(received_), call_.bytes);
   for (int r = 1; r < group_.size; ++r) {
-    const float* chunk = chunks + static_cast<std::size_t>(r) * count;
-    for (std::size_t i = 0; i < count; ++i) sum[i] += chunk[i];
+    const float* part = parts + static_cast<std::size_t>(r) * count;
+    for (std::size_t i = 0; i < count; ++i) sum[i] += part[i];
   }
 }
 

@@ -1,4 +1,4 @@
-#include "torch/plugin/c10d_operation.h"
+#include "torch/plugin/c10d/operation.h"
 
 #include <c10/core/StreamGuard.h>
 
@@ -73,15 +73,15 @@ std::string C10dOperation::name() const { return describe(call_) + " (operation 
 
 void C10dOperation::start(const Call& call, std::uint64_t sequence, Milliseconds timeout) {
   call_ = call;
-  send_parts_.assign(call.send_parts.begin(), call.send_parts.end());
-  receive_parts_.assign(call.receive_parts.begin(), call.receive_parts.end());
-  call_.send_parts = {};
-  call_.receive_parts = {};
+  send_ranges_.assign(call.send_ranges.begin(), call.send_ranges.end());
+  receive_ranges_.assign(call.receive_ranges.begin(), call.receive_ranges.end());
+  call_.send_ranges = {};
+  call_.receive_ranges = {};
   sequence_ = sequence;
   patience_ = timeout;
   timeout_.clear();
   broken_ = false;
-  own_part_ = {};
+  own_range_ = {};
   drop_shared();
   started_ = Clock::now();
   if (bypasses_engine()) return deliver_alone();

@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "torch/plugin/failure_watch.h"
-#include "transport/call.h"
+#include "torch/plugin/c10d/failure_watch.h"
 #include "transport/deadline.h"
 
 namespace laconic::plugin {
@@ -31,7 +30,7 @@ struct C10dGroup {
 class C10dOperations;
 
 /// One collective of this rank. c10d cannot take a collective back, so one that is withdrawn leaves its tensors to the
-/// engine until that has done with them. So the engine works on the caller's views only where these are parts of
+/// engine until that has done with them. So the engine works on the caller's views only where these are ranges of
 /// message memory (base/message_memory.h), side by side, of which the tensor is an owner too; else on tensors of the
 /// operation's own, which costs a pass over the message each way, and the caller's memory is free at once.
 class C10dOperation final : public Operation {
@@ -47,13 +46,13 @@ class C10dOperation final : public Operation {
 
  private:
   void pack();
-  void pack_parts();
+  void pack_ranges();
   void post(Milliseconds timeout);
   bool finish();
   void deliver();
   void deliver_alone();
   void drop_shared();
-  void unpack(std::span<const Part> parts);
+  void unpack(std::span<const ByteRange> ranges);
   void add_in_rank_order();
   [[noreturn]] void throw_engine_error(const std::exception_ptr& error);
   void look_for_failure();
@@ -73,9 +72,9 @@ class C10dOperation final : public Operation {
   const C10dGroup& group_;
   C10dOperations& pool_;
   Call call_;
-  std::vector<Part> send_parts_;
-  std::vector<Part> receive_parts_;
-  Part own_part_;  ///< of an all_gather, where the engine does not carry it
+  std::vector<ByteRange> send_ranges_;
+  std::vector<ByteRange> receive_ranges_;
+  ByteRange own_range_;  ///< of an all_gather, where the engine does not carry it
   std::uint64_t sequence_ = 0;
   Milliseconds patience_{0};  ///< how long a dropped handle waits for its end
   Clock::time_point started_;
