@@ -28,8 +28,13 @@ const std::vector<Layer>& layers() {
     const List core{"include/laconic", "src/base", "src/kernels", "src/codecs", "src/transport", "src/exchange"};
     List methods = core;
     methods.insert(methods.end(), {"src/methods", "src/problems", "src/network"});
+    const List transport{"include/laconic", "src/base", "src/kernels"};
+    List c10d = transport;
+    c10d.emplace_back("src/transport");
     List plugin = methods;
-    plugin.insert(plugin.end(), {"src/experiment", "src/torch/plugin"});
+    plugin.emplace_back("src/torch/plugin/c10d");
+    List python = plugin;
+    python.insert(python.end(), {"src/experiment", "src/torch/plugin"});
     List hosts = methods;
     hosts.insert(hosts.end(), {"src/experiment", "src/data", "src/torch"});
     List tools = hosts;
@@ -40,14 +45,15 @@ const std::vector<Layer>& layers() {
         {"src/data", {"include/laconic", "src/base"}},
         {"src/kernels", {"include/laconic", "src/base"}},
         {"src/codecs", {"include/laconic", "src/base", "src/kernels"}},
-        {"src/transport", {"include/laconic", "src/base", "src/kernels"}},
+        {"src/transport", transport},
         {"src/exchange", core},
         {"src/methods", core},
         {"src/problems", core},
         {"src/network", core},
         {"src/experiment", methods},
-        {"src/torch/plugin", methods},
-        {"src/torch/python", plugin},
+        {"src/torch/plugin/c10d", c10d},
+        {"src/torch/plugin", plugin},
+        {"src/torch/python", python},
         {"src/torch", hosts},
         {"bench", hosts},
         {"tools/laconic", tools},

@@ -133,9 +133,10 @@ std::unique_ptr<Communicator> mpi_communicator(MPI_Comm parent, MpiOptions optio
                         ": MPI counts are int");
   }
   constexpr Milliseconds kTimeout{60'000};
-  auto channel = mpi::first_channel(parent, options, kTimeout);
+  const auto channel = mpi::first_channel(parent, options, kTimeout);
+  auto communicator = std::make_unique<mpi::MpiCommunicator>(channel, true);
   channel->world->start_progress();
-  return std::make_unique<mpi::MpiCommunicator>(std::move(channel), true);
+  return communicator;
 }
 
 }  // namespace laconic

@@ -1,20 +1,8 @@
 #pragma once
 
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-#include <torch/csrc/distributed/c10d/Store.hpp>
-
-#include <functional>
-#include <optional>
-
 #include "torch/plugin/c10d/operation.h"
 
 namespace laconic::plugin {
-
-/// Makes a further group of the same ranks with the same engine. Collective.
-using GroupMaker = std::function<c10::intrusive_ptr<c10d::ProcessGroup>()>;
-
-/// Where the tensors are that bytes are copied to and from for the engine.
-using StagingDevice = std::optional<at::Device>;
 
 /// The ranks of a group of torch.distributed, whatever engine moves its bytes (Gloo, NCCL, MPI, UCC).
 ///
@@ -39,8 +27,8 @@ class C10dCommunicator final : public Communicator {
                    GroupMaker make_group, StagingDevice staging = {});
   ~C10dCommunicator() override;
 
-  int rank() const override { return group_.rank; }
-  int size() const override { return group_.size; }
+  int rank() const override { return channel_.rank; }
+  int size() const override { return channel_.size; }
   Handle start(const Call& call) override;
   /// Calls the maker of groups, in the caller's thread.
   std::unique_ptr<Communicator> duplicate() override;
@@ -49,14 +37,12 @@ class C10dCommunicator final : public Communicator {
   std::string description() const override;
 
  private:
-  /// What a communicator and its duplicates share.
-  struct Family;
+  C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>& group, std::shared_ptr<C10dWorld> world);
 
-  C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>& group, std::shared_ptr<Family> family);
-
-  std::shared_ptr<Family> family_;
-  C10dGroup group_;
-  C10dOperations operations_;
+  std::shared_ptr<C10dWorld> world_;
+  C10dChannel channel_;
+  OperationPool<C10dOperation> operations_;
+  std::uint64_t next_sequence_ = 0;
   int exceptions_;  ///< in flight when it was made: more at its end mean that one ends it
 };
 

@@ -33,7 +33,7 @@ std::uint64_t total(const std::vector<ByteRange>& ranges) {
 }
 
 /// The ranges of `buffer` as one tensor that shares their memory. Undefined if they do not lie as they travel, or if
-/// the memory has no owner who could be shared: after a withdrawal the engine would use what is somebody else's by then.
+/// the memory has no owner who could be shared: after a withdrawal the engine would use what is somebody else's then.
 at::Tensor shared_ranges(const std::byte* buffer, const std::vector<ByteRange>& ranges) {
   const std::byte* begin = nullptr;
   std::uint64_t bytes = 0;
@@ -63,7 +63,7 @@ Options with_timeout(Milliseconds timeout) {
 /// Host memory that copies to and from a device need not touch twice: pinned, where there is a device.
 std::byte* C10dOperation::grown(at::Tensor& tensor, std::uint64_t bytes) const {
   if (!tensor.defined() || static_cast<std::uint64_t>(tensor.numel()) < bytes) {
-    const auto options = at::TensorOptions().dtype(at::kByte).pinned_memory(!group_.device.is_cpu());
+    const auto options = at::TensorOptions().dtype(at::kByte).pinned_memory(!channel_.device.is_cpu());
     tensor = at::empty({static_cast<std::int64_t>(bytes)}, options);
   }
   return bytes_of(tensor);
@@ -72,9 +72,9 @@ std::byte* C10dOperation::grown(at::Tensor& tensor, std::uint64_t bytes) const {
 /// The first bytes of a host tensor, or of a twin of it on the device.
 at::Tensor C10dOperation::placed(const at::Tensor& host, at::Tensor& twin, std::uint64_t bytes) const {
   const auto count = static_cast<std::int64_t>(bytes);
-  if (!group_.staged) return host.narrow(0, 0, count);
+  if (!channel_.staged) return host.narrow(0, 0, count);
   if (!twin.defined() || twin.numel() < count) {
-    twin = at::empty({host.numel()}, at::TensorOptions().dtype(at::kByte).device(group_.device));
+    twin = at::empty({host.numel()}, at::TensorOptions().dtype(at::kByte).device(channel_.device));
   }
   return twin.narrow(0, 0, count);
 }
@@ -92,7 +92,7 @@ std::byte* C10dOperation::received(std::uint64_t bytes) {
 at::Tensor C10dOperation::engine_sent() {
   if (shared_sent_.defined()) return shared_sent_;
   at::Tensor tensor = placed(sent_, device_sent_, sent_bytes_);
-  if (group_.staged) tensor.copy_(sent_.narrow(0, 0, tensor.numel()));
+  if (channel_.staged) tensor.copy_(sent_.narrow(0, 0, tensor.numel()));
   return tensor;
 }
 
@@ -101,17 +101,17 @@ at::Tensor C10dOperation::engine_received() {
   at::Tensor tensor = placed(received_, device_received_, received_bytes_);
   const bool in_place =
       call_.kind == CallKind::all_reduce || call_.kind == CallKind::broadcast || call_.kind == CallKind::barrier;
-  if (in_place && group_.staged) tensor.copy_(received_.narrow(0, 0, tensor.numel()));
+  if (in_place && channel_.staged) tensor.copy_(received_.narrow(0, 0, tensor.numel()));
   return tensor;
 }
 
 void C10dOperation::pack() {
-  const auto ranks = static_cast<std::uint64_t>(group_.size);
+  const auto ranks = static_cast<std::uint64_t>(channel_.size);
   switch (call_.kind) {
     case CallKind::all_reduce: return copy_bytes(received(call_.bytes), call_.receive, call_.bytes);
     case CallKind::broadcast:
       received(call_.bytes);
-      if (group_.rank == call_.root)
+      if (channel_.rank == call_.root)
         copy_bytes(received_.defined() ? bytes_of(received_) : nullptr, call_.receive, call_.bytes);
       return;
     case CallKind::barrier: std::memset(received(sizeof(float)), 0, sizeof(float)); return;
@@ -124,7 +124,7 @@ void C10dOperation::pack() {
       return copy_bytes(sent(ranks * call_.bytes), call_.send, ranks * call_.bytes);
     case CallKind::all_gather_varying: {
       // As an all_to_all in which everybody gets the same: engines refuse an uneven all_gather.
-      const auto self = static_cast<std::size_t>(group_.rank);
+      const auto self = static_cast<std::size_t>(channel_.rank);
       send_ranges_.assign(ranks, ByteRange{0, receive_ranges_[self].bytes});
       if (ranks == 2) {
         // One part goes out and one comes in, and both may be where they belong.
@@ -138,7 +138,7 @@ void C10dOperation::pack() {
 }
 
 void C10dOperation::pack_ranges() {
-  if (!group_.staged) {
+  if (!channel_.staged) {
     shared_received_ = shared_ranges(call_.receive, receive_ranges_);
     shared_sent_ = shared_ranges(call_.send, send_ranges_);
   }
@@ -157,7 +157,7 @@ void C10dOperation::post(Milliseconds timeout) {
   const bool pairs = call_.kind == CallKind::all_to_all_varying || call_.kind == CallKind::all_gather_varying;
   if (!pairs && received_bytes_ == 0) return;  // all ranks know that there is nothing to move
   at::Tensor target = engine_received();
-  c10d::Backend& engine = *group_.backend;
+  c10d::Backend& engine = *channel_.backend;
   switch (call_.kind) {
     case CallKind::all_reduce:
     // The engine's own barrier waits for the calls before it, in one of the engine's few threads; a sum does not.
@@ -211,7 +211,7 @@ void C10dOperation::deliver_alone() {
 
 /// The engine has done its part, or there was none to do.
 void C10dOperation::deliver() {
-  if (group_.staged && work_ != nullptr && received_bytes_ != 0) {
+  if (channel_.staged && work_ != nullptr && received_bytes_ != 0) {
     const auto count = static_cast<std::int64_t>(received_bytes_);
     received_.narrow(0, 0, count).copy_(device_received_.narrow(0, 0, count));
   }
@@ -223,7 +223,7 @@ void C10dOperation::deliver() {
       [[fallthrough]];
     case CallKind::all_to_all_varying: return unpack(receive_ranges_);
     case CallKind::broadcast:
-      if (group_.rank == call_.root) return;
+      if (channel_.rank == call_.root) return;
       [[fallthrough]];
     case CallKind::all_reduce:
     case CallKind::all_gather:
@@ -246,7 +246,7 @@ void C10dOperation::add_in_rank_order() {
   const auto* parts = reinterpret_cast<const float*>(bytes_of(received_));
   auto* sum = reinterpret_cast<float*>(call_.receive);
   copy_bytes(call_.receive, bytes_of(received_), call_.bytes);
-  for (int r = 1; r < group_.size; ++r) {
+  for (int r = 1; r < channel_.size; ++r) {
     const float* part = parts + static_cast<std::size_t>(r) * count;
     for (std::size_t i = 0; i < count; ++i) sum[i] += part[i];
   }

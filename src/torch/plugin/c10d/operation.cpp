@@ -52,23 +52,6 @@ void keep_until_done(Abandoned kept) {
 
 }  // namespace
 
-C10dOperation& C10dOperations::take(const Call& call, Milliseconds timeout) {
-  if (free_.empty()) {
-    operations_.push_back(std::make_unique<C10dOperation>(group_, *this));
-    free_.reserve(operations_.size());
-    free_.push_back(operations_.back().get());
-  }
-  C10dOperation& operation = *free_.back();
-  free_.pop_back();
-  try {
-    operation.start(call, next_sequence_++, timeout);
-  } catch (...) {
-    free_.push_back(&operation);
-    throw;
-  }
-  return operation;
-}
-
 std::string C10dOperation::name() const { return describe(call_) + " (operation " + std::to_string(sequence_) + ")"; }
 
 void C10dOperation::start(const Call& call, std::uint64_t sequence, Milliseconds timeout) {
@@ -86,7 +69,7 @@ void C10dOperation::start(const Call& call, std::uint64_t sequence, Milliseconds
   started_ = Clock::now();
   if (bypasses_engine()) return deliver_alone();
   pack();
-  const c10::OptionalStreamGuard ours(group_.stream);
+  const c10::OptionalStreamGuard ours(channel_.stream);
   try {
     post(timeout);
   } catch (const std::exception&) {
@@ -102,8 +85,8 @@ bool C10dOperation::finish() {
     broken_ = true;
     throw_engine_error(error);
   }
-  const c10::OptionalStreamGuard ours(group_.stream);
-  if (group_.stream) work_->synchronize();  // the stream waits for the engine's; the copies follow
+  const c10::OptionalStreamGuard ours(channel_.stream);
+  if (channel_.stream) work_->synchronize();  // the stream waits for the engine's; the copies follow
   deliver();
   work_.reset();
   drop_shared();
@@ -115,16 +98,16 @@ void C10dOperation::drop_shared() { shared_sent_ = shared_received_ = at::Tensor
 /// A rank's own word says more than an engine's: a rank that fails tells why and ends, and the engine sees only the
 /// end.
 void C10dOperation::throw_engine_error(const std::exception_ptr& error) {
-  const std::string text = name() + " broke on rank " + std::to_string(group_.rank) + ": " + text_of(error);
-  group_.watch->look(kWordTime);
-  group_.watch->throw_if_failed(name());
-  group_.watch->fail(text);
+  const std::string text = name() + " broke on rank " + std::to_string(channel_.rank) + ": " + text_of(error);
+  channel_.watch->look(kWordTime);
+  channel_.watch->throw_if_failed(name());
+  channel_.watch->fail(text);
   throw TransportError(text + "; a rank has ended or is out of reach: see the other ranks' output");
 }
 
 void C10dOperation::look_for_failure() {
-  if (group_.watch->failed()) group_.watch->throw_if_failed(name());
-  if (Clock::now() - started_ > kQuietTime) group_.watch->ask();
+  if (channel_.watch->failed()) channel_.watch->throw_if_failed(name());
+  if (Clock::now() - started_ > kQuietTime) channel_.watch->ask();
 }
 
 bool C10dOperation::test() {
@@ -135,7 +118,7 @@ bool C10dOperation::test() {
 
 /// Sleeps until the engine is done, or for a while. Polls where the engine's wait is about a stream, not about the end.
 void C10dOperation::pause(Milliseconds longest) {
-  if (group_.stream) return std::this_thread::sleep_for(std::chrono::microseconds(50));
+  if (channel_.stream) return std::this_thread::sleep_for(std::chrono::microseconds(50));
   try {
     work_->wait(std::clamp(longest, Milliseconds(1), Clock::now() - started_ < kQuietTime ? kQuietTime : kSleep));
   } catch (...) {
@@ -153,13 +136,13 @@ void C10dOperation::wait(Milliseconds timeout) {
     pause(left);
   }
   timeout_ = name() + " did not end within " + std::to_string(timeout.count()) + " ms on rank " +
-             std::to_string(group_.rank) +
+             std::to_string(channel_.rank) +
              ": a rank has vanished, hangs, or computes for longer; see what the others do, or raise the timeout";
   throw WaitTimeout(timeout_, {});
 }
 
 void C10dOperation::abandon() {
-  keep_until_done({group_.backend,
+  keep_until_done({channel_.backend,
                    std::move(work_),
                    {sent_, received_, device_sent_, device_received_, shared_sent_, shared_received_}});
   work_.reset();
@@ -169,13 +152,13 @@ void C10dOperation::abandon() {
 
 void C10dOperation::release() noexcept {
   try {
-    if (work_ != nullptr && timeout_.empty() && !broken_ && !group_.watch->failed()) wait(patience_);
+    if (work_ != nullptr && timeout_.empty() && !broken_ && !channel_.watch->failed()) wait(patience_);
   } catch (...) {
     // A rank has failed or does not come: withdrawn below.
   }
   try {
     if (work_ != nullptr) {
-      group_.watch->fail(timeout_.empty() ? "it withdrew from " + name() : timeout_);
+      channel_.watch->fail(timeout_.empty() ? "it withdrew from " + name() : timeout_);
       abandon();
     }
   } catch (...) {

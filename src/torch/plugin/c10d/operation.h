@@ -1,33 +1,15 @@
 #pragma once
 
 #include <ATen/ATen.h>
-#include <c10/core/Stream.h>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "torch/plugin/c10d/failure_watch.h"
+#include "torch/plugin/c10d/channel.h"
 #include "transport/deadline.h"
+#include "transport/operation_pool.h"
 
 namespace laconic::plugin {
-
-/// One group of c10d's: the engine, where its tensors must lie, and the way to hear of failures.
-struct C10dGroup {
-  c10::intrusive_ptr<c10d::Backend> backend;
-  at::Device device = at::kCPU;
-  /// Whether bytes are copied to tensors on `device` and back. So they are for an engine that takes none of the host's;
-  /// with the host itself as the device it is a rehearsal of that.
-  bool staged = false;
-  std::optional<c10::Stream> stream;  ///< of the copies, where the device has streams: nobody else's kernels hold it up
-  int rank = 0;
-  int size = 1;
-  std::shared_ptr<FailureWatch> watch;
-};
-
-class C10dOperations;
 
 /// One collective of this rank. c10d cannot take a collective back, so one that is withdrawn leaves its tensors to the
 /// engine until that has done with them. So the engine works on the caller's views only where these are ranges of
@@ -35,7 +17,7 @@ class C10dOperations;
 /// operation's own, which costs a pass over the message each way, and the caller's memory is free at once.
 class C10dOperation final : public Operation {
  public:
-  C10dOperation(const C10dGroup& group, C10dOperations& pool) : group_(group), pool_(pool) {}
+  C10dOperation(const C10dChannel& channel, OperationPool<C10dOperation>& pool) : channel_(channel), pool_(pool) {}
 
   bool test() override;
   void wait(Milliseconds timeout) override;
@@ -61,7 +43,7 @@ class C10dOperation final : public Operation {
   std::string name() const;
 
   /// A group of one has nobody to speak to, and its engine need not know.
-  bool bypasses_engine() const { return group_.size == 1 && !group_.staged; }
+  bool bypasses_engine() const { return channel_.size == 1 && !channel_.staged; }
   std::byte* grown(at::Tensor& tensor, std::uint64_t bytes) const;
   at::Tensor placed(const at::Tensor& host, at::Tensor& twin, std::uint64_t bytes) const;
   std::byte* sent(std::uint64_t bytes);
@@ -69,8 +51,8 @@ class C10dOperation final : public Operation {
   at::Tensor engine_sent();
   at::Tensor engine_received();
 
-  const C10dGroup& group_;
-  C10dOperations& pool_;
+  const C10dChannel& channel_;
+  OperationPool<C10dOperation>& pool_;
   Call call_;
   std::vector<ByteRange> send_ranges_;
   std::vector<ByteRange> receive_ranges_;
@@ -86,22 +68,7 @@ class C10dOperation final : public Operation {
   at::Tensor shared_sent_, shared_received_;  ///< or the caller's memory, in their stead
   std::uint64_t sent_bytes_ = 0;
   std::uint64_t received_bytes_ = 0;
-  at::Tensor device_sent_, device_received_;  ///< their twins where the group is staged
-};
-
-/// Operations of one communicator, reused.
-class C10dOperations {
- public:
-  explicit C10dOperations(const C10dGroup& group) : group_(group) {}
-
-  C10dOperation& take(const Call& call, Milliseconds timeout);
-  void give_back(C10dOperation& operation) { free_.push_back(&operation); }
-
- private:
-  const C10dGroup& group_;
-  std::vector<std::unique_ptr<C10dOperation>> operations_;
-  std::vector<C10dOperation*> free_;
-  std::uint64_t next_sequence_ = 0;
+  at::Tensor device_sent_, device_received_;  ///< their twins where the channel is staged
 };
 
 }  // namespace laconic::plugin
