@@ -23,22 +23,18 @@ struct Layer {
   List above;
 };
 
+List plus(List folders, const List& more) {
+  for (const std::string_view folder : more) folders.push_back(folder);
+  return folders;
+}
+
 const std::vector<Layer>& layers() {
   static const std::vector<Layer> table = [] {
-    const List core{"include/laconic", "src/base", "src/kernels", "src/codecs", "src/transport", "src/exchange"};
-    List methods = core;
-    methods.insert(methods.end(), {"src/methods", "src/problems", "src/network"});
     const List transport{"include/laconic", "src/base", "src/kernels"};
-    List c10d = transport;
-    c10d.emplace_back("src/transport");
-    List plugin = methods;
-    plugin.emplace_back("src/torch/plugin/c10d");
-    List python = plugin;
-    python.insert(python.end(), {"src/experiment", "src/torch/plugin"});
-    List hosts = methods;
-    hosts.insert(hosts.end(), {"src/experiment", "src/data", "src/torch"});
-    List tools = hosts;
-    tools.emplace_back("bench");
+    const List core = plus(transport, {"src/codecs", "src/transport", "src/exchange"});
+    const List methods = plus(core, {"src/methods", "src/problems", "src/network"});
+    const List plugin = plus(methods, {"src/torch/plugin/c10d"});
+    const List hosts = plus(methods, {"src/experiment", "src/data", "src/torch"});
     return std::vector<Layer>{
         {"include/laconic", {}},
         {"src/base", {"include/laconic"}},
@@ -51,12 +47,12 @@ const std::vector<Layer>& layers() {
         {"src/problems", core},
         {"src/network", core},
         {"src/experiment", methods},
-        {"src/torch/plugin/c10d", c10d},
+        {"src/torch/plugin/c10d", plus(transport, {"src/transport"})},
         {"src/torch/plugin", plugin},
-        {"src/torch/python", python},
+        {"src/torch/python", plus(plugin, {"src/experiment", "src/torch/plugin"})},
         {"src/torch", hosts},
         {"bench", hosts},
-        {"tools/laconic", tools},
+        {"tools/laconic", plus(hosts, {"bench"})},
     };
   }();
   return table;
