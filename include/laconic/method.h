@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "laconic/coefficients.h"
 #include "laconic/communicator.h"
 #include "laconic/key.h"
 #include "laconic/place.h"
@@ -253,15 +254,6 @@ class GradientMethod : public Method {
   bool settled_ = false;
   StepReport report_;
   std::vector<TensorPart> whole_;
-};
-
-/// How SGD moves one tensor in a step.
-struct Coefficients {
-  float learning_rate = 0.0F;
-  float momentum = 0.0F;
-  float weight_decay = 0.0F;
-  bool nesterov = false;  ///< counts where there is a momentum
-  bool operator==(const Coefficients&) const = default;
 };
 
 /// One step's settings that a host may change from step to step.

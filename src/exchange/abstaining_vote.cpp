@@ -1,9 +1,6 @@
 #include "exchange/abstaining_vote.h"
 
-#include <cmath>
-
 #include "base/check.h"
-#include "base/thread_pool.h"
 #include "codecs/sign.h"
 #include "kernels/sign/sign.h"
 
@@ -54,9 +51,7 @@ Handle AbstainingVote::send_ballots() {
     const Stopwatch watch(cost().encode_seconds);
     // Who abstains is the sign of how far a magnitude is above the least one.
     const View<float> margins = margins_.view(values_.size());
-    parallel_ranges(place().pool(), values_.size(), 16, [&](Range range) {
-      for (std::size_t i = range.begin; i < range.end; ++i) margins[i] = std::fabs(values_[i]) - least_;
-    });
+    abstention_margins(place(), values_, least_, margins);
     for (int owner = 0; owner < size(); ++owner) {
       const std::uint64_t begin = begin_of(owner);
       const std::uint64_t end = end_of(owner);
@@ -125,9 +120,7 @@ void AbstainingVote::read_votes() {
     if (!culprit_known) note_nonfinite(payload, owner);
   }
   require_payloads_sound();
-  parallel_ranges(place().pool(), vote_.size(), 16, [&](Range range) {
-    for (std::size_t i = range.begin; i < range.end; ++i) vote_[i] = nobody[i] < 0.0F ? 0.0F : vote_[i];
-  });
+  silence(place(), nobody, vote_);
 }
 
 }  // namespace laconic

@@ -12,25 +12,21 @@
 // by −η·d, which is added to e, so that e is all that the worker owes; the meeting sets the model to x − λ·e again.
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/buffer.h"
 #include "exchange/dense_sum.h"
+#include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/elementwise/flagged.h"
 #include "kernels/norm/norm.h"
 #include "methods/def_options.h"
 #include "methods/makers.h"
-#include "methods/owed.h"
 #include "methods/random_blocks.h"
 #include "methods/sparse_method.h"
 #include "methods/stream.h"
 
 namespace laconic {
 namespace {
-
-constexpr std::size_t kPiece = 2'048;  ///< entries
 
 class Def : public ModelMethod {
  public:
@@ -249,42 +245,15 @@ void Def::each_stretch(std::uint32_t first_tensor, std::uint64_t offset, std::ui
 /// error. The step may yet be dropped, and then the momentum comes back from there.
 void Def::accumulate(const Stretch& stretch, View<float> gradient, StatusView status) {
   const Stopwatch watch(report_.select_seconds);
-  const std::uint64_t offset = stretch.offset;
-  const View<const float> model = model_.sub(offset, gradient.size());
-  const View<const float> owed = error().sub(offset, gradient.size());
-  const View<float> p = next_error().sub(offset, gradient.size());
-  const float learning_rate = stretch.coefficients.learning_rate;
-  const float beta = stretch.coefficients.momentum;
-  const float decay = stretch.coefficients.weight_decay;
-  const bool nesterov = stretch.coefficients.nesterov;
-  const View<float> m = beta != 0.0F ? momentum().sub(offset, gradient.size()) : View<float>();
-  const View<const float> direction = beta == 0.0F ? gradient : nesterov ? p : m;
-  if (beta != 0.0F) kept_.emplace_back(offset, gradient);
-  parallel_flagged(place(), gradient.size(), status, [&](Range range) {
-    FiniteWatch finite;
-    // Pieces that stay in the nearest cache from one loop to the next.
-    for (std::size_t begin = range.begin; begin < range.end; begin += kPiece) {
-      const std::size_t end = std::min(begin + kPiece, range.end);
-      if (decay != 0.0F) {
-        for (std::size_t i = begin; i < end; ++i) gradient[i] = gradient[i] + decay * model[i];
-      }
-      if (beta != 0.0F && nesterov) {
-        for (std::size_t i = begin; i < end; ++i) p[i] = gradient[i] + beta * (beta * m[i] + gradient[i]);
-      }
-      if (beta != 0.0F) {
-        for (std::size_t i = begin; i < end; ++i) {
-          const float before = m[i];
-          m[i] = beta * before + gradient[i];
-          gradient[i] = before;
-        }
-      }
-      for (std::size_t i = begin; i < end; ++i) {
-        p[i] = add_owed(learning_rate * direction[i], owed[i]);
-        finite.see(p[i]);
-      }
-    }
-    return finite.saw_nonfinite();
-  });
+  const auto here = [&](auto view) { return view.sub(stretch.offset, stretch.size); };
+  const bool moves = stretch.coefficients.momentum != 0.0F;
+  if (moves) kept_.emplace_back(stretch.offset, gradient);
+  add_step_to_error(place(), stretch.coefficients, gradient,
+                    {.model = here(model_),
+                     .error = here(error()),
+                     .next_error = here(next_error()),
+                     .momentum = moves ? here(momentum()) : View<float>()},
+                    status);
 }
 
 void Def::take_back() {
@@ -316,8 +285,7 @@ Exchange& Def::start_chunk(const Chunk& chunk, View<float> gradient, StatusView 
     scatter_blocks(place(), mean, blocks, 0, p);
   }
   // An engine's sum has no flags: what is not finite outside the blocks must show inside them.
-  if (status[0].nonfinite != 0 && !blocks.empty())
-    p[blocks[0].offset + blocks[0].start] = std::numeric_limits<float>::quiet_NaN();
+  if (!blocks.empty()) spoil_if_nonfinite(place(), p.sub(blocks[0].offset + blocks[0].start, 1), status);
   share.sum->start(p, blocks, mean, status);  // 4, 5
   return *share.sum;
 }
@@ -336,17 +304,9 @@ void Def::commit_local(View<float> model, View<const float> gradient) {
 
 /// model −= η·d, once accumulate has left the momentum as it was in the gradient.
 void Def::move_local(const Stretch& stretch, View<const float> gradient, View<float> model) {
-  const float learning_rate = stretch.coefficients.learning_rate;
-  const float beta = stretch.coefficients.momentum;
-  if (beta == 0.0F) return axpy(place(), -learning_rate, gradient, model);
-  const View<const float> m = momentum().sub(stretch.offset, stretch.size);
-  if (!stretch.coefficients.nesterov) return axpy(place(), -learning_rate, m, model);
-  parallel_ranges(place().pool(), model.size(), 16, [&](Range range) {
-    for (std::size_t i = range.begin; i < range.end; ++i) {
-      const float g = m[i] - beta * gradient[i];
-      model[i] -= learning_rate * (g + beta * m[i]);
-    }
-  });
+  const bool moves = stretch.coefficients.momentum != 0.0F;
+  const View<const float> m = moves ? momentum().sub(stretch.offset, stretch.size) : View<float>();
+  follow_step(place(), stretch.coefficients, gradient, m, model);
 }
 
 void Def::commit_meeting(View<float> model) {
@@ -360,16 +320,8 @@ void Def::commit_meeting(View<float> model) {
 
 /// model = x − λ·e.
 void Def::write_detached(View<float> model) {
-  const float lambda = options_.lambda;
-  const View<const float> x = point();
-  const View<const float> e = error();
-  if (lambda == 0.0F) {
-    copy(place(), x, model);
-    return;
-  }
-  parallel_ranges(place().pool(), parameters(), 16, [&](Range range) {
-    for (std::size_t i = range.begin; i < range.end; ++i) model[i] = x[i] - lambda * e[i];
-  });
+  if (options_.lambda == 0.0F) return copy(place(), point(), model);
+  subtract_scaled(place(), point(), options_.lambda, error(), model);
 }
 
 /// λ* = ‖mean of e_k‖² / mean of ‖e_k‖², the best detachment of this step. One dense average.
@@ -400,10 +352,7 @@ void Def::do_read_out(View<const float> /*model*/, View<float> out) {
   DenseSum mean(communicator(), place(), parameters());
   mean.start(out, view_of(status));
   mean.finish();
-  const View<const float> x = point();
-  parallel_ranges(place().pool(), parameters(), 16, [&](Range range) {
-    for (std::size_t i = range.begin; i < range.end; ++i) out[i] = x[i] - out[i];
-  });
+  subtract_scaled(place(), point(), 1.0F, out, out);
 }
 
 void Def::save_memory(State& state) const {

@@ -8,7 +8,6 @@
 // has no copy to try: workers first tell each other whether their gradients are finite, one number each.
 
 #include <array>
-#include <limits>
 #include <utility>
 
 #include "base/buffer.h"
@@ -135,9 +134,7 @@ StepReport Psync::do_step(const StepInput& input, View<float> model, View<float>
     find_nonfinite(place(), tried, view_of(status));
   }
   // An engine's sum has no flags: what is not finite outside the blocks must show inside them.
-  if (status.nonfinite != 0 && !blocks.empty()) {
-    tried[blocks[0].offset + blocks[0].start] = std::numeric_limits<float>::quiet_NaN();
-  }
+  if (!blocks.empty()) spoil_if_nonfinite(place(), tried.sub(blocks[0].offset + blocks[0].start, 1), view_of(status));
   sum_->start(tried, blocks, mean, view_of(status));  // 2
   locate_nonfinite(gradient, status);
   sum_->finish();

@@ -60,7 +60,7 @@ class Regtopk : public SparseMethod {
                            last_.aggregate.view().sub(stretch.first, count)};
     error_feedback_regtopk(place(), gradient, residual, rest, last, score_, selected, status);
     // By stretch, before indices become those of the chunk.
-    for (std::uint64_t i = 0; i < stretch.count; ++i) next_.indices.view()[stretch.first + i] = selected.indices[i];
+    copy_indices(place(), selected.indices, next_.indices.view().sub(stretch.first, stretch.count));
   }
 
   void remember(std::uint64_t first, ConstSparseView sent, View<const float> aggregate) override {

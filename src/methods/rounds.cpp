@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "base/check.h"
-#include "base/thread_pool.h"
+#include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
 #include "laconic/error.h"
 #include "laconic/nonfinite.h"
@@ -25,13 +25,6 @@ RoundSchedule schedule_of(const Settings& settings) {
 }
 
 }  // namespace
-
-void blend(Place& place, float share, View<const float> x, View<float> y) {
-  const float rest = 1.0F - share;
-  parallel_ranges(place.pool(), y.size(), 16, [&](Range range) {
-    for (std::size_t i = range.begin; i < range.end; ++i) y[i] = rest * y[i] + share * x[i];
-  });
-}
 
 RoundMethod::RoundMethod(const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator,
                          Place& place)

@@ -8,9 +8,6 @@
 
 namespace laconic {
 
-/// y = (1 - share)·y + share·x, in float32, each product rounded before the sum.
-void blend(Place& place, float share, View<const float> x, View<float> y);
-
 /// What the round methods share: local steps on a model that is the worker's own, the centre x_C, and rounds, in which
 /// a subclass says how models meet. Memory: the centre, twice, so that a round which is dropped leaves it as it was.
 ///   1. x_m: a step of the local optimizer on the worker's own gradient

@@ -96,9 +96,7 @@ void SparseMethod::select_in(const Chunk& chunk, View<const float> gradient, Sta
     select(number, stretch, gradient.sub(offset, stretch.size), residual.sub(offset, stretch.size),
            rest.sub(offset, stretch.size), own, status);
     thresholds_[number] = status[0].threshold;
-    if (offset > 0) {
-      for (std::uint32_t& index : own.indices) index += static_cast<std::uint32_t>(offset);
-    }
+    shift_indices(place(), offset, own.indices);
   }
   round_values(share, rest, status);
 }

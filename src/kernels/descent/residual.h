@@ -5,14 +5,14 @@
 
 namespace laconic {
 
-/// value + owed, where owing nothing changes no bit: -0 + 0 would be +0, and full selection on one worker is plain SGD
-/// bit for bit.
-inline float add_owed(float value, float owed) {
+/// value + residual, where a residual of zero changes no bit: -0 + 0 would be +0, and full selection on one worker is
+/// plain SGD bit for bit.
+inline float with_residual(float value, float residual) {
   // By masks, since compilers leave a choice between floats as a branch, and the loop around it without vectors.
-  const std::uint32_t owes = owed == 0.0F ? 0U : ~0U;
-  const float sum = value + owed;
-  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(sum) & owes) |
-                              (std::bit_cast<std::uint32_t>(value) & ~owes));
+  const std::uint32_t counts = residual == 0.0F ? 0U : ~0U;
+  const float sum = value + residual;
+  return std::bit_cast<float>((std::bit_cast<std::uint32_t>(sum) & counts) |
+                              (std::bit_cast<std::uint32_t>(value) & ~counts));
 }
 
 /// Watches values that a loop has in hand anyway for NaN and Inf, without a branch.
