@@ -94,10 +94,10 @@ std::string table_of(const std::vector<Row>& rows) {
 
 std::string legend() {
   return fmt::format(
-      "\nPAYLOAD: the encoded message of one rank; SENT: what one rank hands to the others; of the rank that has "
-      "most.\n"
-      "STEP: measured here. @100M to @100G: FORECAST, not measured: a step on links of 100 Mbit/s to 100 Gbit/s, by\n"
-      "STEP without its waiting + messages x {:.0f} us + bytes sent / the link's. Same data and seed for all.\n",
+      "\nPAYLOAD: bytes of one rank's encoded message per step. SENT: bytes that one rank sends to the others. Both are the\n"
+      "largest over ranks. STEP: measured on this machine. @100M to @100G: forecast, not measured, of a step on links of\n"
+      "100 Mbit/s to 100 Gbit/s = compute time + {:.0f} us per message + bytes sent / bandwidth. All methods have the same\n"
+      "data and seed.\n",
       kMessageSeconds * 1e6);
 }
 
