@@ -16,10 +16,6 @@ target_compile_options(laconic_flags INTERFACE
 foreach(part HIGHWAY MPI CUDA TORCH)
   target_compile_definitions(laconic_flags INTERFACE LACONIC_${part}=$<BOOL:${LACONIC_${part}}>)
 endforeach()
-if(LACONIC_HIGHWAY)
-  # No level dispatches to these, and each costs as much to compile as one that some level does.
-  target_compile_definitions(laconic_flags INTERFACE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4)")
-endif()
 if(LACONIC_SANITIZE)
   target_compile_options(laconic_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${LACONIC_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)

@@ -125,6 +125,24 @@ TEST(Simd, UnknownLevelListsWhatThereIs) {
   EXPECT_TRUE(contains(text, "reference") && contains(text, "got mmx")) << text;
 }
 
+TEST(Simd, NoBuildRunsWithoutVectorsUnlessAsked) {
+  const char* forced = std::getenv("LACONIC_SIMD");
+  const std::string saved = forced == nullptr ? "" : forced;
+  unsetenv("LACONIC_SIMD");
+  const SimdLevel best = default_simd();
+  setenv("LACONIC_SIMD", "reference", 1);
+  const SimdLevel asked = default_simd();
+  saved.empty() ? unsetenv("LACONIC_SIMD") : setenv("LACONIC_SIMD", saved.c_str(), 1);
+  EXPECT_STRNE(simd_vectors(best), "none") << simd_name(best);
+  EXPECT_STREQ(simd_vectors(asked), "none") << simd_name(asked);
+  EXPECT_TRUE(simd_available(SimdLevel::portable));
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) {
+    EXPECT_NE(best, SimdLevel::portable);
+  }
+#endif
+}
+
 TEST(Place, RefusesAnImpossibleThreadCount) {
   EXPECT_TRUE(
       contains(message_of<InvalidConfig>([] { Place({.threads = -1}); }), "threads must be in 0..1024, got -1"));

@@ -99,7 +99,6 @@ TEST(Topk, ALongViewOfEveryKindColdAndWarm) {
   }
 }
 
-#if LACONIC_HIGHWAY
 TEST(Topk, ASampleThatMisleadsCostsRescansButNoExactness) {
   // Large entries lie only where the sample looks, so that it expects eight times as many as there are: too few
   // candidates.
@@ -122,7 +121,6 @@ TEST(Topk, ASampleThatMisleadsCostsRescansButNoExactness) {
     }
   }
 }
-#endif
 
 TEST(Topk, SelectedAndRestTogetherAreGradientAndResidual) {
   const std::size_t n = 70'001;

@@ -77,7 +77,7 @@ const std::vector<Foreign>& foreign_headers() {
       {"cuda", cuda},
       {"cub/", cuda},
       {"thrust/", cuda},
-      {"hwy/", {"src/base", "src/kernels", "bench", "tests"}},
+      {"hwy/", {"src/kernels"}},
       {"zlib.h", {"src/data", "tests"}},
       {"lzma.h", {"src/data", "tests"}},
       {"CLI/", {"tools"}},

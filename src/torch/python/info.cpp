@@ -1,6 +1,7 @@
 #include <pybind11/stl.h>
 #include <torch/version.h>
 
+#include "laconic/place.h"
 #include "laconic/version.h"
 #include "methods/table.h"
 #include "torch/python/bindings.h"
@@ -35,6 +36,9 @@ py::dict described(const MethodRow& row) {
 void bind_info(py::module_& module) {
   module.attr("version") = kVersion;
   module.attr("torch_version") = std::to_string(TORCH_VERSION_MAJOR) + "." + std::to_string(TORCH_VERSION_MINOR);
+  module.def(
+      "simd", [] { return std::make_pair(simd_name(default_simd()), simd_vectors(default_simd())); },
+      "The SIMD level that kernels run at, and whose vectors those are: none, compiler or Highway.");
   module.def(
       "methods",
       [] {
