@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
-from . import _agreement, _core, _fitting, _groups, _options, _state
+from . import _agreement, _core, _fitting, _groups, _options, _simd, _state
 
 Patterns = str | Iterable[str]
 
@@ -92,6 +92,7 @@ class State:
                 threads=threads,
             )
             _groups.require_engine(backend)
+            _simd.warn_once()
             names, parameters = _parameters_of(ddp)
             choice = selection.choice(names, parameters, method, options)
             scale = _scale_of(scaler, parameters[0].device)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import _agreement, _core, _fitting, _groups, _norms, _optimizer_plan, _optimizer_state, _options
+from . import _agreement, _core, _fitting, _groups, _norms, _optimizer_plan, _optimizer_state, _options, _simd
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -99,6 +99,7 @@ class Optimizer(torch.optim.Optimizer):
                 nonfinite=nonfinite, scaler=scaler, warmup=warmup, seed=seed, min_size=min_size, threads=threads
             )
             _groups.require_engine(backend)
+            _simd.warn_once()
             fields, plan = _optimizer_plan.made(optimizer, model, method, options, selection, scoring)
             fields |= {"scaler": "none" if scaler is None else "a scaler", "backend": str(backend)}
             return fields, plan
