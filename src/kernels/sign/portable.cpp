@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "kernels/clones.h"
@@ -8,11 +9,20 @@
 namespace laconic::portable {
 namespace {
 
+/// 1 << i, from memory: not every processor can shift the lanes of a vector by different counts.
+constexpr auto kBits = [] {
+  std::array<std::uint32_t, kSignsPerWord> bits{};
+  for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = 1U << i;
+  return bits;
+}();
+
 LACONIC_INLINE bool pack_words(const float* values, std::size_t count, std::uint32_t* words) {
   std::int32_t most = 0;
   for (std::size_t word = 0; word < count; ++word, values += kSignsPerWord) {
     std::uint32_t bits = 0;
-    for (std::size_t i = 0; i < kSignsPerWord; ++i) bits |= values[i] < 0.0F ? 1U << i : 0U;
+    for (std::size_t i = 0; i < kSignsPerWord; ++i) {
+      bits |= kBits[i] & (0U - static_cast<std::uint32_t>(values[i] < 0.0F));  // a mask, since `? :` becomes a branch
+    }
     for (std::size_t i = 0; i < kSignsPerWord; ++i) {
       most = std::max(most, std::bit_cast<std::int32_t>(values[i]) & 0x7FFF'FFFF);
     }
@@ -24,7 +34,7 @@ LACONIC_INLINE bool pack_words(const float* values, std::size_t count, std::uint
 LACONIC_INLINE void unpack_words(const std::uint32_t* words, std::size_t count, float magnitude, float* values) {
   for (std::size_t word = 0; word < count; ++word, values += kSignsPerWord) {
     const std::uint32_t bits = words[word];
-    for (std::size_t i = 0; i < kSignsPerWord; ++i) values[i] = (bits & 1U << i) != 0 ? -magnitude : magnitude;
+    for (std::size_t i = 0; i < kSignsPerWord; ++i) values[i] = (bits & kBits[i]) != 0 ? -magnitude : magnitude;
   }
 }
 
