@@ -6,8 +6,8 @@
 //   void portable::halve(SimdLevel level, float* values, std::size_t n) { Clones<halve>::run(level, values, n); }
 //
 // Clones<halve> inlines it into one function per instruction set, where the compiler vectorises it with what that set has.
-// Functions that a loop calls must be LACONIC_INLINE too. Nothing else is compiled for more than the build's own
-// processor, so no inline function of a header can reach an older one.
+// Functions that a loop calls must be LACONIC_INLINE too. Nothing else is compiled for those sets, so that no inline
+// function of a header has instructions that an older processor lacks.
 
 #include <cstddef>
 
