@@ -223,7 +223,7 @@ JobPointer make(const ExchangeSetting& setting, Communicator& communicator, Plac
 template <SparseRoute kRoute, bool kKeepUnion>
 JobPointer make_sparse(const ExchangeSetting& setting, Communicator& communicator, Place& place) {
   return std::make_unique<SparseJob>(setting, communicator, place,
-                                     SparseSumOptions{.route = kRoute, .keep_union = kKeepUnion, .weights = {}});
+                                     SparseSumOptions{.route = kRoute, .keep_union = kKeepUnion});
 }
 
 /// A dense mean, and what arrives from all ranks several times over: as payload, decoded, summed, and as the union.

@@ -14,6 +14,7 @@
 #include "exchange/packed_vote.h"
 #include "exchange/quantized_sum.h"
 #include "exchange/sparse_sum.h"
+#include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/norm/norm.h"
 #include "kernels/regtopk/regtopk.h"
@@ -332,7 +333,8 @@ class SteppedMethod : public StepJob {
  public:
   explicit SteppedMethod(std::unique_ptr<ModelMethod> method) : method_(std::move(method)) {}
   void step(StepKey key, View<float> model, View<float> gradient) override {
-    method_->step({key, kMethodLearningRate}, model, gradient);
+    constexpr float kLoss = 0.0F;  // lsgd asks for one
+    method_->step({key, kMethodLearningRate, kLoss}, model, gradient);
   }
 
  private:

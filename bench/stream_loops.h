@@ -3,8 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-/// The inner loops of the streams, on one thread. With Highway at the best target of the machine, else as the compiler
-/// vectorises them.
+/// The inner loops of the streams, on one thread, as the compiler vectorises them for the best instructions of the machine.
 namespace laconic::bench::loops {
 
 std::uint32_t read(const std::uint32_t* words, std::size_t count);

@@ -12,14 +12,11 @@ target_include_directories(laconic_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
 target_compile_options(laconic_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off -fno-math-errno -Wall -Wextra -Wpedantic -Wshadow -Wno-psabi>
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-overloaded-shift-op-parentheses>  # LACONIC_CHECK means it
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-pass-failed>  # loops that may become vectors do not at -O1
   $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false --expt-relaxed-constexpr -Xcompiler=-ffp-contract=off,-fno-math-errno,-Wall,-Wextra>)
 foreach(part HIGHWAY MPI CUDA TORCH)
   target_compile_definitions(laconic_flags INTERFACE LACONIC_${part}=$<BOOL:${LACONIC_${part}}>)
 endforeach()
-if(LACONIC_HIGHWAY)
-  # No level dispatches to these, and each costs as much to compile as one that some level does.
-  target_compile_definitions(laconic_flags INTERFACE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4)")
-endif()
 if(LACONIC_SANITIZE)
   target_compile_options(laconic_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${LACONIC_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)

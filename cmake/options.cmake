@@ -51,9 +51,9 @@ macro(laconic_settle name found)
   endif()
 endmacro()
 
-laconic_part(HIGHWAY "SIMD kernels" "Highway 1.0 or later (and pkg-config)")
+laconic_part(HIGHWAY "kernels on Highway's vectors" "Highway 1.0 or later (and pkg-config)")
 if(LACONIC_HIGHWAY AND PkgConfig_FOUND)
-  pkg_check_modules(HWY IMPORTED_TARGET QUIET libhwy>=1.0)
+  pkg_check_modules(HWY QUIET libhwy>=1.0)
 endif()
 laconic_settle(HIGHWAY HWY_FOUND)
 

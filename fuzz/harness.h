@@ -8,7 +8,7 @@
 #include "laconic/place.h"
 #include "laconic/status.h"
 
-// What the five targets share. An input is
+// What the targets share. An input of the five decoders is
 //   byte 0: bit 0, mend magic, version, codec and checksum, so that what lies behind them is reached;
 //           bit 1, take a sound payload and xor the rest of the input over it, instead of the rest as it is;
 //           bit 2, when mending, also write the true length

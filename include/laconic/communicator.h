@@ -9,17 +9,10 @@
 #include <string_view>
 #include <utility>
 
+#include "laconic/call.h"
 #include "laconic/view.h"
 
 namespace laconic {
-
-enum class Reduction : std::uint8_t { sum, max };
-
-/// Where one rank's part of a buffer lies, for calls of varying sizes. Sizes are bytes, and 64 bits everywhere.
-struct Part {
-  std::uint64_t offset = 0;
-  std::uint64_t bytes = 0;
-};
 
 using Milliseconds = std::chrono::milliseconds;
 
@@ -34,7 +27,7 @@ class Operation {
   ~Operation() = default;
 };
 
-/// Holds one operation in flight. The views that were given to the call must live until it is done; the spans of parts
+/// Holds one operation in flight. The views that were given to the call must live until it is done; the spans of ranges
 /// need not. A handle that is dropped before that completes the call if every rank has started it, and otherwise
 /// withdraws, so that nobody touches the views afterwards; the other ranks' waits for it then end with a
 /// TransportError. After a timeout the handle may be waited for again. It must not outlive its communicator.
@@ -87,9 +80,12 @@ class SharedCounter {
 };
 
 /// The ranks of a run and the engine that moves bytes between them. Calls start and return; several may be in flight;
-/// every rank starts the same calls in the same order. One thread a rank drives a communicator. Views of one call must
-/// not overlap, except that `mine` may already lie in its place in `all`. A view on another device than the engine
-/// reads, or of a size that does not fit, is an InvalidConfig.
+/// every rank starts the same calls in the same order. One thread per rank drives a communicator. Views of one call must
+/// not overlap, except that `mine` may already lie in its place in `all`.
+///
+/// The collectives throw InvalidConfig for a view that is not in host memory or whose size does not fit, before anything
+/// is started. A transport of your own implements the virtual functions; CONTRIBUTING.md, "Add a transport", has the
+/// steps.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -98,28 +94,34 @@ class Communicator {
   virtual int size() const = 0;
 
   /// The engine's own reduction, in place; the order of its sums is the engine's.
-  virtual Handle all_reduce(View<float> values, Reduction reduction) = 0;
-  /// `values` holds size() chunks as long as `chunk`; rank r ends with the sum of all ranks' chunk r.
-  virtual Handle reduce_scatter(View<const float> values, View<float> chunk) = 0;
+  Handle all_reduce(View<float> values, Reduction reduction);
+  /// `values` holds size() parts as long as `own`; rank r ends with the sum of all ranks' part r.
+  Handle reduce_scatter(View<const float> values, View<float> own);
   /// `all` holds size() parts as long as `mine`, by rank.
-  virtual Handle all_gather(View<const std::byte> mine, View<std::byte> all) = 0;
-  /// Rank r's message lands at parts[r] of `all`; mine.size() == parts[rank()].bytes, and all ranks agree on `parts`'
-  /// sizes.
-  virtual Handle all_gather_varying(View<const std::byte> mine, View<std::byte> all, std::span<const Part> parts) = 0;
+  Handle all_gather(View<const std::byte> mine, View<std::byte> all);
+  /// Rank r's message lands at ranges[r] of `all`; mine.size() == ranges[rank()].bytes, and all ranks agree on the
+  /// ranges' sizes.
+  Handle all_gather_varying(View<const std::byte> mine, View<std::byte> all, std::span<const ByteRange> ranges);
   /// Both buffers hold size() equal parts: part r of `send` goes to rank r, whose part lands in part r of `receive`.
-  virtual Handle all_to_all(View<const std::byte> send, View<std::byte> receive) = 0;
+  Handle all_to_all(View<const std::byte> send, View<std::byte> receive);
   /// The same with a size for each pair, known to both sides.
-  virtual Handle all_to_all_varying(View<const std::byte> send, std::span<const Part> send_parts,
-                                    View<std::byte> receive, std::span<const Part> receive_parts) = 0;
-  virtual Handle broadcast(View<std::byte> bytes, int root) = 0;
-  virtual Handle barrier() = 0;
+  Handle all_to_all_varying(View<const std::byte> send, std::span<const ByteRange> send_ranges, View<std::byte> receive,
+                            std::span<const ByteRange> receive_ranges);
+  Handle broadcast(View<std::byte> bytes, int root);
+  Handle barrier();
+
+  /// What a transport implements for all of the above: starts the call, does not wait for other ranks, and returns a
+  /// handle on an Operation of its own with timeout(). The call is sound and is not checked again, so programs use the
+  /// functions above; a communicator that wraps another one passes calls on by this one. TransportError, and no call
+  /// has been made, once a rank has failed.
+  virtual Handle start(const Call& call) = 0;
 
   /// Another communicator of the same ranks whose calls are ordered only among themselves, so that work in several
-  /// stages (an exchange) can overlap with other such work: one each. A failure of one is a failure of all. It must not
-  /// outlive this one. Collective; blocks.
+  /// stages (an exchange) can overlap with other such work: one each. A failure of one is a failure of all. It has this
+  /// one's timeout and must not outlive it. Collective; blocks.
   virtual std::unique_ptr<Communicator> duplicate() = 0;
 
-  /// A new counter, zero, hosted by rank 0. Collective; blocks. Counters of several communicators are made one at a
+  /// A new counter, zero, kept by rank 0. Collective; blocks. Counters of several communicators are made one at a
   /// time in a process, in the same order on all ranks. Its fetch_add waits for the timeout that is set now.
   virtual std::unique_ptr<SharedCounter> make_counter() = 0;
 

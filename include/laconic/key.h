@@ -8,7 +8,7 @@ namespace laconic {
 struct StepKey {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
-  std::uint32_t rank = 0;
+  std::uint32_t rank = 0;  ///< set by the method, which knows its rank: a host may leave it out
 };
 
 }  // namespace laconic

@@ -3,6 +3,7 @@
 // Everything a program needs that runs Laconic in one process. Other engines have headers of their own:
 // <laconic/mpi.h>.
 
+#include "laconic/call.h"
 #include "laconic/communicator.h"
 #include "laconic/error.h"
 #include "laconic/key.h"

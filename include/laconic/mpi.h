@@ -10,7 +10,7 @@
 namespace laconic {
 
 struct MpiOptions {
-  /// Longer messages travel in pieces of this size: MPI counts are int. 64 to 2^31 - 1, the same on all ranks.
+  /// Longer messages travel in fragments of this size: MPI counts are int. 64 to 2^31 - 1, the same on all ranks.
   std::uint64_t max_message_bytes = std::uint64_t{1} << 30;
   /// Polls MPI between calls, so that a shared counter advances while its host computes and messages move while a rank
   /// does. Needs MPI_THREAD_SERIALIZED; with less, the host drives progress by calling, and `description()` says so.

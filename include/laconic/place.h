@@ -13,9 +13,18 @@ class Workspace;
 class ThreadPool;
 
 /// Which implementation of the kernels runs. All give the same bits.
-enum class SimdLevel : std::uint8_t { reference, portable, neon, avx2, avx512 };
+///
+/// `reference` is the specification. `portable` has loops that the compiler vectorises for every processor of the
+/// architecture. `neon`, `avx2` and `avx512` need those instructions: with Highway its vectors run there, without it the
+/// portable loops, compiled once more for AVX2 and AVX-512. `emulated` is Highway without any such instruction, for tests.
+enum class SimdLevel : std::uint8_t { reference, emulated, portable, neon, avx2, avx512 };
+inline constexpr SimdLevel kSimdLevels[] = {SimdLevel::reference, SimdLevel::emulated, SimdLevel::portable,
+                                            SimdLevel::neon,      SimdLevel::avx2,     SimdLevel::avx512};
 
 const char* simd_name(SimdLevel level);
+
+/// Whose vectors a level runs on in this build: "none" (the reference), "compiler" or "Highway".
+const char* simd_vectors(SimdLevel level);
 
 /// The level of that name, or InvalidConfig that lists the levels of this machine.
 SimdLevel simd_from_name(std::string_view name);

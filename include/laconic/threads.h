@@ -8,6 +8,9 @@
 
 namespace laconic {
 
+/// The most ranks of a run, be they threads or processes.
+inline constexpr int kMostRanks = 1024;
+
 /// `ranks` communicators that reach each other inside this process: hand one to each thread.
 std::vector<std::unique_ptr<Communicator>> thread_communicators(int ranks);
 

@@ -8,18 +8,37 @@ told by the build's own tools, which lie in it. Otherwise nobody else's torch wi
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
-from scikit_build_core import build as _base
-from scikit_build_core.build import *  # noqa: F403
+
+def _say(text: str) -> None:
+    print(f"laconic: {text}", file=sys.stderr, flush=True)
+
+
+def _stop(text: str) -> NoReturn:
+    """Ends the build with one line; pip shows it as the whole output of the failed step."""
+    _say(text)
+    raise SystemExit(1)
+
+
+try:
+    from scikit_build_core import build as _base
+    from scikit_build_core.build import *  # noqa: F403
+except ModuleNotFoundError:
+    _stop(
+        "--no-build-isolation builds with this environment's own tools, and scikit-build-core is not among them: "
+        "pip install scikit-build-core cmake ninja, then run this again, or leave --no-build-isolation out."
+    )
 
 OLDEST = (2, 7)  # wheels before it have the old C++ ABI
 NAMED = "LACONIC_PYTHON_EXECUTABLE"
@@ -86,27 +105,75 @@ def _found_torch(named: str | None) -> tuple[str, str]:
         elif answer[2] != sysconfig.get_config_var("EXT_SUFFIX"):
             looked.append(f"{interpreter}: has torch {answer[0]}, but is another Python than {sys.executable}")
         else:
-            print(f"laconic: building against torch {answer[0]} of {interpreter}", file=sys.stderr, flush=True)
+            _say(f"building against torch {answer[0]} of {interpreter}")
             return interpreter, answer[1]
         if interpreter == sys.executable and answer is not None and not answer[3]:
             break
     oldest = ".".join(map(str, OLDEST))
-    print(
-        f"laconic: there is no torch to build against. Install PyTorch {oldest} or later into this environment first "
+    _stop(
+        f"there is no torch to build against. Install PyTorch {oldest} or later into this environment first "
         f"(pip install torch), then run this again. {NAMED}=/path/to/python names another environment.\n"
-        + "\n".join("  looked at " + line for line in looked),
-        file=sys.stderr,
-        flush=True,
+        + "\n".join("  looked at " + line for line in looked)
     )
-    raise SystemExit(1)
+
+
+def _require_compiler(settings: dict[str, Any]) -> None:
+    named = settings.get("cmake.define.CMAKE_CXX_COMPILER") or os.environ.get("CXX", "").split(" ")[0]
+    if any(shutil.which(each) for each in ([named] if named else ("c++", "g++", "clang++"))):
+        return
+    missing = f"CXX={named} is not there" if named else "there is none"
+    _stop(
+        f"a C++20 compiler is needed and {missing}. Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++; "
+        "conda: conda install -c conda-forge cxx-compiler. Then run this again; CXX=/path/to/compiler names another."
+    )
+
+
+def _require_header(interpreter: str) -> None:
+    """Python.h, which Debian's python3 leaves to a package of its own."""
+    ask = 'import sysconfig; print(sysconfig.get_path("include"))'
+    said = subprocess.run([interpreter, "-I", "-c", ask], capture_output=True, text=True, check=True)
+    header = pathlib.Path(said.stdout.strip(), "Python.h")
+    if not header.exists():
+        _stop(
+            f"{header} is missing. Debian, Ubuntu: apt install python3-dev (or the package of that Python's version); "
+            "Fedora: dnf install python3-devel. Then run this again."
+        )
+
+
+def _require_tools() -> None:
+    """What an isolated build fetches by itself."""
+    tools = {"cmake": ("cmake",), "ninja": ("ninja", "ninja-build", "make")}
+    for package, programs in tools.items():
+        if importlib.util.find_spec(package) is None and not any(map(shutil.which, programs)):
+            _stop(f"{package} is needed and is not there: pip install {package}, then run this again.")
+
+
+def _tell_of_highway(settings: dict[str, Any]) -> None:
+    if settings.get("cmake.define.LACONIC_HIGHWAY", "").upper() in ("OFF", "0", "FALSE", "NO"):
+        return
+    config = shutil.which("pkg-config")
+    if config is None or subprocess.run([config, "--exists", "libhwy >= 1.0"], check=False).returncode != 0:
+        _say(
+            "Highway was not found, so kernels are built on the compiler's vectors, up to three times slower. For the "
+            "faster ones: apt install libhwy-dev pkg-config (Fedora: dnf install highway-devel pkgconf), then build again."
+        )
 
 
 def _settings(given: dict[str, Any] | None) -> dict[str, Any]:
     settings = dict(given or {})
+    _require_compiler(settings)
     named = settings.get(f"cmake.define.{NAMED}") or os.environ.get(NAMED)
     interpreter, folder = _found_torch(named)
+    _require_header(interpreter)
     settings[f"cmake.define.{NAMED}"] = interpreter
     settings["cmake.define.LACONIC_TORCH_PREFIX"] = folder
+    return settings
+
+
+def _ready(given: dict[str, Any] | None) -> dict[str, Any]:
+    settings = _settings(given)
+    _require_tools()
+    _tell_of_highway(settings)
     return settings
 
 
@@ -121,10 +188,10 @@ def get_requires_for_build_editable(config_settings: dict[str, Any] | None = Non
 def build_wheel(
     wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:
-    return _base.build_wheel(wheel_directory, _settings(config_settings), metadata_directory)
+    return _base.build_wheel(wheel_directory, _ready(config_settings), metadata_directory)
 
 
 def build_editable(
     wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:
-    return _base.build_editable(wheel_directory, _settings(config_settings), metadata_directory)
+    return _base.build_editable(wheel_directory, _ready(config_settings), metadata_directory)

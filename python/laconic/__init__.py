@@ -18,6 +18,7 @@ Both need torch.distributed.init_process_group first, are made on all ranks alik
     attach, State, hook          the communication hook, in one line or the conventional way
     Optimizer                    a torch.optim.Optimizer
     methods()                    names, options, ranges, papers
+    simd()                       which vector instructions the kernels use
     state.metrics()              bytes, ratio, seconds by stage, residual; of an Optimizer too
     state.state_dict()           by rank; gather_state_dict() for all; load_state_dict(); of an Optimizer too
     RunLog, report               a record of a run, and a page of charts from many
@@ -35,6 +36,7 @@ from ._methods import methods
 from ._optimizer import Optimizer
 from ._report import report
 from ._runs import RunLog, log_to_tensorboard
+from ._simd import simd
 
 __version__: str = _core.version
 
@@ -50,6 +52,7 @@ __all__ = [
     "log_to_tensorboard",
     "methods",
     "report",
+    "simd",
 ]
 
 del _fit

@@ -30,26 +30,31 @@ def reached(
     """
     users = _groups.given(group)
     try:
-        vote = _Vote(users)
+        store = _groups.keys_of(users)
     except RuntimeError:  # MPI's groups have no store: the hosts compare what they can
         return prepare()[1]
+    comparing = "ranks could not compare their settings"
+    with _groups.speaking(comparing):
+        vote = _Vote(users, store)
     try:
         limit = _groups.limit_of(users, timeout)
         fields, plan = prepare()
     except Exception as error:
-        vote.refuse(str(error) or type(error).__name__)
+        with _groups.speaking(comparing):
+            vote.refuse(str(error) or type(error).__name__)
         raise
-    vote.agree(fields, limit)
+    with _groups.speaking(comparing):
+        vote.agree(fields, limit)
     return plan
 
 
 class _Vote:
     """One vote of a group's ranks; they number their votes alike."""
 
-    def __init__(self, users: dist.ProcessGroup) -> None:
+    def __init__(self, users: dist.ProcessGroup, store: Any) -> None:
         self._rank = dist.get_rank(users)
         self._size = dist.get_world_size(users)
-        self._store = _groups.keys_of(users)
+        self._store = store
         self._key = f"vote/{self._store.add(f'votes/{self._rank}', 1)}"
 
     def refuse(self, reason: str) -> None:
@@ -58,6 +63,7 @@ class _Vote:
             self._post("verdict", ["InvalidConfig", _refused(0, reason)])
         else:
             self._post(self._rank, {"refusal": reason})
+        self._leave()
 
     def agree(self, fields: Fields, limit: datetime.timedelta) -> None:
         deadline = time.monotonic() + limit.total_seconds()
@@ -69,6 +75,7 @@ class _Vote:
             verdict = self._read("verdict", deadline)
             if verdict is None:
                 verdict = ["TransportError", "rank 0 did not come to compare settings within the timeout"]
+        self._leave()
         kind, text = verdict
         if text:
             raise getattr(_core, kind)(text)
@@ -79,12 +86,17 @@ class _Vote:
             found = self._read(rank, deadline)
             if found is None:
                 return ["TransportError", f"rank {rank} did not come to compare settings within the timeout"]
-            self._store.delete_key(f"{self._key}/{rank}")
             if "refusal" in found:
                 return ["InvalidConfig", _refused(rank, found["refusal"])]
             if found != expected:
                 return ["InvalidConfig", _difference(rank, found, expected)]
         return ["", ""]
+
+    def _leave(self) -> None:
+        """The last rank to leave removes what was posted."""
+        if self._store.add(f"{self._key}/left", 1) == self._size:
+            for name in ("verdict", "left", *range(1, self._size)):
+                self._store.delete_key(f"{self._key}/{name}")
 
     def _post(self, name: object, value: object) -> None:
         self._store.set(f"{self._key}/{name}", json.dumps(value))
@@ -95,6 +107,8 @@ class _Vote:
         try:
             self._store.wait([key], datetime.timedelta(seconds=max(deadline - time.monotonic(), 0.001)))
         except RuntimeError:  # of torch's, a timeout or a store that is gone
+            if time.monotonic() < deadline - 0.1:
+                raise
             return None
         return json.loads(self._store.get(key))
 

@@ -2,6 +2,7 @@
 
 # No `from __future__ import annotations` here: DistributedDataParallel compares a hook's annotations with the types.
 
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
-from . import _agreement, _core, _fitting, _groups, _options, _state
+from . import _agreement, _core, _fitting, _groups, _options, _simd, _state
 
 Patterns = str | Iterable[str]
 
@@ -92,6 +93,7 @@ class State:
                 threads=threads,
             )
             _groups.require_engine(backend)
+            _simd.warn_once()
             names, parameters = _parameters_of(ddp)
             choice = selection.choice(names, parameters, method, options)
             scale = _scale_of(scaler, parameters[0].device)
@@ -112,6 +114,7 @@ class State:
         self._size = dist.get_world_size(self._group)
         communicator, self._own = _groups.opened(self._group, backend=backend, timeout=timeout)
         self._host = _groups.telling(communicator, lambda: _core.DdpHost(communicator, *plan))
+        self._own.connected()
         self._arranging = _arrange_later(ddp, self._host) if arrange_buckets else None
 
     def close(self) -> None:
@@ -120,6 +123,9 @@ class State:
         Between steps; in the middle of one, the other ranks get a TransportError. DistributedDataParallel knows no way
         to take a hook out again: to go on training without it, wrap the model anew. Once is enough, more do no harm.
         Without it all ends with the model and this, or with the interpreter.
+
+        Raises:
+            InvalidConfig: in a fork of the process that made this, as every call: a fork has no thread of the hook's.
         """
         if self._arranging is not None:
             self._arranging.remove()
@@ -165,7 +171,7 @@ class State:
 
         Raises:
             InvalidConfig: on all ranks, if one of them was given the state of another rank, another number of ranks,
-                another method or other parameters. Nothing has changed then.
+                another method, other settings of the method or other parameters. Nothing has changed then.
         """
         refusal = ""
         saved = torch.empty(0, dtype=torch.uint8)
@@ -221,20 +227,23 @@ def _arrange_later(ddp: DistributedDataParallel, host: _core.DdpHost) -> Removab
     """Arranges the buckets when DistributedDataParallel has just rebuilt them, or at once if it will not.
 
     It rebuilds them in the second forward, before it calls the module, and remembers in the backward that follows which
-    parameter is where: this call of the module is the moment.
+    parameter is where: this call of the module is the moment. Until then nothing here keeps the host or `ddp` alive.
     """
+    arranging = host.arranging()
     if ddp.find_unused_parameters and not ddp.static_graph:
-        host.arrange(ddp.reducer, ddp.bucket_bytes_cap)
+        arranging.arrange(ddp.reducer, ddp.bucket_bytes_cap)
         return None
     if getattr(ddp, "_has_rebuilt_buckets", True):
         return None
+    wrapper = weakref.ref(ddp)  # the module may outlive it, and has this hook then
 
     def arrange(module: torch.nn.Module, inputs: object) -> None:
-        if module is not ddp.module:  # a copy, a teacher or an average of the weights, has copied this hook too
+        owner = wrapper()
+        if owner is None or module is not owner.module:  # a copy, a teacher or an average of the weights, has the hook too
             module._forward_pre_hooks.pop(handle.id, None)
-        elif ddp._has_rebuilt_buckets:
+        elif owner._has_rebuilt_buckets:
             handle.remove()
-            host.arrange(ddp.reducer, ddp.bucket_bytes_cap)
+            arranging.arrange(owner.reducer, owner.bucket_bytes_cap)
 
     handle = ddp.module.register_forward_pre_hook(arrange)
     return handle

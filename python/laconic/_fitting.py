@@ -105,6 +105,26 @@ def described(names: Sequence[str], parameters: Sequence[torch.Tensor], by: Sequ
     }
 
 
+def settings_of(optimizer: torch.optim.Optimizer) -> dict[str, str]:
+    """Learning rates, momenta and all other settings of the optimizer's groups, in words that ranks can compare."""
+    return {
+        f"{name} of group {number} of the optimizer": _told(value)
+        for number, group in enumerate(optimizer.param_groups)
+        for name, value in group.items()
+        if name not in ("params", "param_names")
+    }
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return f"({', '.join(map(_told, value))})"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return repr(float(value))
+    return repr(value) if value is None or isinstance(value, (bool, str)) else type(value).__name__
+
+
 def coefficients(method: str, groups: Sequence[dict[str, Any]]) -> list[tuple[float, float, float, bool]]:
     """Of each group: lr, momentum, weight decay, nesterov: what SGD does with these the method does, and nothing else."""
     found = []

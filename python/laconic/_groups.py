@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import json
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import torch
@@ -16,6 +19,10 @@ from . import _core
 # An engine for devices alone ends the whole process when its own timeout has passed: ours must come first.
 _ENGINE_GRACE = datetime.timedelta(seconds=30)
 LONGEST = 1e9  # seconds
+# That an engine of Gloo starts: it ends the process where it cannot.
+_GLOO_THREADS = 3
+# Where ranks that have a communicator tell of a failure (src/torch/plugin/c10d/failure_watch.cpp).
+_FAILURE_KEY = "laconic/failure"
 Made = TypeVar("Made")
 
 
@@ -61,6 +68,9 @@ class Groups:
     def make(self) -> dist.ProcessGroup:
         raise NotImplementedError
 
+    def connected(self) -> None:
+        """All ranks have made all groups: what they wrote into the store to find each other can go."""
+
     def close(self) -> None:
         """Gives back what does not end by itself."""
 
@@ -75,18 +85,69 @@ class _GlooGroups(Groups):
         self._rank, self._size, self._limit = dist.get_rank(users), dist.get_world_size(users), limit
         self._devices = {"cpu", staging.type if staging else "cpu"}  # Gloo takes both
         store = keys_of(users)
-        number = store.add(f"groups/{self._rank}", 1)  # the same on all ranks, which make them together
+        with speaking("the store of the process group does not answer"):
+            number = store.add(f"groups/{self._rank}", 1)  # the same on all ranks, which make them together
         self._number = 0
+        self._written: list[Any] = []  # stores with keys of this rank
         self.store = dist.PrefixStore(f"groups/{number}", store)
 
     def make(self) -> dist.ProcessGroup:
         self._number += 1
         keys = dist.PrefixStore(f"group {self._number}", self.store)
-        made = dist.ProcessGroup(keys, self._rank, self._size)
-        engine = dist.ProcessGroupGloo(keys, self._rank, self._size, self._limit)
+        self._written.append(keys)
+        threads = self._reserved_threads(keys)
+        with speaking(f"rank {self._rank} could not connect a process group with the others"):
+            try:
+                self._meet(keys)
+            finally:
+                threads.release()
+            made = dist.ProcessGroup(keys, self._rank, self._size)
+            engine = dist.ProcessGroupGloo(keys, self._rank, self._size, self._limit)
         for device in self._devices:
             made._register_backend(torch.device(device), dist.ProcessGroup.BackendType.GLOO, engine)
         return made
+
+    def connected(self) -> None:
+        while self._written:
+            keys = self._written.pop()
+            with contextlib.suppress(RuntimeError):  # the store may have ended, and with it all that it held
+                for name in (_here(self._rank), f"0/{self._rank}"):  # ours, and Gloo's
+                    keys.delete_key(name)
+
+    def close(self) -> None:
+        self.connected()
+
+    def _reserved_threads(self, keys: Any) -> _core.ReservedThreads:
+        """As many as Gloo starts, held until all ranks have theirs: Gloo ends a process that it has no threads in."""
+        try:
+            return _core.ReservedThreads(_GLOO_THREADS, "a process group of Gloo")
+        except RuntimeError as error:
+            with speaking("the store of the process group does not answer"):
+                keys.set("refused", json.dumps([self._rank, str(error)]))
+            raise
+
+    def _meet(self, keys: Any) -> None:
+        """Returns when every rank is about to make its part: in Gloo, ranks would wait for one that cannot until the
+        timeout, and not learn which or why."""
+        keys.set(_here(self._rank), "")
+        everybody = [_here(rank) for rank in range(self._size)]
+        deadline = time.monotonic() + self._limit.total_seconds()
+        pause = 0.001
+        while not keys.check(everybody):
+            if keys.check(["refused"]):
+                rank, reason = json.loads(keys.get("refused"))
+                raise _core.TransportError(f"rank {rank} failed: {reason}")
+            if self.store.check([_FAILURE_KEY]):
+                raise _core.TransportError(self.store.get(_FAILURE_KEY).decode())
+            if time.monotonic() > deadline:
+                missing = [str(rank) for rank, name in enumerate(everybody) if not keys.check([name])]
+                raise _core.TransportError(
+                    f"rank {', '.join(missing)} did not come to open a process group within "
+                    f"{self._limit.total_seconds():g} s: it has ended, hangs or computes for longer; "
+                    "see its output, or raise timeout="
+                )
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
 
 
 class _ListedGroups(Groups):
@@ -102,15 +163,16 @@ class _ListedGroups(Groups):
         if not self._everybody:
             _require_same_count(self._users)
         on_host = self._backend != "nccl"
-        made: dist.ProcessGroup = dist.new_group(
-            self._ranks,
-            timeout=self._limit if on_host else self._limit + _ENGINE_GRACE,
-            backend=self._backend,
-            use_local_synchronization=not self._everybody,
-        )
-        if not on_host:
-            # It connects at its first call, and calls of several groups need not begin in the same order everywhere.
-            dist.all_reduce(torch.zeros(1, device="cuda"), group=made)
+        with speaking(f"a process group of {self._backend} could not be connected"):
+            made: dist.ProcessGroup = dist.new_group(
+                self._ranks,
+                timeout=self._limit if on_host else self._limit + _ENGINE_GRACE,
+                backend=self._backend,
+                use_local_synchronization=not self._everybody,
+            )
+            if not on_host:
+                # It connects at its first call, and calls of several groups need not begin in the same order everywhere.
+                dist.all_reduce(torch.zeros(1, device="cuda"), group=made)
         if not self._made:
             self.store = store_of(made)
         self._made.append(made)
@@ -121,6 +183,29 @@ class _ListedGroups(Groups):
             made = self._made.pop()
             if made in c10d._world.pg_map:  # else it went with the default group
                 dist.destroy_process_group(made)
+
+
+def _here(rank: int) -> str:
+    return f"here/{rank}"
+
+
+@contextlib.contextmanager
+def speaking(doing: str) -> Iterator[None]:
+    """What torch raises meanwhile becomes a TransportError that says what was done: torch's own is of many kinds."""
+    try:
+        yield
+    except _core.TransportError:
+        raise
+    except RuntimeError as error:
+        raise _core.TransportError(
+            f"{doing}: {first_line(error)}; a rank, or the host of the store (rank 0 or torchrun's agent), has ended or "
+            "is out of reach: see the other ranks' output"
+        ) from error
+
+
+def first_line(error: Exception) -> str:
+    """Of torch's errors, without their traces of the stack."""
+    return (str(error) or type(error).__name__).partition("\n")[0]
 
 
 def require_engine(backend: str | None) -> None:

@@ -24,6 +24,7 @@ class Method(TypedDict):
     summary: str
     paper: str
     memory_bytes: float
+    most_memory_bytes: float
     parameters: list[Parameter]
 
 
@@ -35,7 +36,7 @@ def methods() -> list[Method]:
 
     Returns:
         Rows with `name`; `face`, which is "gradient" (for `laconic.attach` and `laconic.Optimizer`) or "model" (for
-            `laconic.Optimizer` alone); `summary`; `paper`; `memory_bytes` that it keeps a parameter at most; and
-            `parameters`, its options, each a dict with `name`, `help`, `default` (empty: none) and `range`.
+            `laconic.Optimizer` alone); `summary`; `paper`; `memory_bytes` that it keeps per parameter with its
+            defaults and SGD with momentum, and `most_memory_bytes` with any settings and optimizer; and `parameters`, its options, each a dict with `name`, `help`, `default` (empty: none) and `range`.
     """
     return cast("list[Method]", _core.methods())

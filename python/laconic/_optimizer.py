@@ -10,7 +10,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import _agreement, _core, _fitting, _groups, _norms, _optimizer_plan, _optimizer_state, _options
+from . import _agreement, _core, _fitting, _groups, _norms, _optimizer_plan, _optimizer_state, _options, _simd
+
+
+COMPARED_EVERY = 64  # steps: ranks compare the settings of the optimizers inside, which costs a message of 16 bytes
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -99,8 +102,11 @@ class Optimizer(torch.optim.Optimizer):
                 nonfinite=nonfinite, scaler=scaler, warmup=warmup, seed=seed, min_size=min_size, threads=threads
             )
             _groups.require_engine(backend)
+            _simd.warn_once()
             fields, plan = _optimizer_plan.made(optimizer, model, method, options, selection, scoring)
             fields |= {"scaler": "none" if scaler is None else "a scaler", "backend": str(backend)}
+            fields |= {"seed": str(seed), "nonfinite": nonfinite, "warmup": str(warmup)}
+            fields["after_round"] = "none" if after_round is None else "a function"
             return fields, plan
 
         plan = _agreement.reached(group, timeout, prepare)
@@ -126,13 +132,19 @@ class Optimizer(torch.optim.Optimizer):
                 after_round=None if after_round is None else _weakly(self, "_tell_round"),
             )
         self._host: Any = _groups.telling(communicator, lambda: make(communicator, **plan))
+        self._own.connected()
+        self._steps = 0  # that were begun since this was made
 
     def close(self) -> None:
         """Gives back the method's memory and its process groups. Not collective, but on all ranks, between steps.
 
         The model and the optimizer inside stay as they are, and go on without the other ranks. Once is enough, more do no
         harm. Without it all ends with this, or with the interpreter.
+
+        Raises:
+            InvalidConfig: in a fork of the process that made this, as every call.
         """
+        self._host.close()
         self._host = _Closed()
         self._own.close()
 
@@ -206,13 +218,15 @@ class Optimizer(torch.optim.Optimizer):
 
         Raises:
             InvalidConfig: a gradient that is not finite where `nonfinite` is "error", with rank, tensor and step; lsgd
-                without a loss; a step after the last of `total_steps`.
+                without a loss; a step after the last of `total_steps`; learning rates or other settings of the optimizer
+                inside that differ between ranks, where all must hold the same model (looked at every 64 steps).
             TransportError: another rank failed, or did not come within the timeout.
         """
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
         self._require_same_parameters()
+        self._compare_settings()
         if loss is None and self.method == "lsgd":
             raise _core.InvalidConfig("lsgd elects its leader by the loss: call step(loss=loss), or step(closure)")
         scale = getattr(self, "grad_scale", None)  # GradScaler sets both for the time of the call
@@ -222,7 +236,7 @@ class Optimizer(torch.optim.Optimizer):
         if scaled and float(found) > 0:
             factor = float("nan")  # clipping may have hidden what the scaler saw: the step is to be dropped all the same
         coefficients = _fitting.coefficients(self.method, self.param_groups) if self._is_sgd else []
-        value = 0.0 if loss is None else float(loss)
+        value = float("nan") if loss is None else float(loss)
         counts = self._host.step(coefficients, value, factor, scaled)
         if not counts:
             self._tell_scaler()
@@ -305,7 +319,8 @@ class Optimizer(torch.optim.Optimizer):
 
         Raises:
             InvalidConfig: on all ranks, if one of them was given the state of another rank, another number of ranks
-                (without `redeal`), another method or another model. Nothing has changed then.
+                (without `redeal`), another method, other settings of the method or another model. Nothing has changed
+                then.
         """
         if redeal:
             _optimizer_state.redeal(self._host, self.inner, state_dict, not (self._is_sgd or self._steps_inside))
@@ -338,6 +353,13 @@ class Optimizer(torch.optim.Optimizer):
         self._host.fail(reason)
         raise _core.InvalidConfig(reason)
 
+    def _compare_settings(self) -> None:
+        """A scheduler that goes by a rank's own loss, say, gives ranks other learning rates, and their models, which must
+        stay the same, part. Round methods let models part anyway: there, settings are compared when this is made."""
+        self._steps += 1
+        if self._steps % COMPARED_EVERY == 0 and (self._is_sgd or self._steps_inside):
+            self._host.agree(list(_fitting.settings_of(self.inner).items()))
+
     def _tell_scaler(self) -> None:
         """The scaler of a rank whose own gradients were finite learns that the step was dropped."""
         if self._scaler is None or not self._scaler.is_enabled():
@@ -348,6 +370,9 @@ class Optimizer(torch.optim.Optimizer):
 
 class _Closed:
     """Stands for the host that was closed."""
+
+    def close(self) -> None:
+        pass
 
     def __getattr__(self, name: str) -> Any:
         raise _core.InvalidConfig(f"{name} after close(): make a new laconic.Optimizer")

@@ -47,5 +47,6 @@ def made(
         plan |= {"method": (method, texts), "group_of_parameter": in_group}
     fields = {"optimizer of method": method, "optimizer inside": type(optimizer).__name__}
     fields |= _fitting.described(names, parameters, by)
+    fields |= _fitting.settings_of(optimizer)
     fields["scoring"] = "none" if scoring is None else "a function"
     return fields, plan

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Iterable
 
 from . import _core
+from ._files import write_whole
 
 Path = str | os.PathLike[str]
 
@@ -27,7 +28,8 @@ def report(runs: Path | Iterable[Path], out: Path = "report.html", *, plotly: Pa
         Where the page is.
 
     Raises:
-        InvalidConfig: a folder that holds no run, no plotly.min.js, or a laconic that was built without the report.
+        InvalidConfig: a folder that holds no run, files in it that are damaged or nested more than 64 deep, no
+            plotly.min.js, or a laconic that was built without the report.
     """
     if not hasattr(_core, "report_json"):
         raise _core.InvalidConfig(
@@ -36,19 +38,18 @@ def report(runs: Path | Iterable[Path], out: Path = "report.html", *, plotly: Pa
         )
     folders = [runs] if isinstance(runs, (str, os.PathLike)) else list(runs)
     parts = {
-        "style": (_page() / "page.css").read_text(),
-        "script": (_page() / "page.js").read_text(),
-        "plotly": _plotly(plotly).read_text(),
+        "style": (_page() / "page.css").read_text(encoding="utf-8"),
+        "script": (_page() / "page.js").read_text(encoding="utf-8"),
+        "plotly": _plotly(plotly).read_text(encoding="utf-8"),
         "data": _core.report_json([os.fspath(folder) for folder in folders]),
     }
-    rest = (_page() / "page.html").read_text()
+    rest = (_page() / "page.html").read_text(encoding="utf-8")
     page = []
     for part in _PARTS:  # what is put in is not searched again
         before, _, rest = rest.partition("{{" + part + "}}")
         page += [before, parts[part]]
-    target = pathlib.Path(out)
-    target.write_text("".join(page) + rest)
-    return target
+    write_whole(out, "".join(page) + rest)
+    return pathlib.Path(out)
 
 
 def _page() -> pathlib.Path:

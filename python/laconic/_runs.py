@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from . import _core, _groups
+from ._files import write_whole
 
 _SUMS = ("payload_bytes", "sent_bytes", "received_bytes", "sent_messages")
 _SECONDS = ("select_seconds", "encode_seconds", "exchange_seconds", "decode_seconds")
@@ -56,7 +57,8 @@ class RunLog:
         source: the `laconic.Optimizer` or `laconic.State` whose metrics are recorded.
         task: what is trained, for the page's title.
         resume: goes on with the record of a run that was cut.
-        settings: whatever else tells this run from others.
+        settings: whatever else tells this run from others. Infinities and NaN, which JSON does not have, are
+            recorded as text.
     """
 
     def __init__(
@@ -82,10 +84,10 @@ class RunLog:
         config = {
             "laconic": _core.version,
             "task": {"name": task},
-            "method": {"name": source.method, **getattr(source, "_options", {})},
-            "run": {"workers": dist.get_world_size(self._group), **settings},
+            "method": {"name": source.method, **_recordable(getattr(source, "_options", {}))},
+            "run": {"workers": dist.get_world_size(self._group), **_recordable(settings)},
         }
-        _write_whole(self._folder / "config.json", json.dumps(config, indent=2, default=str) + "\n")
+        write_whole(self._folder / "config.json", json.dumps(config, indent=2, default=str, allow_nan=False) + "\n")
         self._lines = open(lines, "a" if resume else "w", buffering=1, encoding="utf-8")  # noqa: SIM115
 
     def step(
@@ -94,10 +96,14 @@ class RunLog:
         """Records a step, after the optimizer's. Not collective.
 
         Args:
-            batch_loss: of this rank's batch.
+            batch_loss: of this rank's batch. What is not finite is recorded as unknown, here and below.
             loss: of an evaluation, if there was one.
             accuracy: of an evaluation, from 0 to 1.
+
+        Raises:
+            InvalidConfig: an accuracy outside [0, 1]; nothing is recorded.
         """
+        accuracy = _share(accuracy)
         if not self._writes:
             return
         now = time.perf_counter()
@@ -108,11 +114,11 @@ class RunLog:
         self._seconds += seconds
         line: dict[str, Any] = {"step": self._step, "batch_loss": _finite(batch_loss)}
         if loss is not None or accuracy is not None:
-            line.update(loss=_finite(loss), accuracy=_finite(accuracy), residual_norm=_finite(figures["residual_norm"]))
+            line.update(loss=_finite(loss), accuracy=accuracy, residual_norm=_finite(figures["residual_norm"]))
         for name in (*_SUMS, "rounds", *_SECONDS):
             line[name] = max(figures[name] - self._before[name], 0)
         line.update(bits=_finite(figures["bits"]), step_seconds=seconds)
-        self._lines.write(json.dumps(line) + "\n")
+        self._lines.write(json.dumps(line, allow_nan=False) + "\n")
         self._before = figures
         self._clock = time.perf_counter()
 
@@ -126,12 +132,16 @@ class RunLog:
         Args:
             loss: of the last evaluation.
             accuracy: of the last evaluation, from 0 to 1.
+
+        Raises:
+            InvalidConfig: an accuracy outside [0, 1], on the ranks that gave it; no result is written.
         """
         figures = self._figures()
         device = _groups.device_of(self._group)
         mine = torch.tensor([figures["steps"], *(figures[name] for name in _SUMS)], dtype=torch.int64, device=device)
         by_rank = [torch.empty_like(mine) for _ in range(dist.get_world_size(self._group))]
         dist.all_gather(by_rank, mine, group=self._group)
+        accuracy = _share(accuracy)  # after the others were met, who may have given none
         if not self._writes:
             return
         steps, payload, sent, received, messages = torch.stack(by_rank).T.tolist()
@@ -139,7 +149,7 @@ class RunLog:
             "method": self._source.method,
             "workers": len(by_rank),
             "loss": _finite(loss),
-            "accuracy": _finite(accuracy),
+            "accuracy": accuracy,
             "steps_by_rank": steps,
             "rounds": figures["rounds"],
             "skipped": figures["skipped"],
@@ -155,7 +165,7 @@ class RunLog:
             "wall_seconds": time.perf_counter() - self._started,
         }
         self._lines.close()
-        _write_whole(self._folder / "result.json", json.dumps(result, indent=2) + "\n")
+        write_whole(self._folder / "result.json", json.dumps(result, indent=2, allow_nan=False) + "\n")
 
     def _figures(self) -> dict[str, Any]:
         """Sums so far, in the words of laconic.Optimizer's metrics."""
@@ -169,21 +179,30 @@ def _finite(value: float | None) -> float | None:
     return float(value) if value is not None and math.isfinite(value) else None
 
 
+def _share(accuracy: float | None) -> float | None:
+    """As _finite; InvalidConfig for what no report would read."""
+    if accuracy is not None and not math.isnan(accuracy) and not 0 <= accuracy <= 1:
+        raise _core.InvalidConfig(f"accuracy must be a share in [0, 1], got {float(accuracy):g}: divide percent by 100")
+    return _finite(accuracy)
+
+
+def _recordable(value: Any) -> Any:
+    """Settings with text in place of infinities and NaN."""
+    if isinstance(value, Mapping):
+        return {name: _recordable(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_recordable(each) for each in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _keep(lines: pathlib.Path, steps: int) -> None:
-    """The lines of so many steps; one that was cut, and what follows, is removed."""
+    """The lines of so many steps; one that was cut or is no record, and what follows, is removed."""
     kept = []
     for text in lines.read_text(encoding="utf-8").splitlines(keepends=True):
         try:
             if json.loads(text)["step"] > steps:
                 break
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             break
         kept.append(text)
-    _write_whole(lines, "".join(kept))
-
-
-def _write_whole(path: pathlib.Path, text: str) -> None:
-    """Beside it first, so that nobody reads half of it."""
-    part = path.with_suffix(path.suffix + ".part")
-    part.write_text(text, encoding="utf-8")
-    part.rename(path)
+    write_whole(lines, "".join(kept))

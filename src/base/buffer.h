@@ -19,7 +19,9 @@ class Buffer {
   void reserve(std::size_t capacity) {
     if (capacity <= capacity_) return;
     memory_.reset();
-    memory_ = {static_cast<T*>(allocate_memory(capacity * sizeof(T))), Free{capacity * sizeof(T)}};
+    capacity_ = 0;
+    const std::size_t bytes = capacity * sizeof(T);
+    memory_ = {static_cast<T*>(allocate_memory(bytes, "what is kept between steps")), Free{bytes}};
     capacity_ = capacity;
   }
 

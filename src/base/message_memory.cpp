@@ -40,10 +40,18 @@ void MessageMemory::reserve(std::size_t bytes) {
   if (bytes <= capacity_) return;
   memory_.reset();
   capacity_ = 0;
-  memory_ = {static_cast<std::byte*>(allocate_memory(bytes)), [bytes](std::byte* memory) { give_back(memory, bytes); }};
+  auto* memory = static_cast<std::byte*>(allocate_memory(bytes, "messages between ranks"));
+  memory_ = {memory, [bytes](std::byte* given) { give_back(given, bytes); }};
   capacity_ = bytes;
   const std::lock_guard lock(registry().mutex);
   registry().blocks[memory_.get()] = {bytes, memory_};
+}
+
+std::size_t message_memory_bytes() {
+  const std::lock_guard lock(registry().mutex);
+  std::size_t bytes = 0;
+  for (const auto& [memory, block] : registry().blocks) bytes += block.bytes;
+  return bytes;
 }
 
 std::shared_ptr<std::byte> message_owner(const std::byte* begin, std::size_t bytes) {

@@ -20,6 +20,9 @@ class MessageMemory {
   std::size_t capacity_ = 0;
 };
 
+/// Bytes of all message memory that this process holds.
+std::size_t message_memory_bytes();
+
 /// Keeps the message memory in which all of these bytes lie. Null: they lie elsewhere.
 std::shared_ptr<std::byte> message_owner(const std::byte* begin, std::size_t bytes);
 

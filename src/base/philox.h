@@ -36,6 +36,7 @@ enum class Purpose : std::uint8_t {
   vote_ties = 5,
   block_start = 6,
   random_k = 7,
+  group_seed = 8,      ///< the seed of a host's further groups of tensors
   problem_data = 32,   ///< what a problem is made of: features, labels, starts
   problem_noise = 33,  ///< the noise of its gradients, or which points are in a batch
   data_drawing = 48,   ///< how a drawn sample looks

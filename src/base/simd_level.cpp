@@ -1,64 +1,100 @@
 #include <array>
 #include <cstdlib>
+#include <iterator>
 #include <string>
-#include <utility>
 
 #include "laconic/error.h"
 #include "laconic/place.h"
 
-#if LACONIC_HIGHWAY
-#include <hwy/targets.h>
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 namespace laconic {
 namespace {
 
-constexpr std::array<std::pair<SimdLevel, const char*>, 5> kLevels{{
-    {SimdLevel::reference, "reference"},
-    {SimdLevel::portable, "portable"},
-    {SimdLevel::neon, "neon"},
-    {SimdLevel::avx2, "avx2"},
-    {SimdLevel::avx512, "avx512"},
-}};
+constexpr std::array<const char*, std::size(kSimdLevels)> kNames{"reference", "emulated", "portable",
+                                                                 "neon",      "avx2",     "avx512"};
 
-SimdLevel best_level() {
-  for (std::size_t i = kLevels.size(); i-- > 0;) {
-    const SimdLevel level = kLevels[i].first;
-    // Emulated vectors are for tests; where the processor has none, plain loops are faster.
-    if (level != SimdLevel::portable && simd_available(level)) return level;
-  }
-  return SimdLevel::reference;
+// What Highway's targets of these names may use: the portable loops need less.
+#if defined(__x86_64__) || defined(__i386__)
+/// The two that not every compiler's __builtin_cpu_supports knows.
+bool has_lzcnt_and_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  const bool f16c = __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & 1U << 29) != 0;
+  const bool lzcnt = __get_cpuid(0x8000'0001U, &a, &b, &c, &d) != 0 && (c & 1U << 5) != 0;
+  return f16c && lzcnt;
 }
 
-}  // namespace
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+         __builtin_cpu_supports("bmi2") && has_lzcnt_and_f16c();
+}
 
-const char* simd_name(SimdLevel level) { return kLevels[static_cast<std::size_t>(level)].second; }
-
-bool simd_available(SimdLevel level) {
-  if (level == SimdLevel::reference) return true;
-#if LACONIC_HIGHWAY
-  const auto supported = hwy::SupportedTargets();
-  switch (level) {
-    case SimdLevel::portable: return true;
-#if HWY_ARCH_X86
-    case SimdLevel::avx2: return (supported & HWY_AVX2) != 0;
-    case SimdLevel::avx512: return (supported & HWY_AVX3) != 0;
-#elif HWY_ARCH_ARM
-    case SimdLevel::neon: return (supported & HWY_NEON) != 0;
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd");
+}
+#else
+bool has_avx2() { return false; }
+bool has_avx512() { return false; }
 #endif
-    default: return false;
-  }
+
+bool has_neon() {
+#if defined(__aarch64__) && defined(__linux__)
+  constexpr unsigned long kNeeded = HWCAP_ASIMD | HWCAP_AES;  // Highway compiles its target with both
+  return (getauxval(AT_HWCAP) & kNeeded) == kNeeded;
 #else
   return false;
 #endif
 }
 
+SimdLevel best_level() {
+  SimdLevel best = SimdLevel::reference;
+  for (const SimdLevel level : kSimdLevels) {
+    if (level != SimdLevel::emulated && simd_available(level)) best = level;
+  }
+  return best;
+}
+
+}  // namespace
+
+const char* simd_name(SimdLevel level) { return kNames[static_cast<std::size_t>(level)]; }
+
+const char* simd_vectors(SimdLevel level) {
+  if (level == SimdLevel::reference) return "none";
+  return LACONIC_HIGHWAY != 0 && level != SimdLevel::portable ? "Highway" : "compiler";
+}
+
+bool simd_available(SimdLevel level) {
+  switch (level) {
+    case SimdLevel::reference:
+    case SimdLevel::portable: return true;
+    case SimdLevel::emulated: return LACONIC_HIGHWAY != 0;
+    case SimdLevel::neon: {
+      static const bool neon = LACONIC_HIGHWAY != 0 && has_neon();  // without Highway `portable` has these vectors
+      return neon;
+    }
+    case SimdLevel::avx2: {
+      static const bool avx2 = has_avx2();
+      return avx2;
+    }
+    case SimdLevel::avx512: {
+      static const bool avx512 = has_avx512();
+      return avx512;
+    }
+  }
+  return false;
+}
+
 SimdLevel simd_from_name(std::string_view name) {
   std::string available;
-  for (const auto& [level, level_name] : kLevels) {
+  for (const SimdLevel level : kSimdLevels) {
     if (!simd_available(level)) continue;
-    if (name == level_name) return level;
-    available += std::string(available.empty() ? "" : ", ") + level_name;
+    if (name == simd_name(level)) return level;
+    available += std::string(available.empty() ? "" : ", ") + simd_name(level);
   }
   throw InvalidConfig("SIMD level must be one of " + available + " here, got " + std::string(name) +
                       ": unset LACONIC_SIMD for the best one");

@@ -24,7 +24,7 @@ const char* payload_reason(PayloadFault fault) {
     case PayloadFault::wrong_count: return "of an impossible count";
     case PayloadFault::wrong_format: return "in an unknown format";
     case PayloadFault::wrong_norm: return "carrying a norm that is negative or not finite";
-    case PayloadFault::wrong_blocks: return "for other blocks";
+    case PayloadFault::wrong_blocks: return "for other blocks or entries than this rank drew, with another seed or step";
   }
   return "faulty in a way that this version does not know";
 }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
+
+#include "base/no_thread.h"
 
 namespace laconic {
 namespace {
@@ -16,10 +19,20 @@ constexpr std::size_t kShortLoop = 32'768;
 
 ThreadPool::ThreadPool(int threads) {
   workers_.reserve(static_cast<std::size_t>(std::max(threads, 1) - 1));
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  try {
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  } catch (const std::exception& reason) {
+    const int started = this->threads();
+    stop();
+    throw no_thread(std::to_string(threads) + " threads were asked for and " + std::to_string(started) +
+                        " could be had, the caller's among them",
+                    "threads (--threads, threads= in Python, CpuOptions::threads)", reason);
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;

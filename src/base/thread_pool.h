@@ -15,6 +15,7 @@ namespace laconic {
 /// Threads that wait for loops. The caller of `run` works too, so a pool of one has no thread of its own.
 class ThreadPool {
  public:
+  /// Throws Error if not all threads can be started; those that were have ended then.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -29,6 +30,7 @@ class ThreadPool {
  private:
   void work();
   void take_parts();
+  void stop();
 
   std::vector<std::thread> workers_;
   std::mutex mutex_;

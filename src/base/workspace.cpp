@@ -26,7 +26,7 @@ void Workspace::Free::operator()(std::byte* memory) const {
 }
 
 Workspace::Block Workspace::allocate(std::size_t bytes) const {
-  void* memory = queue_ != nullptr ? queue_->allocate(bytes) : allocate_memory(bytes);
+  void* memory = queue_ != nullptr ? queue_->allocate(bytes) : allocate_memory(bytes, "scratch memory of the kernels");
   return {std::unique_ptr<std::byte, Free>(static_cast<std::byte*>(memory), Free{queue_, bytes}), bytes};
 }
 

@@ -3,30 +3,17 @@
 #include "base/check.h"
 #include "base/workspace.h"
 #include "codecs/body.h"
+#include "codecs/signature.h"
 #include "kernels/elementwise/elementwise.h"
 
 namespace laconic::block {
 namespace {
 
-/// Changes whenever a block, the begin or the count does, but for one case in 2^32: each number is mixed in by the
-/// finalizer of splitmix64 (Steele, Lea, Flood 2014). docs/wire-format.md has it.
 std::uint32_t signature(std::span<const Block> blocks, std::uint64_t begin, std::uint64_t count) {
-  std::uint64_t hash = blocks.size();
-  const auto mix = [&hash](std::uint64_t number) {
-    hash = (hash ^ number) + 0x9E3779B97F4A7C15U;
-    hash = (hash ^ hash >> 30) * 0xBF58476D1CE4E5B9U;
-    hash = (hash ^ hash >> 27) * 0x94D049BB133111EBU;
-    hash = hash ^ hash >> 31;
-  };
-  mix(begin);
-  mix(count);
-  for (const Block& block : blocks) {
-    mix(block.offset);
-    mix(block.size);
-    mix(block.start);
-    mix(block.count);
-  }
-  return static_cast<std::uint32_t>(hash);
+  Signature signature(blocks.size());
+  signature.mix(begin).mix(count);
+  for (const Block& block : blocks) signature.mix(block.offset).mix(block.size).mix(block.start).mix(block.count);
+  return signature.low_word();
 }
 
 void require_range(std::span<const Block> blocks, std::uint64_t begin, std::uint64_t count) {

@@ -6,11 +6,12 @@ namespace laconic::dense {
 namespace {
 
 bool open(Place& place, View<const std::byte> payload, ValueFormat format, std::uint64_t n, PayloadHeader& header,
-          StatusView status) {
+          StatusView status, std::uint32_t signature) {
   require_format(format);
+  const auto fault = signature == 0 ? PayloadFault::wrong_count : PayloadFault::wrong_blocks;
   return open_payload(place, payload, Codec::dense, header, status) && check_flags(header, kNonfiniteFlag, status) &&
          check_format(header, static_cast<std::uint8_t>(format), status) && check_elements(header, n, status) &&
-         check_count(header, 0, PayloadFault::wrong_count, status) &&
+         check_count(header, signature, fault, status) &&
          check_length(header, max_payload_bytes(n, format), status) &&
          check_filling(payload, sizeof(header) + n * bytes_of(format), header.payload_bytes, status);
 }
@@ -21,26 +22,29 @@ std::uint64_t max_payload_bytes(std::uint64_t n, ValueFormat format) {
   return sizeof(PayloadHeader) + value_bytes(n, format);
 }
 
-void encode(Place& place, View<const float> values, ValueFormat format, View<std::byte> payload, StatusView status) {
+void encode(Place& place, View<const float> values, ValueFormat format, View<std::byte> payload, StatusView status,
+            std::uint32_t signature) {
   require_format(format);
   const std::uint64_t bytes = max_payload_bytes(values.size(), format);
   require_payload(payload, bytes);
   put_values(place, values, format, payload, sizeof(PayloadHeader), status);
-  seal_payload(place, header_of(Codec::dense, static_cast<std::uint8_t>(format), bytes, values.size()), payload,
-               status);
+  PayloadHeader header = header_of(Codec::dense, static_cast<std::uint8_t>(format), bytes, values.size());
+  header.count = signature;
+  seal_payload(place, header, payload, status);
 }
 
-bool decode(Place& place, View<const std::byte> payload, ValueFormat format, View<float> values, StatusView status) {
+bool decode(Place& place, View<const std::byte> payload, ValueFormat format, View<float> values, StatusView status,
+            std::uint32_t signature) {
   PayloadHeader header;
-  if (!open(place, payload, format, values.size(), header, status)) return false;
+  if (!open(place, payload, format, values.size(), header, status, signature)) return false;
   get_values(place, payload, sizeof(header), format, values);
   return accept(header, status);
 }
 
-bool decode_add(Place& place, View<const std::byte> payload, ValueFormat format, View<float> values,
-                StatusView status) {
+bool decode_add(Place& place, View<const std::byte> payload, ValueFormat format, View<float> values, StatusView status,
+                std::uint32_t signature) {
   PayloadHeader header;
-  if (!open(place, payload, format, values.size(), header, status)) return false;
+  if (!open(place, payload, format, values.size(), header, status, signature)) return false;
   add_values(place, payload, sizeof(header), format, values);
   return accept(header, status);
 }

@@ -23,7 +23,7 @@ struct PayloadHeader {
   std::uint8_t flags;           ///< kNonfiniteFlag; the sparse codec's index coding above it
   std::uint64_t payload_bytes;  ///< header and body
   std::uint64_t elements;       ///< entries of the view that was encoded
-  std::uint32_t count;          ///< sparse: entries; block: signature's low word; uniform: sender's norm; else 0
+  std::uint32_t count;          ///< sparse: entries; block: signature; dense: too, or 0; uniform: sender's norm; else 0
   std::uint32_t checksum;       ///< over the whole payload with this field zero
 };
 static_assert(sizeof(PayloadHeader) == 32);

@@ -61,7 +61,7 @@ TaskContents make_cifar(const TaskRow& row, const TaskOptions& options) {
     if (!test && train_left == 0) continue;
     const std::uint32_t records = test ? format.test_records : format.train_records;
     const std::uint32_t wanted = test ? test_wanted : std::min(train_left, records);
-    const DataFile file(row, options.data_folder, each.name, std::uint64_t{1} << 30);
+    const DataFile file(row, options.data_folder, each.name, 2 * records * format.record_bytes());
     append_file(file, format, records, wanted, test ? contents.test : contents.train);
     seen.add(file);
     if (!test) train_left -= wanted;

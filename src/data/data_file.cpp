@@ -29,10 +29,22 @@ void wrong_file(const std::string& path, std::uint64_t offset, const std::string
               "; remove the file and get it again (laconic data get)");
 }
 
-std::vector<std::uint8_t> read_bytes(const std::string& path) {
+namespace {
+
+[[noreturn]] void too_large(const std::string& path, std::uint64_t most, std::uint64_t bytes) {
+  wrong_file(path, most, "the end, as no file of this kind is larger", std::to_string(bytes) + " bytes");
+}
+
+/// Bytes that a packed file may have: what cannot be made smaller grows a little.
+std::uint64_t most_packed(std::uint64_t most) { return most + most / 8 + (std::uint64_t{64} << 10); }
+
+}  // namespace
+
+std::vector<std::uint8_t> read_bytes(const std::string& path, std::uint64_t most) {
   std::ifstream input(path, std::ios::binary | std::ios::ate);
   const std::streamoff size = input ? static_cast<std::streamoff>(input.tellg()) : -1;
   if (size < 0) throw Error("cannot read " + path + ": " + std::strerror(errno));
+  if (static_cast<std::uint64_t>(size) > most) too_large(path, most, static_cast<std::uint64_t>(size));
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size));
   input.seekg(0);
   input.read(reinterpret_cast<char*>(bytes.data()), size);
@@ -44,12 +56,12 @@ std::vector<std::uint8_t> read_bytes(const std::string& path) {
 }
 
 DataFile::DataFile(const TaskRow& row, const std::string& data_folder, std::string_view file, std::uint64_t most)
-    : path_(found_or_missing(row, data_folder, file)), bytes_(read_bytes(path_)) {
+    : path_(found_or_missing(row, data_folder, file)) {
+  const bool packed = path_.ends_with(".gz") || path_.ends_with(".xz");
+  bytes_ = read_bytes(path_, packed ? most_packed(most) : most);
   if (path_.ends_with(".gz")) bytes_ = from_gz(path_, bytes_, most);
   if (path_.ends_with(".xz")) bytes_ = from_xz(path_, bytes_, most);
-  if (bytes_.size() > most) {
-    wrong(most, "the end, as no file of this kind is larger", std::to_string(bytes_.size()) + " bytes");
-  }
+  if (bytes_.size() > most) too_large(path_, most, bytes_.size());
 }
 
 std::uint32_t DataFile::number(std::uint64_t offset) const {

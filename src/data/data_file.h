@@ -53,8 +53,8 @@ class FirstBytes {
   std::vector<Seen> seen_;
 };
 
-/// A file's bytes as they are on disk. Error if it cannot be read.
-std::vector<std::uint8_t> read_bytes(const std::string& path);
+/// A file's bytes as they are on disk. Error if it cannot be read; before it is, if it has more than `most`.
+std::vector<std::uint8_t> read_bytes(const std::string& path, std::uint64_t most);
 
 /// What .gz or .xz bytes hold; `path` is for messages, `most` the number of bytes beyond which they are refused.
 /// Error where they are damaged, or this build has no zlib or liblzma.

@@ -20,7 +20,7 @@ constexpr std::uint32_t kImagesMagic = 0x803;
 constexpr std::uint32_t kLabelsMagic = 0x801;
 constexpr std::uint64_t kImagesHeader = 16;
 constexpr std::uint64_t kLabelsHeader = 8;
-constexpr std::uint64_t kMost = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMostTimes = 10;  ///< as many images as the publisher's
 
 std::string hex(std::uint32_t value) {
   std::string text = "0x00000000";
@@ -120,9 +120,10 @@ struct Set {
 
 Set read_set(const TaskRow& row, const TaskOptions& options, std::string_view prefix, FirstBytes& seen) {
   const std::string name(prefix);
-  const DataFile images(row, options.data_folder, name + "-images-idx3-ubyte", kMost);
+  const std::uint64_t most = kImagesHeader + kMostTimes * row.train_size * kPixels;
+  const DataFile images(row, options.data_folder, name + "-images-idx3-ubyte", most);
   const std::uint32_t count = check_images(images);
-  const DataFile labels(row, options.data_folder, name + "-labels-idx1-ubyte", kMost);
+  const DataFile labels(row, options.data_folder, name + "-labels-idx1-ubyte", images.size());
   check_labels(labels, count, row.classes);
   const bool training = prefix == "train";
   refuse_files_of_another(row, images, labels, training);

@@ -1,22 +1,19 @@
 #include "exchange/abstaining_vote.h"
 
-#include <cmath>
-
 #include "base/check.h"
-#include "base/thread_pool.h"
+#include "base/workspace.h"
 #include "codecs/sign.h"
 #include "kernels/sign/sign.h"
 
 namespace laconic {
 
 AbstainingVote::AbstainingVote(Communicator& communicator, Place& place, Layout layout, Ties ties)
-    : Exchange(communicator, place, {}),
+    : Exchange(communicator, place),
       layout_(std::move(layout)),
       ties_(ties),
       borders_(even_borders(layout_.size(), size())),
       ballots_(static_cast<std::size_t>(size())),
       piece_(static_cast<std::size_t>(size())),
-      margins_(layout_.size()),
       send_(size()),
       receive_(size()),
       returned_(size()) {
@@ -53,10 +50,9 @@ Handle AbstainingVote::send_ballots() {
   {
     const Stopwatch watch(cost().encode_seconds);
     // Who abstains is the sign of how far a magnitude is above the least one.
-    const View<float> margins = margins_.view(values_.size());
-    parallel_ranges(place().pool(), values_.size(), 16, [&](Range range) {
-      for (std::size_t i = range.begin; i < range.end; ++i) margins[i] = std::fabs(values_[i]) - least_;
-    });
+    const Workspace::Scope scope(place().workspace());
+    const View<float> margins = place().workspace().take<float>(values_.size());
+    abstention_margins(place(), values_, least_, margins);
     for (int owner = 0; owner < size(); ++owner) {
       const std::uint64_t begin = begin_of(owner);
       const std::uint64_t end = end_of(owner);
@@ -70,7 +66,7 @@ Handle AbstainingVote::send_ballots() {
   cost().payload_bytes = send_.payload_bytes();
   count_sent(send_);
   count_received(receive_);
-  return communicator().all_to_all_varying(send_.bytes(), send_.parts(), receive_.bytes(), receive_.parts());
+  return communicator().all_to_all_varying(send_.bytes(), send_.ranges(), receive_.bytes(), receive_.ranges());
 }
 
 Handle AbstainingVote::vote_on_own_chunk() {
@@ -105,13 +101,14 @@ Handle AbstainingVote::vote_on_own_chunk() {
     sign::seal(place(), layout_, begin, end, slot.sub(bytes, bytes), status());
   }
   count_gathered(returned_.length(rank()), returned_.payload_bytes());
-  return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.parts());
+  return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.ranges());
 }
 
 void AbstainingVote::read_votes() {
   const Stopwatch watch(cost().decode_seconds);
   const bool culprit_known = status()[0].nonfinite_rank != 0;
-  const View<float> nobody = margins_.view(vote_.size());  // -1 where nobody voted
+  const Workspace::Scope scope(place().workspace());
+  const View<float> nobody = place().workspace().take<float>(vote_.size());  // -1 where nobody voted
   for (int owner = 0; owner < size(); ++owner) {
     const std::uint64_t begin = begin_of(owner);
     const std::uint64_t end = end_of(owner);
@@ -125,9 +122,7 @@ void AbstainingVote::read_votes() {
     if (!culprit_known) note_nonfinite(payload, owner);
   }
   require_payloads_sound();
-  parallel_ranges(place().pool(), vote_.size(), 16, [&](Range range) {
-    for (std::size_t i = range.begin; i < range.end; ++i) vote_[i] = nobody[i] < 0.0F ? 0.0F : vote_[i];
-  });
+  silence(place(), nobody, vote_);
 }
 
 }  // namespace laconic

@@ -41,7 +41,6 @@ class AbstainingVote : public Exchange {
   std::vector<std::uint64_t> borders_;
   std::vector<OpenBallot> ballots_;
   std::vector<OpenBallot> piece_;
-  Buffer<float> margins_;
   Slots send_;
   Slots receive_;
   Slots returned_;

@@ -9,7 +9,9 @@
 namespace laconic {
 
 Broadcast::Broadcast(Communicator& communicator, Place& place, std::uint64_t n)
-    : Exchange(communicator, place, {}), n_(n), payload_(dense::max_payload_bytes(n, ValueFormat::f32)) {}
+    : Exchange(communicator, place), n_(n), payload_bytes_(dense::max_payload_bytes(n, ValueFormat::f32)) {
+  payload_.reserve(payload_bytes_);
+}
 
 void Broadcast::start(View<float> values, int root, StatusView status) {
   require_idle();
@@ -24,7 +26,7 @@ void Broadcast::start(View<float> values, int root, StatusView status) {
 }
 
 Handle Broadcast::stage(int index) {
-  const View<std::byte> payload = payload_.view();
+  const View<std::byte> payload = payload_.view(payload_bytes_);
   if (index == 0) {
     if (rank() == root_) {
       const Stopwatch watch(cost().encode_seconds);

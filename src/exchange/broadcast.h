@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/buffer.h"
+#include "base/message_memory.h"
 #include "exchange/exchange.h"
 
 namespace laconic {
@@ -24,7 +24,8 @@ class Broadcast : public Exchange {
   std::uint64_t n_;
   View<float> values_;
   int root_ = 0;
-  Buffer<std::byte> payload_;
+  std::uint64_t payload_bytes_;
+  MessageMemory payload_;
 };
 
 }  // namespace laconic

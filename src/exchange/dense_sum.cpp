@@ -3,7 +3,6 @@
 #include <string>
 
 #include "base/check.h"
-#include "base/workspace.h"
 #include "codecs/block.h"
 #include "codecs/dense.h"
 #include "kernels/elementwise/elementwise.h"
@@ -12,7 +11,7 @@
 namespace laconic {
 
 DenseSum::DenseSum(Communicator& communicator, Place& place, DenseSumOptions options)
-    : Exchange(communicator, place, options.weights),
+    : Exchange(communicator, place),
       options_(std::move(options)),
       borders_(static_cast<std::size_t>(size()) + 1),
       send_(size()),
@@ -37,9 +36,10 @@ void DenseSum::resize(std::uint64_t n) {
   returned_.lay_out([&](int owner) { return chunk_bytes(chunk_size(owner)); });
 }
 
-void DenseSum::start(View<float> values, StatusView status) {
+void DenseSum::start(View<float> values, StatusView status, std::uint32_t signature) {
   require_idle();
   require_size("values", values.size(), borders_.back());
+  signature_ = signature;
   start_values(values, status);
 }
 
@@ -70,7 +70,7 @@ Handle DenseSum::send_chunks() {
   cost().payload_bytes = send_.payload_bytes();
   count_sent(send_);
   count_received(receive_);
-  return communicator().all_to_all_varying(send_.bytes(), send_.parts(), receive_.bytes(), receive_.parts());
+  return communicator().all_to_all_varying(send_.bytes(), send_.ranges(), receive_.bytes(), receive_.ranges());
 }
 
 Handle DenseSum::sum_own_chunk() {
@@ -79,27 +79,18 @@ Handle DenseSum::sum_own_chunk() {
     const View<float> sum = chunk(rank());
     add_in_rank_order(sum);
     require_payloads_sound();
-    if (!weighted() && options_.divide) divide(place(), static_cast<float>(size()), sum);
+    if (options_.divide) divide(place(), static_cast<float>(size()), sum);
     encode_sum(sum, borders_[static_cast<std::size_t>(rank())], returned_.slot(rank()));
   }
   count_gathered(returned_.length(rank()), returned_.payload_bytes());
-  return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.parts());
+  return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.ranges());
 }
 
 void DenseSum::add_in_rank_order(View<float> sum) {
   const std::uint64_t begin = borders_[static_cast<std::size_t>(rank())];
-  Workspace::Scope scope(place().workspace());
-  const View<float> one = weighted() ? place().workspace().take<float>(sum.size()) : View<float>();
-  if (weighted()) fill(place(), -0.0F, sum);  // -0 + x is x, bit for bit
   for (int from = 0; from < size(); ++from) {
     const auto payload = receive_.payload(from);
-    bool sound = false;
-    if (weighted()) {
-      sound = decode(payload, begin, one);
-      if (sound) axpy(place(), weight(from), one, sum);
-    } else {
-      sound = from == 0 ? decode(payload, begin, sum) : decode_add(payload, begin, sum);
-    }
+    const bool sound = from == 0 ? decode(payload, begin, sum) : decode_add(payload, begin, sum);
     if (sound) note_nonfinite(payload, from);
   }
 }
@@ -116,13 +107,6 @@ void DenseSum::read_chunks() {
 
 Handle DenseSum::engine_stage(int index) {
   if (index == 0) {
-    if (weighted()) {
-      Workspace::Scope scope(place().workspace());
-      const View<float> mine = place().workspace().take<float>(values_.size());
-      copy(place(), values_, mine);
-      fill(place(), -0.0F, values_);
-      axpy(place(), weight(rank()), mine, values_);
-    }
     const std::uint64_t ring =
         2 * values_.size_bytes() / static_cast<std::uint64_t>(size()) * static_cast<std::uint64_t>(size() - 1);
     cost().payload_bytes = values_.size_bytes();
@@ -132,7 +116,7 @@ Handle DenseSum::engine_stage(int index) {
     return communicator().all_reduce(values_, Reduction::sum);
   }
   const Stopwatch watch(cost().decode_seconds);
-  if (!weighted() && options_.divide) divide(place(), static_cast<float>(size()), values_);
+  if (options_.divide) divide(place(), static_cast<float>(size()), values_);
   find_nonfinite(place(), values_, status());
   done();
   return {};
@@ -150,19 +134,19 @@ View<float> DenseSum::chunk(int owner) const {
 std::uint64_t DenseSum::chunk_bytes(std::uint64_t count) const { return dense::max_payload_bytes(count, format()); }
 
 void DenseSum::encode_mine(std::uint64_t begin, std::uint64_t end, View<std::byte> payload) {
-  dense::encode(place(), values_.sub(begin, end - begin), format(), payload, status());
+  dense::encode(place(), values_.sub(begin, end - begin), format(), payload, status(), signature_);
 }
 
 void DenseSum::encode_sum(View<const float> chunk, std::uint64_t /*begin*/, View<std::byte> payload) {
-  dense::encode(place(), chunk, format(), payload, status());
+  dense::encode(place(), chunk, format(), payload, status(), signature_);
 }
 
 bool DenseSum::decode(View<const std::byte> payload, std::uint64_t /*begin*/, View<float> chunk) {
-  return dense::decode(place(), payload, format(), chunk, status());
+  return dense::decode(place(), payload, format(), chunk, status(), signature_);
 }
 
 bool DenseSum::decode_add(View<const std::byte> payload, std::uint64_t /*begin*/, View<float> chunk) {
-  return dense::decode_add(place(), payload, format(), chunk, status());
+  return dense::decode_add(place(), payload, format(), chunk, status(), signature_);
 }
 
 BlockSum::BlockSum(Communicator& communicator, Place& place, std::uint64_t most, DenseSumOptions options)

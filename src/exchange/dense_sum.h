@@ -12,8 +12,7 @@ enum class SumOrder : std::uint8_t { rank_order, engine };
 struct DenseSumOptions {
   SumOrder order = SumOrder::rank_order;
   ValueFormat format = ValueFormat::f32;  ///< on the wire, both ways; engine takes f32 only
-  Weights weights{};
-  bool divide = true;  ///< false: the plain sum; weights are never divided
+  bool divide = true;  ///< false: the plain sum
 };
 
 /// Mean of a dense view over all ranks; with divide = false their sum.
@@ -30,8 +29,9 @@ class DenseSum : public Exchange {
   DenseSum(Communicator& communicator, Place& place, std::uint64_t n, DenseSumOptions options = {});
   ~DenseSum() override { abandon(); }
 
-  /// `values` holds this rank's part and ends as the mean.
-  void start(View<float> values, StatusView status);
+  /// `values` holds this rank's part and ends as the mean. Payloads carry the signature (codecs/signature.h) of a draw
+  /// that says which values these are, so ranks that drew others are refused; an engine's sum has none. 0: no draw.
+  void start(View<float> values, StatusView status, std::uint32_t signature = 0);
 
  protected:
   DenseSum(Communicator& communicator, Place& place, DenseSumOptions options);
@@ -63,6 +63,7 @@ class DenseSum : public Exchange {
 
   DenseSumOptions options_;
   View<float> values_;
+  std::uint32_t signature_ = 0;
   std::vector<std::uint64_t> borders_;
   Slots send_;
   Slots receive_;

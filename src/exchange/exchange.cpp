@@ -1,11 +1,11 @@
 #include "exchange/exchange.h"
 
 #include <chrono>
-#include <cmath>
 #include <cstring>
 #include <string>
 
 #include "base/check.h"
+#include "base/memory.h"
 #include "codecs/payload.h"
 #include "laconic/error.h"
 
@@ -26,20 +26,8 @@ std::vector<std::uint64_t> even_borders(std::uint64_t n, int ranks) {
   return borders;
 }
 
-Exchange::Exchange(Communicator& communicator, Place& place, Weights weights)
-    : communicator_(communicator), place_(place), weights_(std::move(weights)) {
+Exchange::Exchange(Communicator& communicator, Place& place) : communicator_(communicator), place_(place) {
   if (place.device() != Device::cpu) no_cuda_version("an exchange");
-  if (weights_.empty()) return;
-  if (weights_.size() != static_cast<std::size_t>(size())) {
-    throw InvalidConfig("weights has " + std::to_string(weights_.size()) + " entries, expected " +
-                        std::to_string(size()) + ", one a rank: leave it empty for 1/W each");
-  }
-  for (const float weight : weights_) {
-    if (!(weight > 0.0F && std::isfinite(weight))) {
-      throw InvalidConfig("weights must be positive and finite, got " + std::to_string(weight) +
-                          ": leave them empty for 1/W each");
-    }
-  }
 }
 
 void Exchange::require_idle() const {
@@ -95,7 +83,7 @@ void Exchange::telling_others(Body&& body) {
   try {
     body();
   } catch (const std::exception& error) {
-    give_up(error.what());
+    give_up(error_text(error).c_str());
     throw;
   }
 }

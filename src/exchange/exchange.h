@@ -13,9 +13,6 @@
 
 namespace laconic {
 
-/// How ranks' values become one: empty, the sum in rank order divided once by W; else Σ ω_n·a_n, one weight a rank.
-using Weights = std::vector<float>;
-
 /// An exchange moves payloads over a communicator so that all ranks end with the same bits. It runs in stages, each
 /// beginning when the messages of the one before have arrived, so that a step's exchanges can overlap and nothing
 /// blocks but `finish`. A subclass has `start(...)`; then call `advance` now and then, or just `finish`. One start at a
@@ -43,7 +40,7 @@ class Exchange {
   const Traffic& traffic() const { return traffic_; }
 
  protected:
-  Exchange(Communicator& communicator, Place& place, Weights weights);
+  Exchange(Communicator& communicator, Place& place);
 
   /// One stage: does its work and returns the message that the next one needs. Calls `done()` in the last.
   virtual Handle stage(int index) = 0;
@@ -60,8 +57,6 @@ class Exchange {
   StatusView status() const { return status_; }
   int rank() const { return communicator_.rank(); }
   int size() const { return communicator_.size(); }
-  bool weighted() const { return !weights_.empty(); }
-  float weight(int rank) const { return weights_[static_cast<std::size_t>(rank)]; }
 
   /// Adds up what a message costs: everything in the slots but this rank's own part.
   void count_sent(const Slots& slots);
@@ -85,7 +80,6 @@ class Exchange {
 
   Communicator& communicator_;
   Place& place_;
-  Weights weights_;
   StatusView status_;
   Handle pending_;
   int next_stage_ = 0;

@@ -7,7 +7,7 @@
 namespace laconic {
 
 GatheredNumbers::GatheredNumbers(Communicator& communicator, Place& place, std::size_t count)
-    : Exchange(communicator, place, {}),
+    : Exchange(communicator, place),
       count_(count),
       mine_(count),
       all_(count * static_cast<std::size_t>(communicator.size())) {}

@@ -15,7 +15,7 @@ constexpr std::uint64_t kTieGroup = 64 * kSignsPerWord;
 }  // namespace
 
 PackedVote::PackedVote(Communicator& communicator, Place& place, Layout layout, Ties ties)
-    : Exchange(communicator, place, {}),
+    : Exchange(communicator, place),
       layout_(std::move(layout)),
       ties_(ties),
       borders_(even_borders(layout_.size(), size())),
@@ -61,7 +61,7 @@ Handle PackedVote::send_ballots() {
   cost().payload_bytes = send_.payload_bytes();
   count_sent(send_);
   count_received(receive_);
-  return communicator().all_to_all_varying(send_.bytes(), send_.parts(), receive_.bytes(), receive_.parts());
+  return communicator().all_to_all_varying(send_.bytes(), send_.ranges(), receive_.bytes(), receive_.ranges());
 }
 
 Handle PackedVote::vote_on_own_chunk() {
@@ -87,7 +87,7 @@ Handle PackedVote::vote_on_own_chunk() {
     sign::seal(place(), layout_, begin, end, returned_.slot(rank()), status());
   }
   count_gathered(returned_.length(rank()), returned_.payload_bytes());
-  return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.parts());
+  return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.ranges());
 }
 
 void PackedVote::read_votes() {

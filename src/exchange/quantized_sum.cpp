@@ -2,7 +2,6 @@
 
 #include "base/check.h"
 #include "base/keep.h"
-#include "base/workspace.h"
 #include "codecs/dense.h"
 #include "codecs/uniform.h"
 #include "kernels/bitpack/bitpack.h"
@@ -16,7 +15,7 @@ constexpr int kMostBits = 16;
 }  // namespace
 
 QuantizedSum::QuantizedSum(Communicator& communicator, Place& place, Layout layout, QuantizedSumOptions options)
-    : Exchange(communicator, place, options.weights),
+    : Exchange(communicator, place),
       layout_(std::move(layout)),
       options_(std::move(options)),
       own_norms_(static_cast<std::size_t>(size())),
@@ -82,13 +81,13 @@ Handle QuantizedSum::gather_payloads() {
   receive_.lay_out([&](int) { return bytes; });
   cost().payload_bytes = bytes;
   count_gathered(bytes, receive_.payload_bytes());
-  return communicator().all_gather_varying(send_.payload(rank()), receive_.bytes(), receive_.parts());
+  return communicator().all_gather_varying(send_.payload(rank()), receive_.bytes(), receive_.ranges());
 }
 
 void QuantizedSum::sum_gathered() {
   const Stopwatch watch(cost().decode_seconds);
   add_in_rank_order(receive_, 0, layout_.size());
-  if (!weighted()) divide(place(), static_cast<float>(size()), mean_);
+  divide(place(), static_cast<float>(size()), mean_);
   find_nonfinite(place(), mean_, status());  // a sum may overflow; by chunks the return's encoder looks
 }
 
@@ -107,7 +106,7 @@ Handle QuantizedSum::send_chunks() {
   cost().payload_bytes = send_.payload_bytes();
   count_sent(send_);
   count_received(receive_);
-  return communicator().all_to_all_varying(send_.bytes(), send_.parts(), receive_.bytes(), receive_.parts());
+  return communicator().all_to_all_varying(send_.bytes(), send_.ranges(), receive_.bytes(), receive_.ranges());
 }
 
 Handle QuantizedSum::sum_own_chunk() {
@@ -115,12 +114,12 @@ Handle QuantizedSum::sum_own_chunk() {
     const Stopwatch watch(cost().decode_seconds);
     const View<float> sum = mean_.sub(begin_of(rank()), end_of(rank()) - begin_of(rank()));
     add_in_rank_order(receive_, begin_of(rank()), end_of(rank()));
-    if (!weighted()) divide(place(), static_cast<float>(size()), sum);
+    divide(place(), static_cast<float>(size()), sum);
     returned_.lay_out([&](int owner) { return return_bytes(owner); });
     encode_return(sum);
   }
   count_gathered(returned_.length(rank()), returned_.payload_bytes());
-  return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.parts());
+  return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.ranges());
 }
 
 void QuantizedSum::read_chunks() {
@@ -172,14 +171,9 @@ void QuantizedSum::quantize_mine(int slot, std::uint64_t begin, std::uint64_t en
 
 void QuantizedSum::add_in_rank_order(const Slots& slots, std::uint64_t begin, std::uint64_t end) {
   const View<float> sum = mean_.sub(begin, end - begin);
-  Workspace::Scope scope(place().workspace());
-  const View<float> one = weighted() ? place().workspace().take<float>(sum.size()) : View<float>();
   fill(place(), -0.0F, sum);  // -0 + x is x, bit for bit: the sum starts with rank 0's
   for (int from = 0; from < size(); ++from) {
-    if (weighted()) fill(place(), -0.0F, one);
-    const View<float> into = weighted() ? one : sum;
-    if (!uniform::decode_add(place(), slots.payload(from), layout_, begin, end, bits_, into, status())) break;
-    if (weighted()) axpy(place(), weight(from), one, sum);
+    if (!uniform::decode_add(place(), slots.payload(from), layout_, begin, end, bits_, sum, status())) break;
     note_nonfinite(slots.payload(from), from);
     own_norms_[static_cast<std::size_t>(from)] = uniform::sender_norm(slots.payload(from));
   }

@@ -17,7 +17,6 @@ struct QuantizedSumOptions {
   /// scatter: sums come back in float32, or quantized a second time, whose noise the papers' bounds do not cover.
   QuantizedReturn return_path = QuantizedReturn::full;
   Norm norm = Norm::l2;  ///< of each tensor
-  Weights weights{};
 };
 
 /// Mean over all ranks of values quantized to B bits, with a norm for each tensor.

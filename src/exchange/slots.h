@@ -10,19 +10,19 @@
 
 namespace laconic {
 
-/// One payload a rank in one buffer, each beginning on a cache line. Lay the capacities out, fill, set the lengths; the
-/// communicator reads `parts`. Memory only grows, so a step like the last one allocates nothing.
+/// One payload per rank in one buffer, each beginning on a cache line. Lay the capacities out, fill, set the lengths;
+/// the communicator reads `ranges`. Memory only grows, so a step like the last one allocates nothing.
 class Slots {
  public:
-  explicit Slots(int ranks) : parts_(static_cast<std::size_t>(ranks)), capacities_(parts_.size()) {}
+  explicit Slots(int ranks) : ranges_(static_cast<std::size_t>(ranks)), capacities_(ranges_.size()) {}
 
   /// Capacity of each rank's slot in bytes; lengths start equal to them.
   template <class CapacityOf>
   void lay_out(CapacityOf&& capacity_of) {
     std::uint64_t offset = 0;
-    for (std::size_t rank = 0; rank < parts_.size(); ++rank) {
+    for (std::size_t rank = 0; rank < ranges_.size(); ++rank) {
       const std::uint64_t capacity = capacity_of(static_cast<int>(rank));
-      parts_[rank] = {offset, capacity};
+      ranges_[rank] = {offset, capacity};
       capacities_[rank] = capacity;
       offset += (capacity + kLine - 1) / kLine * kLine;
     }
@@ -31,32 +31,32 @@ class Slots {
   }
 
   /// Makes room beforehand for layouts of up to that many bytes.
-  void reserve(std::uint64_t bytes) { buffer_.reserve(bytes + parts_.size() * kLine); }
+  void reserve(std::uint64_t bytes) { buffer_.reserve(bytes + ranges_.size() * kLine); }
 
-  int ranks() const { return static_cast<int>(parts_.size()); }
+  int ranks() const { return static_cast<int>(ranges_.size()); }
   View<std::byte> slot(int rank) const {
     const auto index = static_cast<std::size_t>(rank);
-    return buffer_.view(total_).sub(parts_[index].offset, capacities_[index]);
+    return buffer_.view(total_).sub(ranges_[index].offset, capacities_[index]);
   }
-  void set_length(int rank, std::uint64_t bytes) { parts_[static_cast<std::size_t>(rank)].bytes = bytes; }
-  std::uint64_t length(int rank) const { return parts_[static_cast<std::size_t>(rank)].bytes; }
+  void set_length(int rank, std::uint64_t bytes) { ranges_[static_cast<std::size_t>(rank)].bytes = bytes; }
+  std::uint64_t length(int rank) const { return ranges_[static_cast<std::size_t>(rank)].bytes; }
   View<const std::byte> payload(int rank) const {
-    const Part& part = parts_[static_cast<std::size_t>(rank)];
-    return buffer_.view(total_).sub(part.offset, part.bytes);
+    const ByteRange& range = ranges_[static_cast<std::size_t>(rank)];
+    return buffer_.view(total_).sub(range.offset, range.bytes);
   }
   std::uint64_t payload_bytes() const {
     std::uint64_t sum = 0;
-    for (const Part& part : parts_) sum += part.bytes;
+    for (const ByteRange& range : ranges_) sum += range.bytes;
     return sum;
   }
 
   View<std::byte> bytes() const { return buffer_.view(total_); }
-  std::span<const Part> parts() const { return parts_; }
+  std::span<const ByteRange> ranges() const { return ranges_; }
 
  private:
   static constexpr std::uint64_t kLine = 64;
 
-  std::vector<Part> parts_;
+  std::vector<ByteRange> ranges_;
   std::vector<std::uint64_t> capacities_;
   MessageMemory buffer_;
   std::uint64_t total_ = 0;

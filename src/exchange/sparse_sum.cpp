@@ -14,7 +14,7 @@ namespace laconic {
 
 SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, std::uint64_t most,
                      SparseSumOptions options)
-    : Exchange(communicator, place, options.weights),
+    : Exchange(communicator, place),
       n_(n),
       most_(most),
       options_(std::move(options)),
@@ -127,14 +127,14 @@ Handle SparseSum::gather_payloads() {
   require_payloads_sound();
   receive_.lay_out([&](int from) { return lengths_[static_cast<std::size_t>(from)]; });
   count_gathered(send_.length(rank()), receive_.payload_bytes());
-  return communicator().all_gather_varying(send_.payload(rank()), receive_.bytes(), receive_.parts());
+  return communicator().all_gather_varying(send_.payload(rank()), receive_.bytes(), receive_.ranges());
 }
 
 void SparseSum::sum_gathered() {
   const Stopwatch watch(cost().decode_seconds);
   decode_parts({0, n_});
   union_count_ = merge_sum(place(), parts_, union_.sub(0, union_.indices.capacity()));
-  finish_mean(union_.sub(0, union_count_).values);
+  divide(place(), static_cast<float>(size()), union_.sub(0, union_count_).values);
   round_as_returned(union_.sub(0, union_count_).values);
   find_nonfinite(place(), union_.sub(0, union_count_).values,
                  status());  // a sum may overflow; by range the return's encoder looks
@@ -187,7 +187,7 @@ Handle SparseSum::send_pieces() {
   receive_.lay_out([&](int from) { return lengths_[static_cast<std::size_t>(from)]; });
   count_sent(send_);
   count_received(receive_);
-  return communicator().all_to_all_varying(send_.bytes(), send_.parts(), receive_.bytes(), receive_.parts());
+  return communicator().all_to_all_varying(send_.bytes(), send_.ranges(), receive_.bytes(), receive_.ranges());
 }
 
 Handle SparseSum::sum_own_range() {
@@ -198,7 +198,7 @@ Handle SparseSum::sum_own_range() {
     const std::uint64_t summed = merge_sum(place(), parts_, summed_.sub(0, summed_.indices.capacity()));
     const std::uint64_t kept = options_.keep_union ? keep_largest(summed) : summed;
     const EntryBuffer& sums = options_.keep_union ? union_ : summed_;
-    finish_mean(sums.sub(0, kept).values);
+    divide(place(), static_cast<float>(size()), sums.sub(0, kept).values);
     if (options_.keep_union) keep_rounding(kept);
     send_.lay_out([&](int to) {
       return to == rank() ? sparse::max_payload_bytes(kept, range_of(rank()).size, options_.format) : 0;
@@ -221,8 +221,6 @@ std::uint64_t SparseSum::keep_largest(std::uint64_t summed) {
   const std::uint64_t kept = std::min(share, summed);
   left_count_ = summed - kept;
   split_largest(place(), summed_.sub(0, summed), union_.sub(0, kept), left_.sub(0, left_count_));
-  // A residual counts with this rank's weight, which is 1/W of a plain sum already.
-  if (weighted()) divide(place(), weight(rank()), left_.sub(0, left_count_).values);
   return kept;
 }
 
@@ -233,7 +231,7 @@ void SparseSum::keep_rounding(std::uint64_t kept) {
   const SparseView returned = union_.sub(0, kept);
   const View<float> errors = place().workspace().take<float>(kept);
   round_through_16bit(place(), options_.format, returned.values, errors, status());
-  divide(place(), weighted() ? weight(rank()) : 1.0F / static_cast<float>(size()), errors);
+  divide(place(), 1.0F / static_cast<float>(size()), errors);
   const std::array<ConstSparseView, 2> parts{left_.sub(0, left_count_), ConstSparseView{returned.indices, errors}};
   left_count_ = merge_sum(place(), parts, decoded_.sub(0, left_count_ + kept));
   std::swap(left_, decoded_);
@@ -248,7 +246,7 @@ Handle SparseSum::gather_sums() {
   require_payloads_sound();
   receive_.lay_out([&](int owner) { return notices_[static_cast<std::size_t>(owner)].bytes; });
   count_gathered(send_.length(rank()), receive_.payload_bytes());
-  return communicator().all_gather_varying(send_.payload(rank()), receive_.bytes(), receive_.parts());
+  return communicator().all_gather_varying(send_.payload(rank()), receive_.bytes(), receive_.ranges());
 }
 
 void SparseSum::read_sums() {
@@ -291,22 +289,11 @@ std::uint64_t SparseSum::decode_parts(sparse::IndexRange range) {
     if (!sparse::decode(place(), payload, range, options_.format, room, status())) break;
     note_nonfinite(payload, from);
     const SparseView part = room.sub(0, status()[0].count);
-    if (weighted()) {
-      Workspace::Scope scope(place().workspace());
-      const View<float> unweighted = place().workspace().take<float>(part.size());
-      copy(place(), part.values, unweighted);
-      fill(place(), -0.0F, part.values);
-      axpy(place(), weight(from), unweighted, part.values);
-    }
     parts_[static_cast<std::size_t>(from)] = part;
     total += part.size();
   }
   require_payloads_sound();
   return total;
-}
-
-void SparseSum::finish_mean(View<float> sums) {
-  if (!weighted()) divide(place(), static_cast<float>(size()), sums);
 }
 
 /// By range the sums come back in the wire's format; gathered ones are rounded to the same bits.

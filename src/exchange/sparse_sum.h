@@ -16,7 +16,6 @@ struct SparseSumOptions {
   /// union = keep: each owner of an index range returns only its k/W largest sums; the others it puts into its own
   /// residual (`left`). Traffic stays at twice the payload whatever W, but only k entries arrive in all. Goes by range.
   bool keep_union = false;
-  Weights weights{};
 };
 
 /// Mean over all ranks of sparse vectors; the result is dense, and a list of the indices that some rank had.
@@ -96,7 +95,6 @@ class SparseSum : public Exchange {
   std::uint64_t decode_parts(sparse::IndexRange range);
   std::uint64_t keep_largest(std::uint64_t summed);
   void keep_rounding(std::uint64_t kept);
-  void finish_mean(View<float> sums);
   void round_as_returned(View<float> sums);
   void write_dense();
 

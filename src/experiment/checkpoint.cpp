@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "experiment/whole_file.h"
 #include "laconic/error.h"
@@ -14,6 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kKept = 2;
+constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kPartial = ".partial";
 constexpr std::string_view kReplaced = ".replaced.partial";
 // What a file says of itself.
@@ -35,14 +37,59 @@ void require_made(const std::error_code& failed, const std::string& what) {
   if (failed) throw Error("checkpoint: cannot " + what + ": " + failed.message());
 }
 
-/// What is left of a write that was cut, and all but the newest.
-void tidy(const std::string& folder) {
+/// What follows "step-0000000120" in the name of a folder that is one of ours; nothing for others.
+std::optional<std::string> name_end(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const std::size_t length = checkpoint_name(0).size();
+  if (!name.starts_with(kPrefix) || name.size() < length) return std::nullopt;
+  if (name.find_first_not_of("0123456789", kPrefix.size()) < length) return std::nullopt;
+  return name.substr(length);
+}
+
+/// Others may have folders of such a name as well: ours has a file of a rank in it.
+bool is_checkpoint(const fs::path& path) {
+  std::error_code ignored;
+  if (name_end(path) != "" || !fs::is_directory(path, ignored)) return false;
+  for (const auto& entry : fs::directory_iterator(path, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("rank-") && name.ends_with(".state")) return true;
+  }
+  return false;
+}
+
+/// Removes what is left of writes that were cut, and all checkpoints but the newest.
+void tidy(const std::string& folder, std::size_t kept) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    if (entry.path().filename().string().ends_with(kPartial)) fs::remove_all(entry.path(), ignored);
+    const auto end = name_end(entry.path());
+    if (end == kPartial || end == kReplaced) fs::remove_all(entry.path(), ignored);
   }
   const auto all = find_checkpoints(folder);
-  for (std::size_t i = kKept; i < all.size(); ++i) fs::remove_all(all[i], ignored);
+  for (std::size_t i = kept; i < all.size(); ++i) fs::remove_all(all[i], ignored);
+}
+
+/// A folder that was not there before, so that no link that lies in wait is written into.
+void make_new_folder(const fs::path& path) {
+  std::error_code failed;
+  fs::remove_all(path, failed);
+  fs::create_directories(path.parent_path(), failed);
+  if (!failed && !fs::create_directory(path, failed) && !failed) failed = std::make_error_code(std::errc::file_exists);
+  require_made(failed, "make the folder " + path.string());
+}
+
+/// An earlier one of that name gives it up first: a folder that is half removed is not whole. As a rule there is none.
+void rename_onto(const std::string& partial, const std::string& whole) {
+  const std::string replaced = whole + std::string(kReplaced);
+  std::error_code ignored;
+  std::error_code failed;
+  if (fs::exists(whole, ignored) && !is_checkpoint(whole)) {
+    throw Error("checkpoint: " + whole + " is in the way and is no checkpoint: move it elsewhere");
+  }
+  fs::remove_all(replaced, ignored);
+  fs::rename(whole, replaced, ignored);
+  fs::rename(partial, whole, failed);
+  if (failed) fs::rename(replaced, whole, ignored);
+  require_made(failed, "rename " + partial);
 }
 
 }  // namespace
@@ -53,26 +100,25 @@ void write_checkpoint(const std::string& folder, std::uint32_t step, State state
   state.put(kStep, static_cast<double>(step));
   const std::string whole = folder + "/" + checkpoint_name(step);
   const std::string partial = whole + std::string(kPartial);
-  std::error_code failed;
-  if (communicator.rank() == 0) {
-    fs::remove_all(partial, failed);
-    fs::create_directories(partial, failed);
-    require_made(failed, "make the folder " + partial);
+  try {
+    if (communicator.rank() == 0) make_new_folder(partial);
+    communicator.barrier().wait();
+    write_whole_file(rank_file(partial, communicator.rank()), state.to_bytes());
+    communicator.barrier().wait();
+    if (communicator.rank() == 0) {
+      rename_onto(partial, whole);
+      sync_folder(folder);
+      tidy(folder, kKept);
+    }
+    communicator.barrier().wait();
+  } catch (const std::exception& error) {
+    // A rank that fails tells the others, so rank 0 comes here whoever it was. Nobody else removes the folder: a rank that
+    // is still writing would report a missing folder instead of the reason.
+    communicator.fail(error.what());
+    std::error_code ignored;
+    if (communicator.rank() == 0) fs::remove_all(partial, ignored);
+    throw;
   }
-  communicator.barrier().wait();
-  write_whole_file(rank_file(partial, communicator.rank()), state.to_bytes());
-  communicator.barrier().wait();
-  if (communicator.rank() == 0) {
-    // One of an earlier run that was resumed before it gives up its name first: a folder that is half removed is not
-    // whole. The rename fails where there is none, which is the rule.
-    fs::remove_all(whole + std::string(kReplaced), failed);
-    fs::rename(whole, whole + std::string(kReplaced), failed);
-    fs::rename(partial, whole, failed);
-    require_made(failed, "rename " + partial);
-    sync_folder(folder);
-    tidy(folder);
-  }
-  communicator.barrier().wait();
 }
 
 namespace {
@@ -95,6 +141,8 @@ State read_state(const std::string& checkpoint, int rank) {
   State state;
   try {
     state = State::from_bytes(bytes);
+  } catch (const InvalidConfig& error) {
+    throw InvalidConfig("checkpoint: " + path + ": " + error.what());
   } catch (const Error& error) {
     refuse(checkpoint, rank, std::string("damaged: ") + error.what());
   }
@@ -160,21 +208,16 @@ void require_sound_checkpoint(const std::string& checkpoint, int ranks) {
   read_or_offer(checkpoint, [&](const std::string& each) { require_together(each, ranks); });
 }
 
-std::uint32_t checkpoint_steps(const std::string& checkpoint) {
-  return static_cast<std::uint32_t>(read_checkpoint(checkpoint, 0).part("counts").number("steps"));
-}
-
 std::vector<std::string> find_checkpoints(const std::string& folder) {
   std::vector<std::string> found;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (entry.is_directory(ignored) && name.starts_with("step-") && !name.ends_with(kPartial)) {
-      found.push_back(entry.path().string());
-    }
+    if (is_checkpoint(entry.path())) found.push_back(entry.path().string());
   }
   std::sort(found.rbegin(), found.rend());
   return found;
 }
+
+void remove_checkpoints(const std::string& folder) { tidy(folder, 0); }
 
 }  // namespace laconic

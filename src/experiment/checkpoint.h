@@ -22,17 +22,17 @@ struct CheckpointPlan {
 void write_checkpoint(const std::string& folder, std::uint32_t step, State state, Communicator& communicator);
 
 /// This rank's state. Error naming the file, what is wrong with it (another rank's counts as wrong), and the newest
-/// checkpoint before it that is whole.
+/// checkpoint before it that is whole. InvalidConfig for one of an earlier version.
 State read_checkpoint(const std::string& checkpoint, int rank);
 
 /// Reads every rank's file, for the one that tells: the same errors, also where files are of different steps, and
 /// InvalidConfig where it was written by another number of ranks.
 void require_sound_checkpoint(const std::string& checkpoint, int ranks);
 
-/// Steps that rank 0 had made there.
-std::uint32_t checkpoint_steps(const std::string& checkpoint);
-
-/// The newest first, complete ones only; empty where there is none.
+/// The newest first, complete ones only; empty where there is none. Other folders, whatever they are, are left out.
 std::vector<std::string> find_checkpoints(const std::string& folder);
+
+/// Removes a run's checkpoints, those whose writing was cut too, and nothing else that is in the folder.
+void remove_checkpoints(const std::string& folder);
 
 }  // namespace laconic

@@ -7,10 +7,12 @@
 #include <exception>
 #include <mutex>
 #include <numeric>
+#include <system_error>
 #include <thread>
 
 #include "base/check.h"
 #include "experiment/derive.h"
+#include "transport/turns/run_ranks.h"
 
 namespace laconic::claims {
 
@@ -35,7 +37,11 @@ void side_by_side(std::size_t count, const ClaimOptions& options, const std::fun
   };
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   std::vector<std::thread> threads;
-  for (std::size_t i = 1; i < std::min(cores, count); ++i) threads.emplace_back(work);
+  try {
+    for (std::size_t i = 1; i < std::min(cores, count); ++i) threads.emplace_back(work);
+  } catch (const std::system_error&) {
+    // The system has no more threads: those that started do all the jobs.
+  }
   work();
   for (std::thread& thread : threads) thread.join();
   if (first) std::rethrow_exception(first);
@@ -88,6 +94,17 @@ const Curve::Point& Curve::after(std::uint32_t steps) const {
       std::find_if(points_.begin(), points_.end(), [&](const Point& point) { return point.steps == steps; });
   if (found == points_.end()) throw BrokenInvariant("no evaluation after step " + std::to_string(steps));
   return *found;
+}
+
+std::vector<RunResult> run_in_turn(const RunConfig& config, const Problem& problem, Observer* observer) {
+  require_valid(config);
+  std::vector<RunResult> results(static_cast<std::size_t>(config.workers));
+  run_ranks_in_turn(config.workers, [&](Communicator& communicator) {
+    Observer silent;
+    Observer& chosen = observer != nullptr && communicator.rank() == 0 ? *observer : silent;
+    results[static_cast<std::size_t>(communicator.rank())] = run_worker(config, problem, communicator, chosen);
+  });
+  return results;
 }
 
 Curve curve_of(const RunConfig& config, const Problem& problem) {

@@ -1,10 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "experiment/claims.h"
-#include "experiment/claims_turns.h"
+#include "experiment/run.h"
 
 namespace laconic::claims {
 
@@ -39,6 +40,9 @@ class Curve : public Observer {
  private:
   std::vector<Point> points_;
 };
+
+/// run_threads with ranks that take turns on the caller's thread (transport/turns).
+std::vector<RunResult> run_in_turn(const RunConfig& config, const Problem& problem, Observer* observer = nullptr);
 
 /// One run in turn with its curve.
 Curve curve_of(const RunConfig& config, const Problem& problem);

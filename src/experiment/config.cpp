@@ -2,18 +2,21 @@
 
 #include "experiment/derive.h"
 #include "laconic/error.h"
+#include "laconic/threads.h"
 #include "methods/optimizer.h"
 #include "methods/table.h"
 
 namespace laconic {
 namespace {
 
-bool has_parameter(const MethodRow& row, std::string_view name) {
+const Parameter* find_parameter(const MethodRow& row, std::string_view name) {
   for (const Parameter& parameter : row.parameters) {
-    if (parameter.name == name) return true;
+    if (parameter.name == name) return &parameter;
   }
-  return false;
+  return nullptr;
 }
+
+bool has_parameter(const MethodRow& row, std::string_view name) { return find_parameter(row, name) != nullptr; }
 
 void refuse(const std::string& what, const std::string& value, const std::string& remedy) {
   throw InvalidConfig(what + ", got " + value + ": " + remedy);
@@ -42,33 +45,30 @@ void require_valid(const TaskConfig& task) {
 
 }  // namespace
 
-RunConfig default_config(std::string_view problem) {
+RunConfig default_config(std::string_view problem, std::string_view method) {
   const ProblemRow& row = problem_row(problem);
+  const MethodRow& chosen = method_row(method);
   RunConfig config;
+  config.method = chosen.name;
   config.problem = row.name;
   config.workers = row.workers;
   config.steps = row.steps;
-  config.learning_rate = row.learning_rate;
+  config.learning_rate = chosen.rates.problem > 0.0 ? chosen.rates.problem : row.learning_rate;
   return config;
 }
 
 RunConfig default_task_config(std::string_view task, std::string_view method) {
   RunConfig config;
   config.task.name = task;
-  config.method = method_row(method).name;
+  const MethodRow& chosen = method_row(method);
+  config.method = chosen.name;
   config.steps = 500;
   config.eval_interval = 50;
-  config.learning_rate = 0.05;
+  config.learning_rate = chosen.rates.network > 0.0 ? chosen.rates.network : 0.05;
   config.optimizer.momentum = 0.9;
   config.optimizer.nesterov = models_may_differ(config);
-  if (config.method == "adam") {
-    config.learning_rate = 1e-3;
-    config.optimizer = {.name = "adam"};
-  }
-  if (config.method == "signsgd" || config.method == "signum") {
-    config.learning_rate = 5e-4;
-    config.optimizer.momentum = 0.0;
-  }
+  if (config.method == "adam") config.optimizer = {.name = "adam"};
+  if (config.method == "signsgd" || config.method == "signum") config.optimizer.momentum = 0.0;
   return config;
 }
 
@@ -80,8 +80,9 @@ void require_valid(const RunConfig& config) {
   method_row(config.method);
   Optimizer(optimizer_of(config.method, config.optimizer));  // refuses what is out of range
   if (!config.task.name.empty()) require_valid(config.task);
-  if (config.workers < 1 || config.workers > 4096) {
-    refuse("workers must be in 1..4096", std::to_string(config.workers), "each is a thread or a process");
+  if (config.workers < 1 || config.workers > kMostRanks) {
+    refuse("workers must be in 1.." + std::to_string(kMostRanks), std::to_string(config.workers),
+           "each is a thread or a process");
   }
   if (!(config.learning_rate >= 0.0 && std::isfinite(config.learning_rate))) {
     refuse("learning_rate must be 0 or more and finite", std::to_string(config.learning_rate), "try 0.01");
@@ -145,7 +146,9 @@ MethodOptions derived_options(const RunConfig& config, const Workload& workload)
   const MethodRow& row = method_row(config.method);
   MethodOptions options = config.options;
   const auto fill = [&](const char* name, MethodOptions::Number MethodOptions::*member, std::optional<double> value) {
-    if (value && has_parameter(row, name) && !(options.*member)) options.*member = value;
+    const Parameter* parameter = find_parameter(row, name);
+    if (parameter == nullptr || options.*member || !parameter->counts_with(options)) return;
+    options.*member = value;
   };
   // Rounds in lockstep end with the loop, whatever their number of steps.
   if (is_asynchronous(config) || !has_parameter(row, "pace")) {

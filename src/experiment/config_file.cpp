@@ -1,9 +1,9 @@
 #include <toml++/toml.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "experiment/files.h"
+#include "experiment/parsed_text.h"
 #include "laconic/error.h"
 
 namespace laconic {
@@ -22,16 +22,19 @@ bool is_section(const std::string& key) {
   throw InvalidConfig(path + ": " + key + " must be a number, a text, true or false, or a list of such");
 }
 
-void require_readable(const std::string& path) {
+std::string text_of_config(const std::string& path) {
   if (std::filesystem::is_directory(path)) {
     throw InvalidConfig("cannot read " + path + ": it is a folder; name the file, such as " + path + "/config.json");
   }
-  if (!std::ifstream(path)) {
+  auto text = text_of_file(path);
+  if (!text) {
     throw InvalidConfig("cannot read " + path + ": is there such a file? Name a TOML file or a run's config.json");
   }
+  return *std::move(text);
 }
 
-std::string joined(const std::string& list, const std::string& part) { return list.empty() ? part : list + "," + part; }
+/// In place: a list may be long.
+void append_part(std::string& list, const std::string& part) { list.append(list.empty() ? "" : ",").append(part); }
 
 /// "run.toml, line 6".
 template <class Node>
@@ -50,7 +53,7 @@ std::string toml_text(const std::string& path, const std::string& key, const tom
   std::string list;
   for (const toml::node& part : *array) {
     if (part.is_array()) refuse(path, key);
-    list = joined(list, toml_text(path, key, part));
+    append_part(list, toml_text(path, key, part));
   }
   return list;
 }
@@ -70,16 +73,17 @@ std::string json_text(const std::string& path, const std::string& key, const nlo
   std::string list;
   for (const auto& part : node) {
     if (part.is_array()) refuse(path, key);
-    list = joined(list, json_text(path, key, part));
+    append_part(list, json_text(path, key, part));
   }
   return list;
 }
 
 std::vector<ConfigEntry> from_toml(const std::string& path) {
-  require_readable(path);
+  const std::string text = text_of_config(path);
+  require_shallow_toml(text, path);
   toml::table file;
   try {
-    file = toml::parse_file(path);
+    file = toml::parse(text, path);
   } catch (const toml::parse_error& error) {
     throw InvalidConfig(place_in(path, error) + ": " + std::string(error.description()));
   }
@@ -103,14 +107,18 @@ std::vector<ConfigEntry> from_toml(const std::string& path) {
 }
 
 std::vector<ConfigEntry> from_json(const std::string& path) {
-  require_readable(path);
-  std::ifstream input(path);
-  const auto file = nlohmann::json::parse(input, nullptr, false);
+  const auto file = parse_json(text_of_config(path), path);
   if (!file.is_object()) throw InvalidConfig(path + " is no JSON object: give a config.json that a run has written");
   std::vector<ConfigEntry> entries;
-  for (const auto& [section, table] : file.items()) {
-    if (!table.is_object()) continue;  // the version that wrote it
-    for (const auto& [key, value] : table.items()) entries.push_back({section, key, json_text(path, key, value), path});
+  for (const auto& [name, node] : file.items()) {
+    if (name == "laconic") continue;  // the version that wrote it
+    if (node.is_object()) {
+      for (const auto& [key, value] : node.items()) entries.push_back({name, key, json_text(path, key, value), path});
+    } else if (is_section(name)) {
+      entries.push_back({name, "name", json_text(path, name, node), path});
+    } else {
+      entries.push_back({"run", name, json_text(path, name, node), path});
+    }
   }
   return entries;
 }

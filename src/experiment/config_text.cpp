@@ -2,26 +2,35 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <map>
 
 #include "base/suggestion.h"
 #include "laconic/error.h"
+#include "laconic/threads.h"
 #include "methods/optimizer.h"
 #include "methods/table.h"
 
 namespace laconic {
 namespace {
 
+[[noreturn]] void refuse_number(std::string_view key, std::string_view text, std::string_view kind) {
+  throw InvalidConfig(std::string(key) + " must be " + std::string(kind) + ", got \"" + std::string(text) + "\"");
+}
+
 template <class Number>
 Number number_from(std::string_view key, std::string_view text, std::string_view kind) {
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc() && end == text.data() + text.size()) return value;
-  throw InvalidConfig(std::string(key) + " must be " + std::string(kind) + ", got \"" + std::string(text) + "\"");
+  refuse_number(key, text, kind);
 }
 
 double real(std::string_view key, std::string_view text) {
-  return number_from<double>(key, text, "a number, such as 0.01");
+  const char* kind = "a finite number, such as 0.01";
+  const double value = number_from<double>(key, text, kind);
+  if (!std::isfinite(value)) refuse_number(key, text, kind);
+  return value;
 }
 std::uint32_t whole(std::string_view key, std::string_view text) {
   return number_from<std::uint32_t>(key, text, "a whole number in 0..4294967295");
@@ -32,6 +41,9 @@ bool truth(std::string_view key, std::string_view text) {
   if (text == "false" || text == "0" || text == "off") return false;
   throw InvalidConfig(std::string(key) + " must be true or false, got \"" + std::string(text) + "\"");
 }
+
+/// Empty, as files have it, or the word for it, which stands in a command.
+bool is_none(std::string_view text) { return text.empty() || text == "none"; }
 
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
@@ -45,10 +57,11 @@ std::vector<std::string> split(std::string_view text, char separator) {
 
 std::vector<LearningRateDrop> schedule_from(std::string_view text) {
   std::vector<LearningRateDrop> schedule;
+  if (is_none(text)) return schedule;
   for (const std::string& part : split(text, ',')) {
     const auto halves = split(part, ':');
     if (halves.size() != 2) {
-      throw InvalidConfig("schedule must be STEP:FACTOR[,STEP:FACTOR...], such as 100:0.1,150:0.1, got \"" +
+      throw InvalidConfig("schedule must be STEP:FACTOR[,STEP:FACTOR...], such as 100:0.1,150:0.1, or none, got \"" +
                           std::string(text) + "\"");
     }
     schedule.push_back({whole("a schedule's step", halves[0]), real("a schedule's factor", halves[1])});
@@ -88,7 +101,7 @@ const std::vector<Key>& run_keys() {
   using C = RunConfig;
   using T = const std::string&;
   static const std::vector<Key> keys{
-      {"workers", [](C& c, T t) { c.workers = number_from<int>("workers", t, "a whole number in 1..4096, such as 4"); }, [](const C& c) { return std::to_string(c.workers); }},
+      {"workers", [](C& c, T t) { c.workers = number_from<int>("workers", t, "a whole number in 1.." + std::to_string(kMostRanks) + ", such as 4"); }, [](const C& c) { return std::to_string(c.workers); }},
       {"steps", [](C& c, T t) { c.steps = whole("steps", t); }, [](const C& c) { return std::to_string(c.steps); }},
       {"seed", [](C& c, T t) { c.seed = number_from<std::uint64_t>("seed", t, "a whole number in 0..18446744073709551615"); }, [](const C& c) { return std::to_string(c.seed); }},
       {"learning_rate", [](C& c, T t) { c.learning_rate = real("learning_rate", t); }, [](const C& c) { return text_of(c.learning_rate); }},
@@ -97,7 +110,7 @@ const std::vector<Key>& run_keys() {
       {"eval_interval", [](C& c, T t) { c.eval_interval = whole("eval_interval", t); }, [](const C& c) { return std::to_string(c.eval_interval); }},
       {"adversaries", [](C& c, T t) { c.adversaries = number_from<int>("adversaries", t, "a whole number from 0 to the number of workers"); }, [](const C& c) { return std::to_string(c.adversaries); }},
       {"compute_seconds", [](C& c, T t) { c.compute_seconds = real("compute_seconds", t); }, [](const C& c) { return text_of(c.compute_seconds); }},
-      {"slowdown", [](C& c, T t) { c.slowdown.clear(); for (const auto& part : split(t, ',')) c.slowdown.push_back(real("slowdown", part)); }, slowdown_text},
+      {"slowdown", [](C& c, T t) { c.slowdown.clear(); for (const auto& part : split(is_none(t) ? "" : t, ',')) c.slowdown.push_back(real("slowdown", part)); }, slowdown_text},
       {"overlap", [](C& c, T t) { c.overlap = truth("overlap", t); }, [](const C& c) { return std::string(c.overlap ? "true" : "false"); }},
       {"checkpoint_interval", [](C& c, T t) { c.checkpoint_interval = whole("checkpoint_interval", t); }, [](const C& c) { return std::to_string(c.checkpoint_interval); }},
       {"timeout", [](C& c, T t) { c.timeout = real("timeout", t); }, [](const C& c) { return text_of(c.timeout); }},
@@ -206,7 +219,13 @@ void require_problem(const std::string& problem) {
 /// A parameter out of its range is found while it is known who gave it.
 void require_in_range(const RunConfig& config) {
   const MethodRow& row = method_row(config.method);
-  const Settings checked(row.name, row.parameters, config.options);
+  require_ranges(row.name, row.parameters, config.options);
+}
+
+/// So is one that changes nothing, once it is known what was given beside it.
+void require_used(const RunConfig& config, const ConfigEntry& entry) {
+  const MethodRow& row = method_row(config.method);
+  if (entry.section == "method") require_counts(row.name, row.parameters, entry.key, config.options);
 }
 
 /// As require_valid; a refusal begins with the key, so where a file gave it is known.
@@ -248,6 +267,12 @@ std::vector<std::string> config_keys(std::string_view section, std::string_view 
 }
 
 RunConfig config_from(std::span<const ConfigEntry> entries) {
+  for (const ConfigEntry& entry : entries) {
+    if (entry.key != "name" || !entry.value.empty()) continue;
+    located(entry.where, [&] {
+      throw InvalidConfig("the name of the " + entry.section + " must not be empty: name one, or leave it out");
+    });
+  }
   const std::string problem = last_value(entries, "problem", "name");
   const std::string method = last_value(entries, "method", "name");
   located(where_of(entries, "problem", "name"), [&] { require_problem(problem); });
@@ -256,9 +281,9 @@ RunConfig config_from(std::span<const ConfigEntry> entries) {
   if (!task.empty() && !problem.empty()) {
     throw InvalidConfig("a run is on the task " + task + " or on the problem " + problem + ": name one of them");
   }
-  RunConfig config = !task.empty() ? default_task_config(task, method.empty() ? RunConfig().method : method)
-                                   : default_config(problem.empty() ? RunConfig().problem : problem);
-  if (!method.empty()) config.method = method_row(method).name;
+  const std::string chosen = method.empty() ? RunConfig().method : method;
+  RunConfig config = !task.empty() ? default_task_config(task, chosen)
+                                   : default_config(problem.empty() ? RunConfig().problem : problem, chosen);
   const std::string optimizer = last_value(entries, "optimizer", "name");
   if (config.method == "adam" && !optimizer.empty() && optimizer != "adam") {
     throw InvalidConfig("the method adam's optimizer is adam, got " + optimizer +
@@ -272,6 +297,7 @@ RunConfig config_from(std::span<const ConfigEntry> entries) {
       if (entry.section == "method") require_in_range(config);
     });
   }
+  for (const ConfigEntry& entry : entries) located(entry.where, [&] { require_used(config, entry); });
   const bool scheduled = std::any_of(entries.begin(), entries.end(), [](const ConfigEntry& entry) {
     return entry.section == "run" && entry.key == "schedule";
   });
@@ -307,6 +333,7 @@ ConfigEntry entry_from(std::string_view assignment, std::string_view problem, st
   }
   const std::string name(assignment.substr(0, equals));
   const std::string value(assignment.substr(equals + 1));
+  if (value.empty()) throw InvalidConfig("--set " + name + "= has no value: give one, or leave it out");
   if (const std::size_t dot = name.find('.'); dot != std::string::npos) {
     return {name.substr(0, dot), name.substr(dot + 1), value};
   }

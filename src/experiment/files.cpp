@@ -2,8 +2,8 @@
 
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "experiment/parsed_text.h"
 #include "experiment/whole_file.h"
 #include "laconic/error.h"
 #include "laconic/version.h"
@@ -44,6 +44,15 @@ std::string config_json(const RunConfig& config) {
   return json.dump(2) + "\n";
 }
 
+bool is_config_of_run(const std::string& path) {
+  std::ifstream input(path, std::ios::binary);
+  // What is deeper than a section is not looked at, however deep it is.
+  const auto shallow = [](int depth, Json::parse_event_t /*event*/, Json& /*value*/) { return depth <= 1; };
+  const Json json = Json::parse(input, shallow, false);
+  return json.is_object() && json.contains("laconic") && json.at("laconic").is_string() && json.contains("method") &&
+         json.at("method").is_object();
+}
+
 std::string metrics_line(const StepRecord& record) {
   const StepReport& report = record.report;
   Json json;
@@ -66,6 +75,7 @@ std::string metrics_line(const StepRecord& record) {
   json["bits"] = number(report.bits);
   json["rounds"] = report.rounds;
   json["skipped"] = report.skipped;
+  json["undone"] = report.undone;
   json["extra"] = number(report.extra);
   json["gradient_seconds"] = record.gradient_seconds;
   json["select_seconds"] = report.select_seconds;
@@ -93,6 +103,7 @@ std::string result_json(const RunConfig& config, const RunResult& result) {
   json["steps_by_rank"] = result.steps_by_rank;
   json["rounds"] = result.rounds;
   json["skipped"] = result.skipped;
+  json["undone"] = result.undone;
   json["mean_bits"] = number(result.mean_bits);
   json["payload_bytes"] = result.traffic.payload_bytes;
   json["total_sent_bytes"] = result.total_sent_bytes;
@@ -118,7 +129,7 @@ std::string kept_lines(const std::string& path, std::uint32_t steps) {
   std::ifstream input(path, std::ios::binary);
   std::string kept;
   for (std::string line; std::getline(input, line);) {
-    const Json json = Json::parse(line, nullptr, false);
+    const Json json = parse_json<Json>(line, path);
     const auto step = json.is_object() ? json.find("step") : json.end();
     if (step == json.end() || !step->is_number_unsigned() || *step > steps) break;
     kept.append(line).append("\n");

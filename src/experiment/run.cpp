@@ -2,14 +2,19 @@
 
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <numeric>
 #include <thread>
 
 #include "base/buffer.h"
+#include "experiment/config_state.h"
+#include "experiment/config_text.h"
 #include "experiment/derive.h"
 #include "experiment/gather.h"
+#include "experiment/together.h"
 #include "laconic/error.h"
 #include "laconic/threads.h"
+#include "transport/agreement.h"
 
 namespace laconic {
 namespace {
@@ -20,6 +25,31 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 std::uint64_t sum_of(const std::vector<std::uint64_t>& values) {
   return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
+}
+
+/// Everything that all ranks must have alike.
+std::vector<AgreedField> agreed_fields(const RunConfig& config, const CheckpointPlan& checkpoints) {
+  const auto shown = [](const std::string& value) { return value.empty() ? "none" : value; };
+  std::vector<AgreedField> fields;
+  for (const ConfigEntry& entry : entries_of(config)) {
+    fields.push_back({entry.section + "." + entry.key, shown(entry.value)});
+  }
+  // Where each rank's folder is mounted is its own business; which checkpoint it is, is not.
+  const std::string resumed = std::filesystem::path(checkpoints.resume).filename().string();
+  fields.push_back({"checkpoint to go on from", shown(resumed)});
+  if (config.checkpoint_interval != 0) fields.push_back({"folder of checkpoints", shown(checkpoints.folder)});
+  return fields;
+}
+
+template <class Count>
+void load_count(const State& counts, const char* name, Count& count) {
+  constexpr double kLargest = std::is_same_v<Count, std::uint32_t> ? 4294967295.0 : 1e18;
+  const double value = counts.number(name);
+  if (!(value >= 0.0 && value <= kLargest)) {
+    throw InvalidConfig("saved count of " + std::string(name) + " must be in [0, " + text_of(kLargest) + "], got " +
+                        text_of(value) + ": load an older checkpoint");
+  }
+  count = static_cast<Count>(value);
 }
 
 /// One rank's run: what it holds between steps.
@@ -63,7 +93,7 @@ class Worker {
     } catch (const InvalidConfig&) {
       throw;  // the others find it themselves
     } catch (const std::exception& error) {
-      communicator_.fail(error.what());  // while what may be in flight still has its memory
+      communicator_.fail(error_text(error));  // while what may be in flight still has its memory
       throw;
     }
   }
@@ -71,6 +101,7 @@ class Worker {
  private:
   RunResult steps() {
     StepReport report = checkpoints_.resume.empty() ? start() : resume();
+    observer_.on_start(result_.steps);
     // An asynchronous run ends when the workers have used up their steps together, whoever made them.
     while (!report.finished && (asynchronous_ || result_.steps < config_.steps)) {
       record_ = {};
@@ -98,17 +129,27 @@ class Worker {
     return report;
   }
 
-  /// As the checkpoint left it. An asynchronous run takes its next ticket.
+  /// As the checkpoint left it.
   StepReport resume() {
-    const State state = read_checkpoint(checkpoints_.resume, rank());
+    succeed_together(communicator_, [&] {
+      const State state = read_checkpoint(checkpoints_.resume, rank());
+      require_same_config(state.part("configuration"), config_, checkpoints_.resume);
+      try {
+        load(state);
+      } catch (const InvalidConfig& error) {
+        throw InvalidConfig(checkpoints_.resume + ", rank " + std::to_string(rank()) + ": " + error.what());
+      }
+    });
+    const StepReport report = method_->start(model_);
+    count_report(report);
+    return report;
+  }
+
+  void load(const State& state) {
     state.get("model", model_);
     method_->load(state.part("method"));
     learner_->load(state.part("learner"));
     load_counts(state.part("counts"));
-    if (!asynchronous_) return {};
-    const StepReport report = method_->start(model_);
-    count_report(report);
-    return report;
   }
 
   StepReport step() {
@@ -180,6 +221,7 @@ class Worker {
     result_.rounds += report.rounds;
     result_.traffic += report.traffic;
     result_.select_seconds += report.select_seconds;
+    if (report.undone) ++result_.undone;
     if (!report.skipped) bits_ += report.bits;
   }
 
@@ -226,6 +268,7 @@ class Worker {
 
   State state() {
     State state;
+    state.put("configuration", config_state(config_));
     state.put("model", model_);
     state.put("method", method_->save());
     State learner;
@@ -240,6 +283,7 @@ class Worker {
   void visit_counts(Visit&& visit) {
     visit("steps", result_.steps);
     visit("rounds", result_.rounds);
+    visit("undone", result_.undone);
     visit("scored", scored_);
     visit("bits", bits_);
     visit("payload bytes", result_.traffic.payload_bytes);
@@ -263,11 +307,9 @@ class Worker {
   }
 
   void load_counts(const State& counts) {
-    visit_counts([&](const char* name, auto& count) {
-      count = static_cast<std::remove_reference_t<decltype(count)>>(counts.number(name));
-    });
-    skipped_before_ = static_cast<std::uint64_t>(counts.number("skipped"));
-    result_.wall_seconds = counts.number("wall seconds");
+    visit_counts([&](const char* name, auto& count) { load_count(counts, name, count); });
+    load_count(counts, "skipped", skipped_before_);
+    load_count(counts, "wall seconds", result_.wall_seconds);
   }
 
   void finish() {
@@ -328,6 +370,7 @@ RunResult run_worker(const RunConfig& config, const Workload& workload, Communic
                         std::to_string(communicator.size()) + " ranks: both must be the same");
   }
   communicator.set_timeout(Milliseconds(static_cast<Milliseconds::rep>(std::ceil(config.timeout * 1000.0))));
+  require_agreement(communicator, agreed_fields(config, checkpoints));
   return Worker(config, workload, communicator, observer, checkpoints).run();
 }
 

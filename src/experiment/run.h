@@ -78,11 +78,11 @@ struct RunConfig {
   double timeout = 60.0;  ///< seconds after which a silent rank is given up
 };
 
-/// The problem's row gives workers, steps and learning rate; the rest as above.
-RunConfig default_config(std::string_view problem);
+/// The problem's row gives workers, steps and learning rate, unless the method's row has a usual one; the rest as above.
+RunConfig default_config(std::string_view problem, std::string_view method = RunConfig().method);
 
-/// For a network: batches of 16 on 4 workers, 500 steps. What suits the method: learning rate 0.05 (1e-3 for adam, 5e-4
-/// where signs vote), momentum 0.9, by Nesterov for local steps between rounds, none after a vote or with Adam.
+/// For a network: batches of 16 on 4 workers, 500 steps. What suits the method: learning rate 0.05, unless its row has
+/// another (1e-3 for adam, 5e-4 where signs vote), momentum 0.9, by Nesterov for local steps between rounds, none after a vote or with Adam.
 RunConfig default_task_config(std::string_view task, std::string_view method);
 
 /// ×0.1 at half of the steps and again at three quarters.
@@ -98,7 +98,7 @@ double learning_rate_at(const RunConfig& config, std::uint32_t step);
 struct StepRecord {
   std::uint32_t step = 0;   ///< steps that this rank has made, this one included: from 1
   double batch_loss = 0.0;  ///< this worker's function where its gradient was taken
-  StepReport report;        ///< bytes, stages' seconds, bits, rounds, skipped
+  StepReport report;        ///< bytes, stages' seconds, bits, rounds, skipped, undone
   double gradient_seconds = 0.0;
   double step_seconds = 0.0;  ///< all but the evaluation
   /// At evaluations only.
@@ -115,6 +115,9 @@ struct StepRecord {
 class Observer {
  public:
   virtual ~Observer() = default;
+  /// Before the first step, once every rank has started, or has loaded what it goes on from: what is refused before is
+  /// never seen here. A run that goes on has `steps` of this rank behind it.
+  virtual void on_start(std::uint32_t /*steps*/) {}
   virtual void on_step(const StepRecord& /*record*/) {}
 };
 
@@ -137,6 +140,7 @@ struct RunResult {
   std::uint32_t steps = 0;
   std::uint32_t rounds = 0;
   std::uint64_t skipped = 0;
+  std::uint64_t undone = 0;  ///< steps that RegTop-k's guard took back
   Traffic traffic;
   double gradient_seconds = 0.0;
   double select_seconds = 0.0;
@@ -145,7 +149,8 @@ struct RunResult {
   double mean_bits = 0.0;  ///< over the steps that counted
 };
 
-/// One rank of a run, over any engine. Collective.
+/// One rank of a run, over any engine. Collective. Ranks compare their whole configuration first: if one differs, then
+/// all throw the same InvalidConfig, which names the rank, the setting and both values.
 RunResult run_worker(const RunConfig& config, const Workload& workload, Communicator& communicator, Observer& observer,
                      const CheckpointPlan& checkpoints = {});
 RunResult run_worker(const RunConfig& config, const Problem& problem, Communicator& communicator, Observer& observer);

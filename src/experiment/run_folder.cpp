@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "experiment/json_record.h"
+#include "experiment/parsed_text.h"
 #include "laconic/error.h"
 #include "methods/table.h"
 
@@ -18,9 +19,9 @@ using Json = nlohmann::json;
 constexpr int kDepth = 3;  ///< folders in folders that are searched for runs
 
 JsonRecord read_object(const fs::path& path) {
-  std::ifstream input(path, std::ios::binary);
-  if (!input) throw InvalidConfig("cannot read " + path.string() + ": is it a run of laconic train --out?");
-  Json json = Json::parse(input, nullptr, false);
+  const auto text = text_of_file(path.string());
+  if (!text) throw InvalidConfig("cannot read " + path.string() + ": is it a run of laconic train --out?");
+  Json json = parse_json(*text, path.string());
   if (json.is_discarded()) throw InvalidConfig(path.string() + " is no JSON");
   return {std::move(json), path.string()};
 }
@@ -60,8 +61,8 @@ class MetricsReader {
     std::string text;
     for (std::size_t line = 1; std::getline(input, text); ++line) {
       const bool ended = !input.eof();
-      Json json = Json::parse(text, nullptr, false);
       const std::string where = path_.string() + ", line " + std::to_string(line);
+      Json json = parse_json(text, where);
       if (json.is_discarded()) {
         if (ended) throw InvalidConfig(where + " is no JSON");
         run_.notes.push_back("line " + std::to_string(line) + " of metrics.jsonl is cut and was left out");

@@ -1,42 +1,46 @@
 #pragma once
 
-// How a kernel's front door reaches its implementations. A simd.cpp defines its loops once for all targets with Highway,
-// exports them, and gives each a plain function `simd::name(level, arguments...)`; reference.cpp gives `reference::name`.
+// How a kernel's front door reaches its implementations. reference.cpp gives `reference::name(arguments...)`, portable.cpp
+// `portable::name(level, arguments...)` by clones.h, and simd.cpp, where Highway was found, `simd::name(level, arguments...)`:
+// it defines its loops once for all of Highway's targets and calls the one of a level by LACONIC_SIMD_CALL.
+
+#include "laconic/place.h"
 
 #if LACONIC_HIGHWAY
 #include <hwy/highway.h>
 
-#include "laconic/place.h"
+#include <type_traits>
 
 namespace laconic::simd {
 
-/// The entry of a Highway dispatch table for a level: the best compiled target that the level allows.
-inline std::size_t dispatch_index(SimdLevel level) {
-  hwy::ChosenTarget target;
-  switch (level) {
-#if HWY_ARCH_X86
-    case SimdLevel::avx512: target.Update(HWY_AVX3 | HWY_AVX2); break;
-    case SimdLevel::avx2: target.Update(HWY_AVX2); break;
-#elif HWY_ARCH_ARM
-    case SimdLevel::neon: target.Update(HWY_NEON); break;
-#endif
-    default: target.Update(0); break;
-  }
-  return target.GetIndex();
+/// The function of a level, where this build has its target; otherwise that of the least processor it was built for.
+template <class Function>
+Function* at_level(SimdLevel level, std::type_identity_t<Function>* avx512, std::type_identity_t<Function>* avx2,
+                   std::type_identity_t<Function>* neon, Function* least) {
+  Function* wanted = level == SimdLevel::avx512 ? avx512
+                     : level == SimdLevel::avx2 ? avx2
+                     : level == SimdLevel::neon ? neon
+                                                : nullptr;
+  return wanted != nullptr ? wanted : least;
 }
 
 }  // namespace laconic::simd
 
-/// Calls a function that HWY_EXPORT exported, at a level: LACONIC_SIMD_CALL(level, Loop)(arguments...).
-#define LACONIC_SIMD_CALL(level, function)                                    \
-  (*(HWY_DISPATCH_TABLE(function)[std::size(HWY_DISPATCH_TABLE(function)) == 1 \
-                                      ? 0                                      \
-                                      : ::laconic::simd::dispatch_index(level)]))
+/// Calls a function of the Highway targets at a level: LACONIC_SIMD_CALL(level, Loop)(arguments...). Highway's own table
+/// would need its library at run time, to ask for the processor; base/simd_level.cpp has asked, so headers are enough.
+#define LACONIC_SIMD_CALL(level, function)                                                               \
+  (*::laconic::simd::at_level((level), HWY_CHOOSE_AVX3(function), HWY_CHOOSE_AVX2(function),              \
+                              HWY_CHOOSE_NEON(function), &HWY_STATIC_DISPATCH(function)))
 
-/// Runs reference::name or simd::name(level), as the level says.
-#define LACONIC_DISPATCH(level, name, ...)                                                  \
-  ((level) == ::laconic::SimdLevel::reference ? ::laconic::reference::name(__VA_ARGS__) \
-                                              : ::laconic::simd::name((level), __VA_ARGS__))
+/// Runs portable::name or simd::name, as the level says, which is not `reference`.
+#define LACONIC_VECTOR_CALL(level, name, ...)                                                  \
+  ((level) == ::laconic::SimdLevel::portable ? ::laconic::portable::name((level), __VA_ARGS__) \
+                                             : ::laconic::simd::name((level), __VA_ARGS__))
 #else
-#define LACONIC_DISPATCH(level, name, ...) (static_cast<void>(level), ::laconic::reference::name(__VA_ARGS__))
+#define LACONIC_VECTOR_CALL(level, name, ...) ::laconic::portable::name((level), __VA_ARGS__)
 #endif
+
+/// Runs reference::name, or an implementation on vectors, as the level says.
+#define LACONIC_DISPATCH(level, name, ...)                                              \
+  ((level) == ::laconic::SimdLevel::reference ? ::laconic::reference::name(__VA_ARGS__) \
+                                              : LACONIC_VECTOR_CALL(level, name, __VA_ARGS__))

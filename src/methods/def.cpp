@@ -9,28 +9,26 @@
 // EF is λ = 0. The error is in parameter units, so a change of η rescales nothing. Between steps the model holds the
 // detached point; x itself is kept here, so that nothing drifts.
 // local_steps = H: workers meet (4, 5) only in steps whose number + 1 is a multiple of H. Between them the model moves
-// by −η·d, which is added to e, so that e is all that the worker owes; the meeting sets the model to x − λ·e again.
+// by −η·d, which is added to e, so that e is all that the worker owes; the meeting sets the model to x − λ·e again. The
+// error of the last meeting, e_0, is kept: the model is x − λ·e_0 − (e − e_0), after a resize with the mean of each.
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/buffer.h"
 #include "exchange/dense_sum.h"
+#include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/elementwise/flagged.h"
 #include "kernels/norm/norm.h"
 #include "methods/def_options.h"
 #include "methods/makers.h"
-#include "methods/owed.h"
 #include "methods/random_blocks.h"
 #include "methods/sparse_method.h"
 #include "methods/stream.h"
+#include "transport/agreement.h"
 
 namespace laconic {
 namespace {
-
-constexpr std::size_t kPiece = 2'048;  ///< entries
 
 class Def : public ModelMethod {
  public:
@@ -45,8 +43,11 @@ class Def : public ModelMethod {
   void require_loadable_memory(const State& state) const override;
   std::vector<View<float>> owed() override;
   std::vector<View<float>> shared() override { return {point()}; }
+  bool has_late_memory() const override { return keeps_momentum_; }
+  void allocate_late_memory() override { keep_momentum(); }
 
   StepReport do_start(View<float> model) override;
+  std::vector<AgreedField> common_fields(View<const float> model) override;
   void do_begin(const StepInput& input, View<const float> model) override;
   void do_add(std::span<const TensorPart> parts) override;
   void do_finish() override;
@@ -76,6 +77,7 @@ class Def : public ModelMethod {
   void move_local(const Stretch& stretch, View<const float> gradient, View<float> model);
   void commit_meeting(View<float> model);
   void write_detached(View<float> model);
+  void write_local(View<float> model);
   double best_lambda(View<float> scratch, Traffic& traffic);
 
   /// A chunk's blocks, where their entries begin among those of all blocks, and their exchange.
@@ -94,14 +96,12 @@ class Def : public ModelMethod {
   View<float> error() const { return error_.view(parameters()); }
   View<float> next_error() const { return next_error_.view(parameters()); }
   View<float> momentum() const { return momentum_.view(keeps_momentum_ ? parameters() : 0); }
-
-  /// What start(model) finds: nothing, a state that goes with the caller's model, or one that a resize dealt anew.
-  enum class Memory : std::uint8_t { fresh, loaded, dealt };
+  bool steps_locally() const { return options_.local_steps > 1; }
+  View<float> met_error() const { return met_error_.view(steps_locally() ? parameters() : 0); }
 
   DefOptions options_;
   RandomBlocks blocks_;
   std::span<const Block> drawn_;
-  Memory memory_ = Memory::fresh;
   bool meets_ = false;                      ///< this step
   bool keeps_momentum_ = false;             ///< from the first step on that has one
   std::vector<Coefficients> coefficients_;  ///< of each tensor in this step
@@ -112,6 +112,7 @@ class Def : public ModelMethod {
   Buffer<float> point_;
   Buffer<float> error_;
   Buffer<float> next_error_;
+  Buffer<float> met_error_;  ///< as the last meeting left it, where there are steps between meetings
   Buffer<float> momentum_;
   Buffer<float> mean_;                     ///< of the blocks
   Buffer<float> left_;                     ///< what sending leaves of a block: nothing, or the rounding to 16 bits
@@ -127,11 +128,12 @@ void Def::prepare() {
   for (Buffer<float>* buffer : {&mean_, &left_, &moved_}) buffer->reserve(blocks_.size());
   fill(place(), 0.0F, point());
   fill(place(), 0.0F, error());
+  if (steps_locally()) met_error_.reserve(parameters());
+  fill(place(), 0.0F, met_error());
   if (options_.momentum != 0.0F) keep_momentum();
   coefficients_.resize(tensors().size());
   fill(place(), 0.0F, left_.view(blocks_.size()));
   regrouped();
-  memory_ = Memory::fresh;
 }
 
 void Def::regrouped() {
@@ -150,23 +152,20 @@ void Def::regrouped() {
     mean_error_ = std::make_unique<DenseSum>(communicator(), place(), parameters());
     mean_square_ = std::make_unique<DenseSum>(communicator(), place(), 1);
   }
-  memory_ = Memory::dealt;
+}
+
+std::vector<AgreedField> Def::common_fields(View<const float> model) {
+  if (stage() == Stage::made) return ModelMethod::common_fields(model);
+  return {checksum_field("x, the point without errors", point())};
 }
 
 StepReport Def::do_start(View<float> model) {
-  if (memory_ == Memory::dealt) write_detached(model);
-  if (memory_ == Memory::fresh) {
-    require_same_start(model);
-    copy(place(), model, point());
-    fill(place(), 0.0F, error());
-    fill(place(), 0.0F, momentum());
-  }
-  memory_ = Memory::fresh;
+  if (stage() == Stage::made) copy(place(), model, point());
+  if (stage() == Stage::resized) write_local(model);
   return {};
 }
 
 void Def::do_begin(const StepInput& input, View<const float> model) {
-  memory_ = Memory::fresh;  // from here on start() begins another run
   meets_ = (std::uint64_t{input.key.step} + 1) % options_.local_steps == 0;
   take_coefficients(input);
   model_ = model;
@@ -249,42 +248,15 @@ void Def::each_stretch(std::uint32_t first_tensor, std::uint64_t offset, std::ui
 /// error. The step may yet be dropped, and then the momentum comes back from there.
 void Def::accumulate(const Stretch& stretch, View<float> gradient, StatusView status) {
   const Stopwatch watch(report_.select_seconds);
-  const std::uint64_t offset = stretch.offset;
-  const View<const float> model = model_.sub(offset, gradient.size());
-  const View<const float> owed = error().sub(offset, gradient.size());
-  const View<float> p = next_error().sub(offset, gradient.size());
-  const float learning_rate = stretch.coefficients.learning_rate;
-  const float beta = stretch.coefficients.momentum;
-  const float decay = stretch.coefficients.weight_decay;
-  const bool nesterov = stretch.coefficients.nesterov;
-  const View<float> m = beta != 0.0F ? momentum().sub(offset, gradient.size()) : View<float>();
-  const View<const float> direction = beta == 0.0F ? gradient : nesterov ? p : m;
-  if (beta != 0.0F) kept_.emplace_back(offset, gradient);
-  parallel_flagged(place(), gradient.size(), status, [&](Range range) {
-    FiniteWatch finite;
-    // Pieces that stay in the nearest cache from one loop to the next.
-    for (std::size_t begin = range.begin; begin < range.end; begin += kPiece) {
-      const std::size_t end = std::min(begin + kPiece, range.end);
-      if (decay != 0.0F) {
-        for (std::size_t i = begin; i < end; ++i) gradient[i] = gradient[i] + decay * model[i];
-      }
-      if (beta != 0.0F && nesterov) {
-        for (std::size_t i = begin; i < end; ++i) p[i] = gradient[i] + beta * (beta * m[i] + gradient[i]);
-      }
-      if (beta != 0.0F) {
-        for (std::size_t i = begin; i < end; ++i) {
-          const float before = m[i];
-          m[i] = beta * before + gradient[i];
-          gradient[i] = before;
-        }
-      }
-      for (std::size_t i = begin; i < end; ++i) {
-        p[i] = add_owed(learning_rate * direction[i], owed[i]);
-        finite.see(p[i]);
-      }
-    }
-    return finite.saw_nonfinite();
-  });
+  const auto here = [&](auto view) { return view.sub(stretch.offset, stretch.size); };
+  const bool moves = stretch.coefficients.momentum != 0.0F;
+  if (moves) kept_.emplace_back(stretch.offset, gradient);
+  add_step_to_error(place(), stretch.coefficients, gradient,
+                    {.model = here(model_),
+                     .error = here(error()),
+                     .next_error = here(next_error()),
+                     .momentum = moves ? here(momentum()) : View<float>()},
+                    status);
 }
 
 void Def::take_back() {
@@ -316,8 +288,7 @@ Exchange& Def::start_chunk(const Chunk& chunk, View<float> gradient, StatusView 
     scatter_blocks(place(), mean, blocks, 0, p);
   }
   // An engine's sum has no flags: what is not finite outside the blocks must show inside them.
-  if (status[0].nonfinite != 0 && !blocks.empty())
-    p[blocks[0].offset + blocks[0].start] = std::numeric_limits<float>::quiet_NaN();
+  if (!blocks.empty()) spoil_if_nonfinite(place(), p.sub(blocks[0].offset + blocks[0].start, 1), status);
   share.sum->start(p, blocks, mean, status);  // 4, 5
   return *share.sum;
 }
@@ -336,17 +307,9 @@ void Def::commit_local(View<float> model, View<const float> gradient) {
 
 /// model −= η·d, once accumulate has left the momentum as it was in the gradient.
 void Def::move_local(const Stretch& stretch, View<const float> gradient, View<float> model) {
-  const float learning_rate = stretch.coefficients.learning_rate;
-  const float beta = stretch.coefficients.momentum;
-  if (beta == 0.0F) return axpy(place(), -learning_rate, gradient, model);
-  const View<const float> m = momentum().sub(stretch.offset, stretch.size);
-  if (!stretch.coefficients.nesterov) return axpy(place(), -learning_rate, m, model);
-  parallel_ranges(place().pool(), model.size(), 16, [&](Range range) {
-    for (std::size_t i = range.begin; i < range.end; ++i) {
-      const float g = m[i] - beta * gradient[i];
-      model[i] -= learning_rate * (g + beta * m[i]);
-    }
-  });
+  const bool moves = stretch.coefficients.momentum != 0.0F;
+  const View<const float> m = moves ? momentum().sub(stretch.offset, stretch.size) : View<float>();
+  follow_step(place(), stretch.coefficients, gradient, m, model);
 }
 
 void Def::commit_meeting(View<float> model) {
@@ -355,21 +318,21 @@ void Def::commit_meeting(View<float> model) {
   gather_blocks(place(), point(), drawn_, 0, moved);
   axpy(place(), -1.0F, mean_.view(blocks_.size()), moved);
   scatter_blocks(place(), moved, drawn_, 0, point());
+  if (steps_locally()) copy(place(), error(), met_error());
   write_detached(model);
 }
 
 /// model = x − λ·e.
 void Def::write_detached(View<float> model) {
-  const float lambda = options_.lambda;
-  const View<const float> x = point();
-  const View<const float> e = error();
-  if (lambda == 0.0F) {
-    copy(place(), x, model);
-    return;
-  }
-  parallel_ranges(place().pool(), parameters(), 16, [&](Range range) {
-    for (std::size_t i = range.begin; i < range.end; ++i) model[i] = x[i] - lambda * e[i];
-  });
+  if (options_.lambda == 0.0F) return copy(place(), point(), model);
+  subtract_scaled(place(), point(), options_.lambda, error(), model);
+}
+
+/// model = x − λ·e_0 − (e − e_0), which right after a meeting is the detached point.
+void Def::write_local(View<float> model) {
+  if (!steps_locally()) return write_detached(model);
+  subtract_scaled(place(), point(), options_.lambda, met_error(), model);
+  subtract_difference(place(), error(), met_error(), model);
 }
 
 /// λ* = ‖mean of e_k‖² / mean of ‖e_k‖², the best detachment of this step. One dense average.
@@ -400,15 +363,13 @@ void Def::do_read_out(View<const float> /*model*/, View<float> out) {
   DenseSum mean(communicator(), place(), parameters());
   mean.start(out, view_of(status));
   mean.finish();
-  const View<const float> x = point();
-  parallel_ranges(place().pool(), parameters(), 16, [&](Range range) {
-    for (std::size_t i = range.begin; i < range.end; ++i) out[i] = x[i] - out[i];
-  });
+  subtract_scaled(place(), point(), 1.0F, out, out);
 }
 
 void Def::save_memory(State& state) const {
   state.put("point", View<const float>(point()));
   state.put("residual", View<const float>(error()));
+  if (steps_locally()) state.put("residual of the last meeting", View<const float>(met_error()));
   state.put("momentum", View<const float>(momentum()));
 }
 
@@ -417,6 +378,7 @@ void Def::require_loadable_memory(const State& state) const {
   State expected;
   expected.put("point", View<const float>(point()));
   expected.put("residual", View<const float>(error()));
+  if (steps_locally()) expected.put("residual of the last meeting", View<const float>(met_error()));
   expected.put("momentum", state.size("momentum") > 0 ? View<const float>(error()) : View<const float>());
   state.require_entries_of(expected);
 }
@@ -424,18 +386,19 @@ void Def::require_loadable_memory(const State& state) const {
 void Def::load_memory(const State& state) {
   state.get("point", point());
   state.get("residual", error());
+  if (steps_locally()) state.get("residual of the last meeting", met_error());
   if (state.size("momentum") > 0) {
     keep_momentum();
     state.get("momentum", momentum());
   } else {
     fill(place(), 0.0F, momentum());
   }
-  memory_ = Memory::loaded;
 }
 
 std::vector<View<float>> Def::owed() {
   std::vector<View<float>> views{error()};
-  if (!momentum().empty()) views.push_back(momentum());
+  if (steps_locally()) views.push_back(met_error());
+  if (keeps_momentum_) views.push_back(momentum());
   return views;
 }
 

@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "exchange/gathered_numbers.h"
@@ -30,7 +31,7 @@ class Dqsgd : public GradientMethod {
         options_(quantized_options(settings)),
         from_aggregate_(settings.is("norm_source", "aggregate")),
         exact_(settings.is("norm_source", "exact")),
-        window_(static_cast<std::size_t>(settings.number("window"))) {
+        window_(settings.has("window") ? static_cast<std::size_t>(settings.number("window")) : 1) {
     BitRule(settings, 1);  // refuses settings here; the number of parameters, known later, decides nothing about that
   }
 
@@ -145,12 +146,28 @@ class Dqsgd : public GradientMethod {
     state.put("norms", View<const std::uint32_t>(words));
   }
 
+  void require_loadable_memory(const State& state) const override {
+    GradientMethod::require_loadable_memory(state);
+    BitRule::require_loadable(state);
+    for (const double norm : saved_norms(state)) {
+      if (norm >= 0.0 && norm <= double{std::numeric_limits<float>::max()}) continue;
+      throw InvalidConfig("saved state's norms must be 0 or more and finite in float32, got " + text_of(norm) +
+                          ": load a state as it was saved");
+    }
+  }
+
   void load_memory(const State& state) override {
     rule_->load(state);
+    const std::vector<double> norms = saved_norms(state);
+    norms_.assign(norms.begin(), norms.end());
+  }
+
+  std::vector<double> saved_norms(const State& state) const {
     std::vector<std::uint32_t> words(2 * window_);
     state.get("norms", View<std::uint32_t>(words));
-    norms_.resize(std::min(window_, static_cast<std::size_t>(state.number("norms known"))));
-    std::memcpy(norms_.data(), words.data(), norms_.size() * sizeof(double));
+    std::vector<double> norms(state.count("norms known", window_));
+    if (!norms.empty()) std::memcpy(norms.data(), words.data(), norms.size() * sizeof(double));
+    return norms;
   }
 
   Settings settings_;
@@ -164,7 +181,7 @@ class Dqsgd : public GradientMethod {
   double rule_norm_ = 0.0;
   int bits_ = 0;
   std::unique_ptr<BitRule> rule_;
-  std::array<float, 6> counts_{};  ///< the rule's, in a resize
+  std::array<float, 8> counts_{};  ///< the rule's, in a resize
   std::vector<std::unique_ptr<QuantizedSum>> sums_;
   std::unique_ptr<GatheredNumbers> gathered_;
 };

@@ -5,6 +5,7 @@
 //      x_C = (1 - λ) x_C + λ·mean of the x_m before the pull
 // A round: reduce(d) and broadcast(d), which is all-reduce(d).
 
+#include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
 #include "methods/makers.h"
 #include "methods/rounds.h"

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/norm/norm.h"
@@ -48,8 +49,8 @@ class Grawa : public RoundMethod {
   }
 
   /// The norms of score = local say as well whether all is finite, in the one pass.
-  void check(View<const float> gradient, StatusView status) override {
-    if (!local_) return RoundMethod::check(gradient, status);
+  void check(const StepInput& input, View<const float> gradient, StatusView status) override {
+    if (!local_) return RoundMethod::check(input, gradient, status);
     take_norms(gradient, status);
   }
 
@@ -124,12 +125,6 @@ class Grawa : public RoundMethod {
     locate_nonfinite(scratch, status[0]);
   }
 
-  /// The others wait for this rank in the round: they are told.
-  [[noreturn]] void refuse(const std::string& message) {
-    communicator().fail(message);
-    throw InvalidConfig(message);
-  }
-
   void take_norms(View<const float> gradient, StatusView status) {
     std::fill(norms_.begin(), norms_.end(), 0.0F);
     std::uint64_t offset = 0;
@@ -163,6 +158,15 @@ class Grawa : public RoundMethod {
     state.put("rounds scored", rounds_scored_);
     state.put("local norms", View<const float>(local_norms_));
     state.put("local steps", local_steps_);
+  }
+
+  void require_loadable_memory(const State& state) const override {
+    RoundMethod::require_loadable_memory(state);
+    for (const char* count : {"rounds scored", "local steps"}) state.count(count);
+    // A norm beyond float32 is infinite, and its weight 0.
+    for (const char* norms : {"scores", "local norms"}) {
+      state.require_in(norms, 0.0, std::numeric_limits<double>::infinity());
+    }
   }
 
   void load_memory(const State& state) override {

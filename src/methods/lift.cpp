@@ -1,14 +1,27 @@
 #include "methods/lift.h"
 
 #include <cstring>
+#include <limits>
+#include <utility>
 
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/norm/norm.h"
+#include "laconic/error.h"
 
 namespace laconic {
 
 LiftedMethod::LiftedMethod(std::unique_ptr<GradientMethod> inner, const OptimizerOptions& optimizer, bool guard,
                            Communicator& communicator, Place& place)
-    : ModelMethod(inner->name(), communicator, place), inner_(std::move(inner)), optimizer_(optimizer), guard_(guard) {}
+    : ModelMethod(inner->name(), communicator, place),
+      inner_(std::move(inner)),
+      optimizer_(optimizer),
+      guard_(guard),
+      optimizer_before_(optimizer) {
+  if (!guard_ || !optimizer.host) return;
+  throw InvalidConfig(name() +
+                      ": step_guard = on takes optimizer sgd or adam, got host: an undone step takes the optimizer's "
+                      "moments back, and a host's are out of reach; choose one of them, or step_guard = off");
+}
 
 void LiftedMethod::prepare() {
   if (chunk_entries_set()) inner_->set_chunk_entries(chunk_entries());
@@ -17,8 +30,8 @@ void LiftedMethod::prepare() {
   if (guard_) before_.resize(parameters());
 }
 
-StepReport LiftedMethod::do_start(View<float> model) {
-  if (!has_run()) require_same_start(model);
+StepReport LiftedMethod::do_start(View<float> /*model*/) {
+  start_inner(*inner_);
   return {};
 }
 
@@ -43,16 +56,15 @@ StepReport LiftedMethod::do_step(const StepInput& input, View<float> model, View
 
 void LiftedMethod::guarded_step(float learning_rate, View<float> model, View<const float> gradient) {
   copy(place(), model, before_);
+  optimizer_before_ = optimizer_;
   optimizer_.step(place(), learning_rate, gradient, model);
-  double squares = 0.0;
-  for (std::size_t i = 0; i < model.size(); ++i) {
-    const double moved = static_cast<double>(model[i]) - static_cast<double>(before_[i]);
-    squares += moved * moved;
-  }
-  if (squares >= largest_step_) {
+  const double squares = squared_distance(place(), model, before_);
+  report_.undone = !(squares < largest_step_);  // a length that is no number is too long
+  if (report_.undone) {
     copy(place(), before_, model);
-  } else {
-    largest_step_ = 100.0 * squares;
+    std::swap(optimizer_, optimizer_before_);
+  } else if (squares > 0.0) {
+    largest_step_ = 100.0 * squares;  // with zero for a limit every later step would be undone
   }
 }
 
@@ -69,6 +81,8 @@ void LiftedMethod::save_memory(State& state) const {
 void LiftedMethod::require_loadable_memory(const State& state) const {
   ModelMethod::require_loadable_memory(state);
   inner_->require_loadable(state.part("inner"));
+  Optimizer::require_loadable(state.part("optimizer"));
+  state.require_in("largest step", 0.0, std::numeric_limits<double>::max());
 }
 
 void LiftedMethod::load_memory(const State& state) {

@@ -9,8 +9,9 @@ namespace laconic {
 /// A gradient method as a model method: the optimizer steps along the aggregate, so all ranks hold the same model.
 class LiftedMethod : public ModelMethod {
  public:
-  /// `guard`: RegTop-k's step guard. dev = 1e5 at first; a step with ‖θ_new − θ_old‖² >= dev is undone (its error
-  /// memory is not), else dev = 100·‖step‖².
+  /// `guard`: RegTop-k's step guard. dev = 1e5 at first. A step with ‖θ_new − θ_old‖² >= dev is undone, the optimizer's
+  /// moments with it, the error memory not; else dev = 100·‖step‖², unless the step has length zero. Throws
+  /// InvalidConfig for a guard with a host's optimizer, whose moments it cannot take back.
   LiftedMethod(std::unique_ptr<GradientMethod> inner, const OptimizerOptions& optimizer, bool guard,
                Communicator& communicator, Place& place);
 
@@ -41,7 +42,8 @@ class LiftedMethod : public ModelMethod {
   bool guard_;
   StepReport report_;
   double largest_step_ = 1e5;
-  std::vector<float> before_;
+  std::vector<float> before_;   ///< the guard's
+  Optimizer optimizer_before_;  ///< the guard's
   std::array<float, 4> numbers_{};  ///< what a newcomer must know besides the optimizer's memory, as bits
 };
 

@@ -4,15 +4,18 @@
 //   3. x_C = the leader's model
 //   4. x_m = (1 - λ) x_m + λ x_C
 // Recent: the mean over the local steps since the last round; a worker that made none since has its last one, a worker
-// that never made one, or whose loss is not finite, comes after all others.
+// that never made one, or whose loss is infinite, comes after all others. A NaN from a worker that never gave a loss is
+// one that was forgotten, and refused. A later one is treated as a gradient that is not finite.
 // A round: 1 float each and broadcast(d).
 
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include "exchange/broadcast.h"
 #include "exchange/gathered_numbers.h"
 #include "kernels/elementwise/elementwise.h"
+#include "laconic/nonfinite.h"
 #include "methods/makers.h"
 #include "methods/rounds.h"
 
@@ -29,6 +32,18 @@ class Lsgd : public RoundMethod {
   void make_exchanges() override {
     losses_ = std::make_unique<GatheredNumbers>(communicator(), place(), 1);
     broadcast_ = std::make_unique<Broadcast>(communicator(), place(), parameters());
+  }
+
+  void check(const StepInput& input, View<const float> gradient, StatusView status) override {
+    RoundMethod::check(input, gradient, status);
+    if (status[0].nonfinite != 0 || !std::isnan(input.loss)) return;
+    const std::string found = name() + ": rank " + std::to_string(rank()) + " has a loss of NaN at step " +
+                              std::to_string(input.key.step) + " (counted from 0): ";
+    if (loss_count_ == 0.0 && last_loss_ == kNoLoss) {
+      refuse(found + "give each step the loss of its batch, by which the leader is elected");
+    }
+    if (policy() == NonfinitePolicy::error) refuse<NonfiniteValue>(found + kNonfiniteRemedy);
+    status[0].nonfinite = 1;
   }
 
   void observe(const StepInput& input) override {
@@ -68,6 +83,12 @@ class Lsgd : public RoundMethod {
     state.put("loss sum", loss_sum_);
     state.put("loss count", loss_count_);
     state.put("last loss", last_loss_);
+  }
+
+  /// Losses are the host's, and may be anything.
+  void require_loadable_memory(const State& state) const override {
+    RoundMethod::require_loadable_memory(state);
+    state.count("loss count");
   }
 
   void load_memory(const State& state) override {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "base/check.h"
 #include "exchange/dense_sum.h"
@@ -16,18 +17,6 @@
 namespace laconic {
 namespace {
 
-/// Whoever was there before tells the newcomers: the lowest such rank. Collective.
-int lowest_old_rank(Communicator& communicator, bool newcomer) {
-  std::vector<float> ran_before(static_cast<std::size_t>(communicator.size()));
-  const float mine = newcomer ? 0.0F : 1.0F;
-  communicator.all_gather(as_bytes(View<const float>(&mine, 1)), as_writable_bytes(View<float>(ran_before))).wait();
-  const auto first = std::find(ran_before.begin(), ran_before.end(), 1.0F);
-  if (first == ran_before.end()) {
-    throw InvalidConfig("resize found no rank that ran before: start a new run instead");
-  }
-  return static_cast<int>(first - ran_before.begin());
-}
-
 /// A flat view as parts.
 void split(std::span<const Tensor> tensors, View<float> flat, std::vector<TensorPart>& parts) {
   parts.clear();
@@ -37,6 +26,11 @@ void split(std::span<const Tensor> tensors, View<float> flat, std::vector<Tensor
     offset += tensors[i].size;
   }
 }
+
+constexpr std::string_view kSetting = "setting/";
+std::string setting_entry(const std::string& setting) { return std::string(kSetting) + setting; }
+
+[[noreturn]] void refuse_state(const std::string& what) { throw InvalidConfig("saved state " + what); }
 
 }  // namespace
 
@@ -84,28 +78,62 @@ Exchange& Method::start_chunk(const Chunk&, View<float>, StatusView, StepReport&
 State Method::save() const {
   require_savable();
   State state;
-  state.put("method " + name_, 1.0);
-  state.put("rank", static_cast<double>(rank()));
-  state.put("ranks", static_cast<double>(ranks()));
-  state.put("parameters", static_cast<double>(parameters_));
+  put_identity(state);
   save_memory(state);
   return state;
 }
 
+/// Whose memory it is, and under which settings it means something.
+void Method::put_identity(State& state) const {
+  state.put("method", name_);
+  state.put("rank", static_cast<double>(rank()));
+  state.put("ranks", static_cast<double>(ranks()));
+  state.put("parameters", static_cast<double>(parameters_));
+  for (const auto& [name, value] : settings_) state.put(setting_entry(name), value);
+}
+
 void Method::require_loadable(const State& state) const {
-  const auto refuse = [](const std::string& what) { throw InvalidConfig("saved state " + what); };
-  if (!registered_) refuse("needs registered tensors before it is loaded: call register_tensors first");
-  if (!state.has("method " + name_))
-    refuse("is of another method than " + name_ + ": load it into the method that saved it");
-  const auto expect = [&](const char* field, double mine, const char* remedy) {
-    if (state.number(field) == mine) return;
-    refuse("has " + std::string(field) + " = " + std::to_string(static_cast<std::uint64_t>(state.number(field))) +
-           ", this is " + std::to_string(static_cast<std::uint64_t>(mine)) + ": " + remedy);
+  if (!registered_) refuse_state("needs registered tensors before it is loaded: call register_tensors first");
+  if (in_step()) refuse_state("was given in the middle of a step: load it between steps");
+  if (const std::string saved = state.text("method"); saved != name_) {
+    refuse_state("is of another method than " + name_ + ", of " + saved + ": load it into the method that saved it");
+  }
+  const auto expect = [&](const char* field, std::uint64_t mine, const char* remedy) {
+    const std::uint64_t saved = state.count(field);
+    if (saved == mine) return;
+    refuse_state("has " + std::string(field) + " = " + std::to_string(saved) + ", this is " + std::to_string(mine) +
+                 ": " + remedy);
   };
-  expect("ranks", ranks(), "load it on as many ranks, then resize");
-  expect("rank", rank(), "each rank loads its own");
-  expect("parameters", static_cast<double>(parameters_), "load it for the same model");
+  expect("ranks", static_cast<std::uint64_t>(ranks()), "load it on as many ranks, then resize");
+  expect("rank", static_cast<std::uint64_t>(rank()), "each rank loads its own");
+  expect("parameters", parameters_, "load it for the same model");
+  require_same_settings(state);
+  {
+    State mine;
+    put_identity(mine);
+    save_memory(mine);
+    state.require_no_entries_beyond(mine);
+  }
   require_loadable_memory(state);
+}
+
+void Method::require_same_settings(const State& state) const {
+  const auto refuse = [&](const std::string& saved, const std::string& mine) {
+    refuse_state("was saved with " + saved + ", this " + name_ + " has " + mine +
+                 ": make the method with the settings of the run that was saved");
+  };
+  for (const auto& [name, mine] : settings_) {
+    if (!state.has(setting_entry(name))) refuse("no " + name, name + " = " + mine);
+    const std::string saved = state.text(setting_entry(name));
+    if (saved != mine) refuse(name + " = " + saved, name + " = " + mine);
+  }
+  for (const std::string& entry : state.names()) {
+    if (!entry.starts_with(kSetting)) continue;
+    const std::string name = entry.substr(kSetting.size());
+    const bool known =
+        std::any_of(settings_.begin(), settings_.end(), [&](const SettingText& each) { return each.first == name; });
+    if (!known) refuse(name + " = " + state.text(entry), "no " + name);
+  }
 }
 
 void Method::require_loadable_memory(const State& state) const {
@@ -117,12 +145,13 @@ void Method::require_loadable_memory(const State& state) const {
 void Method::load(const State& state) {
   require_loadable(state);
   load_memory(state);
-  ran_ = true;
+  stage_ = Stage::loaded;
 }
 
 void Method::resize(Communicator* next) {
   LACONIC_CHECK(registered_ == true);
-  if (ran_) {
+  if (has_run()) {
+    meet_newcomers(*communicator_);
     for (const View<float>& view : owed()) {
       DenseSum mean(*communicator_, *place_, view.size());
       Status status;
@@ -135,12 +164,30 @@ void Method::resize(Communicator* next) {
   communicator_ = next;
   require_agreement(*next, agreed_fields());
   stream_->join(*next);
-  const int teller = lowest_old_rank(*next, !ran_);
+  const int teller = meet_newcomers(*next);
   for (const auto& views : {owed(), shared()}) {
     for (const View<float>& view : views) next->broadcast(as_writable_bytes(view), teller).wait();
   }
-  ran_ = true;
+  stage_ = Stage::resized;
   regrouped();
+}
+
+/// Ranks tell each other whether they ran and what they remember, so that all go through the same list of memories.
+/// Returns the lowest rank that ran: it tells the newcomers. Collective.
+int Method::meet_newcomers(Communicator& group) {
+  struct Told {
+    std::uint32_t ran;
+    std::uint32_t has_late_memory;
+  };
+  const Told mine{has_run() ? 1U : 0U, has_late_memory() ? 1U : 0U};
+  std::vector<Told> all(static_cast<std::size_t>(group.size()));
+  group.all_gather(as_bytes(View<const Told>(&mine, 1)), as_writable_bytes(View<Told>(all))).wait();
+  const auto first = std::find_if(all.begin(), all.end(), [](const Told& each) { return each.ran != 0; });
+  if (first == all.end()) throw InvalidConfig("resize found no rank that ran before: start a new run instead");
+  if (std::any_of(all.begin(), all.end(), [](const Told& each) { return each.has_late_memory != 0; })) {
+    allocate_late_memory();
+  }
+  return static_cast<int>(first - all.begin());
 }
 
 std::vector<AgreedField> Method::agreed_fields() const {
@@ -192,7 +239,8 @@ void Method::note_nonfinite(const Chunk& chunk, View<const float> gradient, cons
 /// Each rank says which tensor it found, and in which of its steps: asynchronous ranks have made different numbers.
 /// Payloads told whose flag was up; after an engine's own sum, where no payload has a flag, it is the lowest rank that
 /// found a tensor.
-void Method::refuse_nonfinite(const Status& status, std::uint32_t step, const std::string& what) {
+void Method::refuse_nonfinite(const Status& status, std::uint32_t step, const std::string& what,
+                              const std::string& remedy) {
   struct Found {
     std::uint64_t tensor;
     std::uint64_t step;
@@ -208,28 +256,29 @@ void Method::refuse_nonfinite(const Status& status, std::uint32_t step, const st
         std::find_if(found.begin(), found.end(), [](const Found& each) { return each.tensor != kNoTensor; });
     if (first != found.end()) culprit = static_cast<std::size_t>(first - found.begin());
   }
-  throw NonfiniteValue(nonfinite_message(culprit, found[culprit].tensor, found[culprit].step, what));
+  throw NonfiniteValue(nonfinite_message(culprit, found[culprit].tensor, found[culprit].step, what, remedy));
 }
 
 void Method::refuse_own_nonfinite(std::uint32_t step) {
-  const std::string message = nonfinite_message(static_cast<std::size_t>(rank()), bad_tensor_, step, "gradient");
+  const std::string message =
+      nonfinite_message(static_cast<std::size_t>(rank()), bad_tensor_, step, "gradient", kNonfiniteRemedy);
   communicator_->fail(message);
   throw NonfiniteValue(message);
 }
 
 std::string Method::nonfinite_message(std::size_t culprit, std::uint64_t tensor, std::uint64_t step,
-                                      const std::string& what) const {
+                                      const std::string& what, const std::string& remedy) const {
   return name_ + ": rank " + std::to_string(culprit) + " has a NaN or an Inf " +
          (tensor == kNoTensor ? std::string("in what it remembers or in a sum")
                               : "in the " + what + " of tensor " + tensors_[tensor].name) +
-         " at step " + std::to_string(step) +
-         " (counted from 0): lower the learning rate, clip gradients, or set the non-finite policy to skip";
+         " at step " + std::to_string(step) + " (counted from 0): " + remedy;
 }
 
 void GradientMethod::begin(StepKey key) {
   if (open_) throw InvalidConfig(name() + ": begin() before finish() of the step before: finish it first");
   if (!registered()) throw InvalidConfig(name() + ": begin() before register_tensors(): tell the tensors first");
   key_ = key;
+  key_.rank = static_cast<std::uint32_t>(rank());  // whatever the host says: ranks that draw alike round alike
   report_ = {};
   settled_ = false;
   stream().begin(waits_for_all(), report_);
@@ -267,7 +316,7 @@ bool GradientMethod::settle() {
 StepReport GradientMethod::abandon() {
   if (!open_ || !settled_) throw InvalidConfig(name() + ": abandon() before settle(): settle the step first");
   open_ = false;
-  mark_ran();
+  mark_running();
   return drop();
 }
 
@@ -286,7 +335,7 @@ StepReport GradientMethod::reduce(StepKey key, View<float> gradient) {
 }
 
 StepReport GradientMethod::conclude() {
-  mark_ran();
+  mark_running();
   const Status status = stream().status();
   if (status.nonfinite == 0) {
     commit();
@@ -308,14 +357,33 @@ StepReport ModelMethod::start(View<float> model) {
     const Tensor whole{"model", model.size()};
     register_tensors({&whole, 1});
   }
+  constexpr const char* kStages[] = {"of a new run", "after load", "after resize", "a second time"};
+  std::vector<AgreedField> fields{{"start", kStages[static_cast<std::size_t>(stage())]},
+                                  {"entries of the model", std::to_string(model.size())}};
+  const bool running = stage() == Stage::running;
+  if (!running) std::ranges::move(common_fields(model), std::back_inserter(fields));
+  require_agreement(communicator(), fields);
+  if (running) {
+    throw InvalidConfig(name() + ": start() was called already: make a new method for a new run, or load a state");
+  }
   require_size("model", model.size(), parameters());
-  return do_start(model);
+  StepReport report = do_start(model);
+  mark_running();
+  return report;
 }
 
-void ModelMethod::require_same_start(View<const float> model) {
-  const std::vector<AgreedField> fields{
-      {"checksum of the start point", std::to_string(checksum(place(), as_bytes(model)))}};
-  require_agreement(communicator(), fields);
+std::vector<AgreedField> ModelMethod::common_fields(View<const float> model) {
+  return {checksum_field("the start point", model)};
+}
+
+AgreedField ModelMethod::checksum_field(const std::string& what, View<const float> values) {
+  return {"checksum of " + what, std::to_string(checksum(place(), as_bytes(values)))};
+}
+
+void ModelMethod::require_started() const {
+  if (stage() == Stage::running) return;
+  const char* since = stage() == Stage::loaded ? " after load()" : stage() == Stage::resized ? " after resize()" : "";
+  throw InvalidConfig(name() + ": a step" + since + " was begun before start(): call start() on every rank first");
 }
 
 StepReport ModelMethod::step(const StepInput& input, View<float> model, View<float> gradient) {
@@ -330,14 +398,14 @@ StepReport ModelMethod::step(const StepInput& input, View<float> model, View<flo
 
 void ModelMethod::begin_step(const StepInput& input, View<float> model) {
   if (open_) throw InvalidConfig(name() + ": a step was begun before finish_step() of the one before: finish it first");
-  if (!registered()) throw InvalidConfig(name() + ": a step was begun before start(): start first");
+  require_started();
   require_size("model", model.size(), parameters());
   if (!(input.learning_rate >= 0.0F && std::isfinite(input.learning_rate))) {
     throw InvalidConfig("learning_rate must be 0 or more and finite, got " + std::to_string(input.learning_rate));
   }
   require_coefficients(input.tensors);
-  mark_ran();
   input_ = input;
+  input_.key.rank = static_cast<std::uint32_t>(rank());
   model_ = model;
   joined_->begin();
   do_begin(input_, model_);

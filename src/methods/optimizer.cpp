@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "base/thread_pool.h"
+#include "kernels/descent/descent.h"
 #include "laconic/error.h"
 
 namespace laconic {
@@ -15,65 +15,16 @@ void require_range(const char* name, double value, double low, double high) {
                       std::to_string(high) + "), got " + std::to_string(value));
 }
 
-enum class Momentum : std::uint8_t { none, plain, nesterov };
-
-struct SgdStep {
-  float learning_rate;
-  float momentum;
-  float decay;
-};
-
-// Loops without a branch, which compilers turn into vectors.
-
-template <bool kDecays, Momentum kMomentum>
-void sgd_loop(const SgdStep& step, Range range, const float* gradient, float* model, float* first) {
-  for (std::size_t i = range.begin; i < range.end; ++i) {
-    float direction = gradient[i];
-    if constexpr (kDecays) direction = direction + step.decay * model[i];
-    if constexpr (kMomentum != Momentum::none) {
-      const float moment = step.momentum * first[i] + direction;
-      first[i] = moment;
-      direction = kMomentum == Momentum::nesterov ? direction + step.momentum * moment : moment;
-    }
-    model[i] = model[i] - step.learning_rate * direction;
-  }
-}
-
-struct AdamStep {
-  AdamStep(const OptimizerOptions& options, float rate, std::uint64_t steps)
-      : learning_rate(rate),
-        decay(static_cast<float>(options.weight_decay)),
-        beta1(static_cast<float>(options.beta1)),
-        beta2(static_cast<float>(options.beta2)),
-        fresh1(static_cast<float>(1.0 - options.beta1)),
-        fresh2(static_cast<float>(1.0 - options.beta2)),
-        correction1(static_cast<float>(1.0 - std::pow(options.beta1, static_cast<double>(steps)))),
-        correction2(static_cast<float>(1.0 - std::pow(options.beta2, static_cast<double>(steps)))),
-        epsilon(static_cast<float>(options.epsilon)) {}
-
-  float learning_rate;
-  float decay;
-  float beta1;
-  float beta2;
-  float fresh1;  ///< 1 − β, taken in float64: 1 − 0.999 in float32 is off by 1e-5 of itself, and every step with it
-  float fresh2;
-  float correction1;
-  float correction2;
-  float epsilon;
-};
-
-template <bool kDecays>
-void adam_loop(const AdamStep& step, Range range, const float* gradient, float* model, float* first, float* second) {
-  for (std::size_t i = range.begin; i < range.end; ++i) {
-    float direction = gradient[i];
-    if constexpr (kDecays) direction = direction + step.decay * model[i];
-    const float mean = step.beta1 * first[i] + step.fresh1 * direction;
-    const float square = step.beta2 * second[i] + step.fresh2 * (direction * direction);
-    first[i] = mean;
-    second[i] = square;
-    const float root = std::sqrt(square / step.correction2) + step.epsilon;
-    model[i] = model[i] - step.learning_rate * ((mean / step.correction1) / root);
-  }
+AdamCoefficients adam_coefficients(const OptimizerOptions& options, float learning_rate, std::uint64_t steps) {
+  return {.learning_rate = learning_rate,
+          .weight_decay = static_cast<float>(options.weight_decay),
+          .beta1 = static_cast<float>(options.beta1),
+          .beta2 = static_cast<float>(options.beta2),
+          .fresh1 = static_cast<float>(1.0 - options.beta1),
+          .fresh2 = static_cast<float>(1.0 - options.beta2),
+          .correction1 = static_cast<float>(1.0 - std::pow(options.beta1, static_cast<double>(steps))),
+          .correction2 = static_cast<float>(1.0 - std::pow(options.beta2, static_cast<double>(steps))),
+          .epsilon = static_cast<float>(options.epsilon)};
 }
 
 /// Settings of SGD that Adam would silently leave out, and Adam's own.
@@ -126,24 +77,14 @@ void Optimizer::prepare(std::uint64_t parameters) {
 void Optimizer::step(Place& place, float learning_rate, View<const float> gradient, View<float> model) {
   ++steps_;
   if (options_.host) return options_.host(gradient, model);
-  const bool decays = options_.weight_decay != 0.0;
   if (options_.name == "adam") {
-    const AdamStep step(options_, learning_rate, steps_);
-    parallel_ranges(place.pool(), model.size(), 16, [&](Range range) {
-      const auto loop = decays ? adam_loop<true> : adam_loop<false>;
-      loop(step, range, gradient.data(), model.data(), first_.data(), second_.data());
-    });
-    return;
+    return adam_step(place, adam_coefficients(options_, learning_rate, steps_), gradient, first_, second_, model);
   }
-  const SgdStep step{learning_rate, static_cast<float>(options_.momentum), static_cast<float>(options_.weight_decay)};
-  parallel_ranges(place.pool(), model.size(), 16, [&](Range range) {
-    const auto choose = [&]<bool kDecays>() {
-      if (first_.empty()) return sgd_loop<kDecays, Momentum::none>;
-      return options_.nesterov ? sgd_loop<kDecays, Momentum::nesterov> : sgd_loop<kDecays, Momentum::plain>;
-    };
-    const auto loop = decays ? choose.operator()<true>() : choose.operator()<false>();
-    loop(step, range, gradient.data(), model.data(), first_.data());
-  });
+  const Coefficients coefficients{.learning_rate = learning_rate,
+                                  .momentum = static_cast<float>(options_.momentum),
+                                  .weight_decay = static_cast<float>(options_.weight_decay),
+                                  .nesterov = options_.nesterov};
+  sgd_step(place, coefficients, gradient, first_, model);
 }
 
 void Optimizer::save(State& state) const {
@@ -153,7 +94,7 @@ void Optimizer::save(State& state) const {
 }
 
 void Optimizer::load(const State& state) {
-  steps_ = static_cast<std::uint64_t>(state.number("steps"));
+  steps_ = state.count("steps");
   if (!first_.empty()) state.get("first", View<float>(first_));
   if (!second_.empty()) state.get("second", View<float>(second_));
 }

@@ -23,6 +23,8 @@ class Optimizer {
 
   void save(State& state) const;
   void load(const State& state);
+  /// Of what has the entries that save makes: InvalidConfig for a count of steps that is none.
+  static void require_loadable(const State& state) { state.count("steps"); }
   /// Its memory, the same on all ranks where its directions are.
   std::vector<View<float>> memory();
 

@@ -42,10 +42,11 @@ Parameter values() {
 }
 Parameter order() {
   return word("order", &MethodOptions::order, {"rank_order", "engine"},
-              "who sums: rank_order gives the same bits everywhere, engine is the engine's own all-reduce");
+              "who sums: rank_order gives the same bits everywhere, engine is the engine's own all-reduce")
+      .changeable();
 }
 Parameter sparse_route() {
-  return word("route", &MethodOptions::route, {"automatic", "gather", "range"}, "way of a sparse sum");
+  return word("route", &MethodOptions::route, {"automatic", "gather", "range"}, "way of a sparse sum").changeable();
 }
 Parameter bits(const char* fallback) {
   return whole("bits", &MethodOptions::bits, 2, 16, fallback, "bits of a value, one of them the sign");
@@ -59,7 +60,7 @@ Parameter abstain() {
                 "an entry below that share of the mean magnitude casts no vote, at two bits a coordinate; 0: all vote");
 }
 Parameter quantized_route() {
-  return word("route", &MethodOptions::route, {"gather", "scatter"}, "way of a quantized sum");
+  return word("route", &MethodOptions::route, {"gather", "scatter"}, "way of a quantized sum").changeable();
 }
 Parameter quantized_return() {
   return word("return", &MethodOptions::return_, {"full", "requantized"},
@@ -70,7 +71,8 @@ Parameter period(const char* fallback) {
 }
 Parameter pace() {
   return word("pace", &MethodOptions::pace, {"lockstep", "async"},
-              "lockstep: every worker the same steps, the same bits; async: at the workers' own pace");
+              "lockstep: every worker the same steps, the same bits; async: at the workers' own pace")
+      .changeable();
 }
 Parameter pull(const char* fallback, const char* help) {
   return number("pull", &MethodOptions::pull, 0.0, 1.0, fallback, help);
@@ -81,7 +83,8 @@ Parameter proximity() {
 }
 Parameter round_steps() {
   return whole("total_steps", &MethodOptions::total_steps, 0, 1e12, "0",
-               "steps a worker, on average, then a last round; 0: no end, in lockstep only");
+               "steps a worker, on average, then a last round; 0: no end, in lockstep only")
+      .changeable();
 }
 Parameter lambda() {
   return number("lambda", &MethodOptions::lambda, 0.0, 1.0, "0.3",
@@ -99,7 +102,8 @@ Parameter local_steps() {
 }
 Parameter diagnose() {
   return word("diagnose", &MethodOptions::diagnose, {"off", "on"},
-              "on: report the step's best lambda, which costs a dense average a step");
+              "on: report the step's best lambda, which costs a dense average a step")
+      .changeable();
 }
 
 }  // namespace laconic::parameters

@@ -5,10 +5,11 @@
 // No error is kept: what has not been averaged lives on in the workers' models, which differ. Nothing is owed, so a
 // newcomer starts at the mean of the models: take read_out before a resize and go on from it on every rank. Momenta
 // become their mean. In a dropped step neither model nor optimizer moves: both are tried on copies. A host's optimizer
-// has no copy to try: workers first tell each other whether their gradients are finite, one number each.
+// has no copy to try: workers first tell each other whether their gradients are finite, one number each, and drop the
+// step before it is called. If it makes a model that is not finite, all workers throw, whatever the policy, since its
+// step cannot be taken back.
 
 #include <array>
-#include <limits>
 #include <utility>
 
 #include "base/buffer.h"
@@ -18,6 +19,7 @@
 #include "methods/makers.h"
 #include "methods/optimizer.h"
 #include "methods/random_blocks.h"
+#include "transport/agreement.h"
 
 namespace laconic {
 namespace {
@@ -43,7 +45,6 @@ class Psync : public ModelMethod {
   void regrouped() override {
     optimizer_.set_steps(static_cast<std::uint64_t>(steps_[1]) << kStepBits | static_cast<std::uint64_t>(steps_[0]));
     make_exchange();
-    goes_on_ = true;
   }
   void make_exchange() {
     sum_ = std::make_unique<BlockSum>(communicator(), place(), blocks_.size(), options_);
@@ -52,10 +53,11 @@ class Psync : public ModelMethod {
   Status look_ahead(View<const float> gradient, StepReport& report);
   StepReport dropped(const StepInput& input, const Status& status, StepReport report);
   void save_memory(State& state) const override { optimizer_.save(state); }
-  void load_memory(const State& state) override {
-    optimizer_.load(state);
-    goes_on_ = true;
+  void require_loadable_memory(const State& state) const override {
+    ModelMethod::require_loadable_memory(state);
+    Optimizer::require_loadable(state);
   }
+  void load_memory(const State& state) override { optimizer_.load(state); }
   /// No residual; the optimizer's memory.
   std::vector<View<float>> owed() override {
     std::vector<View<float>> views{View<float>()};
@@ -70,9 +72,10 @@ class Psync : public ModelMethod {
     return {View<float>(steps_.data(), steps_.size())};
   }
 
-  StepReport do_start(View<float> model) override {
-    if (!std::exchange(goes_on_, false)) require_same_start(model);
-    return {};
+  StepReport do_start(View<float> /*model*/) override { return {}; }
+  /// Workers share the start point, and nothing afterwards.
+  std::vector<AgreedField> common_fields(View<const float> model) override {
+    return stage() == Stage::made ? ModelMethod::common_fields(model) : std::vector<AgreedField>();
   }
 
   StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) override;
@@ -84,7 +87,6 @@ class Psync : public ModelMethod {
   RandomBlocks blocks_;
   Optimizer optimizer_;
   Optimizer tried_optimizer_;
-  bool goes_on_ = false;  ///< a state was loaded or dealt: models may differ at start()
   std::array<float, 2> steps_{};
   Buffer<float> tried_;
   Buffer<float> mean_;
@@ -123,7 +125,8 @@ StepReport Psync::do_step(const StepInput& input, View<float> model, View<float>
   const View<float> tried = tried_.view(parameters());
   const View<float> mean = mean_.view(blocks_.size());
   const auto blocks = blocks_.draw(input.key);
-  if (all_finite_) {
+  const bool hosted = all_finite_ != nullptr;
+  if (hosted) {
     const Status ahead = look_ahead(gradient, report);
     if (ahead.nonfinite != 0) return dropped(input, ahead, report);
   }
@@ -134,14 +137,16 @@ StepReport Psync::do_step(const StepInput& input, View<float> model, View<float>
     tried_optimizer_.step(place(), input.learning_rate, gradient, tried);  // 1
     find_nonfinite(place(), tried, view_of(status));
   }
+  locate_nonfinite(hosted ? tried : gradient, status);
   // An engine's sum has no flags: what is not finite outside the blocks must show inside them.
-  if (status.nonfinite != 0 && !blocks.empty()) {
-    tried[blocks[0].offset + blocks[0].start] = std::numeric_limits<float>::quiet_NaN();
-  }
+  if (!blocks.empty()) spoil_if_nonfinite(place(), tried.sub(blocks[0].offset + blocks[0].start, 1), view_of(status));
   sum_->start(tried, blocks, mean, view_of(status));  // 2
-  locate_nonfinite(gradient, status);
   sum_->finish();
   report.traffic += sum_->traffic();
+  if (status.nonfinite != 0 && hosted) {
+    refuse_nonfinite(status, input.key.step, "model that the host's optimizer made",
+                     "lower the learning rate or clip gradients (the host's step cannot be taken back)");
+  }
   if (status.nonfinite != 0) return dropped(input, status, report);
   std::swap(optimizer_, tried_optimizer_);
   copy(place(), tried, model);

@@ -1,26 +1,24 @@
 // Random-k with error feedback.
 //   1. a = g + e
 //   2. s = k entries of a, each set of k as likely as any other, drawn alike on all workers
-//   3. send s ⊙ a; no index travels
+//   3. send s ⊙ a; no index travels, but a signature of the draw, so that ranks which drew others are refused
 //   4. e = a − what was sent
 //   5. everyone: g = mean of what the workers sent
-// 2 is Floyd's sampling (Bentley, Floyd 1987): k draws and a bit an entry, exactly uniform for every n and k. Values of
-// 16 bits are rounded before they are sent and the rounding stays in e; the mean's own rounding on its way back does
-// not.
+// 2 is exactly uniform for every n and k (kernels/sparse/draw.h). Values of 16 bits are rounded before they are sent and
+// the rounding stays in e; the mean's own rounding on its way back does not.
 
-#include <bit>
 #include <utility>
 
-#include "base/check.h"
 #include "base/keep.h"
 #include "base/philox.h"
+#include "codecs/signature.h"
 #include "exchange/dense_sum.h"
+#include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
-#include "kernels/elementwise/flagged.h"
+#include "kernels/sparse/draw.h"
 #include "kernels/sparse/sparse.h"
 #include "laconic/error.h"
 #include "methods/makers.h"
-#include "methods/owed.h"
 #include "methods/sparse_method.h"
 #include "methods/stream.h"
 
@@ -76,7 +74,6 @@ class Randk : public GradientMethod {
   std::uint64_t selected_ = 0;
   Buffer<float> residual_;
   Buffer<float> next_residual_;
-  std::vector<std::uint64_t> drawn_;  ///< a bit an entry of the largest stretch
   Buffer<std::uint32_t> indices_;
   Buffer<float> values_;
   Buffer<float> left_;         ///< what sending leaves of the selected: nothing, or the rounding
@@ -87,7 +84,6 @@ void Randk::add_stretch(std::uint32_t tensor, std::uint64_t offset, std::uint64_
   const std::uint64_t count = keep_count(keep_, size);
   if (count > 0) stretches_.push_back({tensor, offset, size, selected_, count});
   selected_ += count;
-  drawn_.resize(std::max<std::size_t>(drawn_.size(), (size + 63) / 64));
 }
 
 void Randk::prepare() {
@@ -132,7 +128,8 @@ Exchange& Randk::start_chunk(const Chunk& chunk, View<float> gradient, StatusVie
     if (options_.format != ValueFormat::f32) round_through_16bit(place(), options_.format, values, left, status);
     scatter(place(), {indices, left}, rest);  // 4
   }
-  share.sum->start(values, status);  // 5
+  // Seed and step decide what was drawn; everything else that does was compared when the method was made.
+  share.sum->start(values, status, Signature(0).mix(key().seed).mix(key().step).low_word());  // 5
   return *share.sum;
 }
 
@@ -145,42 +142,14 @@ void Randk::finish_chunk(const Chunk& chunk, View<float> gradient, StatusView, S
 void Randk::correct(const Chunk& chunk, View<const float> gradient, StatusView status) {
   const View<const float> residual = residual_.view(parameters()).sub(chunk.offset, chunk.size);
   const View<float> rest = next_residual_.view(parameters()).sub(chunk.offset, chunk.size);
-  parallel_flagged(place(), chunk.size, status, [&](Range range) {
-    FiniteWatch watch;
-    for (std::size_t i = range.begin; i < range.end; ++i) {
-      rest[i] = add_owed(gradient[i], residual[i]);
-      watch.see(rest[i]);
-    }
-    return watch.saw_nonfinite();
-  });
+  add_residual(place(), gradient, residual, rest, status);
 }
 
-/// Draw i falls in [0, n - k + i]; one that is taken already stands for n - k + i itself, which cannot be. Indices
-/// count from the chunk's origin.
+/// Indices count from the chunk's origin.
 void Randk::draw(const Stretch& stretch, std::uint64_t origin) {
   const Stream stream{.seed = key().seed, .step = key().step, .tensor = stretch.tensor, .purpose = Purpose::random_k};
-  const View<std::uint32_t> indices = indices_.view(selected_).sub(stretch.first, stretch.count);
-  const std::uint64_t below = stretch.size - stretch.count;
-  parallel_ranges(place().pool(), stretch.count, 16, [&](Range range) {
-    for (std::size_t i = range.begin; i < range.end; ++i) {
-      indices[i] = static_cast<std::uint32_t>(draw_below(stream, i, below + i + 1));
-    }
-  });
-  const std::size_t words = (stretch.size + 63) / 64;
-  std::fill_n(drawn_.begin(), words, 0U);
-  const auto bit_of = [](std::uint64_t index) { return std::uint64_t{1} << (index % 64); };
-  for (std::uint64_t i = 0; i < stretch.count; ++i) {
-    std::uint64_t index = indices[i];
-    if ((drawn_[index / 64] & bit_of(index)) != 0) index = below + i;
-    drawn_[index / 64] |= bit_of(index);
-  }
-  std::size_t next = 0;
-  for (std::size_t word = 0; word < words; ++word) {
-    for (std::uint64_t bits = drawn_[word]; bits != 0; bits &= bits - 1) {
-      indices[next++] = static_cast<std::uint32_t>(stretch.offset - origin + word * 64 + std::countr_zero(bits));
-    }
-  }
-  LACONIC_CHECK(next == stretch.count);
+  draw_indices(place(), stream, stretch.offset - origin, stretch.size,
+               indices_.view(selected_).sub(stretch.first, stretch.count));
 }
 
 }  // namespace

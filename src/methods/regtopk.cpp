@@ -1,4 +1,4 @@
-// RegTop-k (Bereyhi, Liang, Boudreau, Afana 2025), worker n with weight ω.
+// RegTop-k (Bereyhi, Liang, Boudreau, Afana 2025), worker n with weight ω = 1/W.
 //   1. a = g + e
 //   2. Δ = (g_last − ω·a_last) / (ω·D) on the last support, huge elsewhere; D = a_last (previous) or a (current)
 //   3. score = |a| · tanh(|1 + Δ| / μ)
@@ -13,6 +13,7 @@
 
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/sparse/sparse.h"
+#include "laconic/error.h"
 #include "methods/makers.h"
 #include "methods/sparse_method.h"
 
@@ -60,7 +61,7 @@ class Regtopk : public SparseMethod {
                            last_.aggregate.view().sub(stretch.first, count)};
     error_feedback_regtopk(place(), gradient, residual, rest, last, score_, selected, status);
     // By stretch, before indices become those of the chunk.
-    for (std::uint64_t i = 0; i < stretch.count; ++i) next_.indices.view()[stretch.first + i] = selected.indices[i];
+    copy_indices(place(), selected.indices, next_.indices.view().sub(stretch.first, stretch.count));
   }
 
   void remember(std::uint64_t first, ConstSparseView sent, View<const float> aggregate) override {
@@ -86,9 +87,28 @@ class Regtopk : public SparseMethod {
     state.put("support's g", values(last_.aggregate));
   }
 
+  void require_loadable_memory(const State& state) const override {
+    SparseMethod::require_loadable_memory(state);
+    if (state.count("support known", 1) == 0) return;
+    std::vector<std::uint32_t> indices(selected_count());
+    state.get("support", View<std::uint32_t>(indices));
+    for (const Stretch& stretch : stretches()) {
+      std::uint64_t least = 0;  // indices of a stretch ascend
+      for (std::uint64_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
+        if (indices[i] >= least && indices[i] < stretch.size) {
+          least = std::uint64_t{indices[i]} + 1;
+          continue;
+        }
+        throw InvalidConfig("saved state's support must ascend and stay below " + std::to_string(stretch.size) +
+                            ", got " + std::to_string(indices[i]) + " where " + std::to_string(least) +
+                            " is the least: load a state as it was saved");
+      }
+    }
+  }
+
   void load_memory(const State& state) override {
     SparseMethod::load_memory(state);
-    last_.known = state.number("support known") != 0.0;
+    last_.known = state.count("support known", 1) != 0;
     const std::uint64_t count = selected_count();
     state.get("support", last_.indices.view(count));
     state.get("support's a", last_.corrected.view(count));

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "base/check.h"
-#include "base/thread_pool.h"
+#include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
 #include "laconic/error.h"
 #include "laconic/nonfinite.h"
@@ -26,13 +26,6 @@ RoundSchedule schedule_of(const Settings& settings) {
 
 }  // namespace
 
-void blend(Place& place, float share, View<const float> x, View<float> y) {
-  const float rest = 1.0F - share;
-  parallel_ranges(place.pool(), y.size(), 16, [&](Range range) {
-    for (std::size_t i = range.begin; i < range.end; ++i) y[i] = rest * y[i] + share * x[i];
-  });
-}
-
 RoundMethod::RoundMethod(const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator,
                          Place& place)
     : ModelMethod(settings.method(), communicator, place), optimizer_(optimizer), schedule_(schedule_of(settings)) {
@@ -51,46 +44,27 @@ void RoundMethod::prepare() {
   make_exchanges();
 }
 
+std::vector<AgreedField> RoundMethod::common_fields(View<const float> model) {
+  if (stage() == Stage::made) return ModelMethod::common_fields(model);
+  return {{"rounds so far", std::to_string(schedule_.rounds())},
+          {"steps since the last round", std::to_string(schedule_.steps())},
+          checksum_field("the centre", centre())};
+}
+
 StepReport RoundMethod::do_start(View<float> model) {
-  if (stage_ == Stage::running) {
-    throw InvalidConfig(name() + ": start() was called already: make a new method for a new run, or load a state");
-  }
-  if (stage_ == Stage::unstarted) {
-    start_anew(model);
-  } else {
-    go_on(model);
-  }
-  stage_ = Stage::running;
+  if (stage() == Stage::made) copy(place(), model, centre_.view(parameters()));
+  if (newcomer_) copy(place(), centre(), model);
+  newcomer_ = false;
+  schedule_.join(communicator());
   StepReport report;
   take_turns(model, report);
   return report;
 }
 
-/// All workers and the centre begin at the same point.
-void RoundMethod::start_anew(View<float> model) {
-  require_same_start(model);
-  copy(place(), model, centre_.view(parameters()));
-  schedule_.join(communicator());
-}
-
-void RoundMethod::go_on(View<float> model) {
-  if (newcomer_) copy(place(), centre(), model);
-  newcomer_ = false;
-  if (!schedule_.async()) return;
-  const AgreedField round{"rounds so far", std::to_string(schedule_.rounds())};
-  require_agreement(communicator(), {&round, 1});
-  schedule_.join(communicator());
-}
-
 StepReport RoundMethod::do_step(const StepInput& input, View<float> model, View<float> gradient) {
-  if (stage_ == Stage::unstarted) throw InvalidConfig(name() + ": step() before start(): give the start point first");
-  if (stage_ == Stage::loaded && schedule_.async()) {
-    throw InvalidConfig(name() + ": step() after load() or resize() needs start() first, which takes the next ticket");
-  }
   if (schedule_.ended()) {
     throw InvalidConfig(name() + ": step() after the last of total_steps: stop when a report says finished");
   }
-  stage_ = Stage::running;
   StepReport report;
   local_step(input, model, gradient, report);
   schedule_.count_step();
@@ -105,7 +79,7 @@ void RoundMethod::local_step(const StepInput& input, View<float> model, View<flo
   Status status;
   {
     const Stopwatch watch(report.select_seconds);
-    check(gradient, view_of(status));
+    check(input, gradient, view_of(status));
   }
   if (status.nonfinite != 0) {
     locate_nonfinite(gradient, status);
@@ -119,7 +93,9 @@ void RoundMethod::local_step(const StepInput& input, View<float> model, View<flo
   if (proximity_ != 0.0F) blend(place(), proximity_, centre(), model);
 }
 
-void RoundMethod::check(View<const float> gradient, StatusView status) { find_nonfinite(place(), gradient, status); }
+void RoundMethod::check(const StepInput& /*input*/, View<const float> gradient, StatusView status) {
+  find_nonfinite(place(), gradient, status);
+}
 
 void RoundMethod::take_turns(View<float> model, StepReport& report) {
   Turn turn = schedule_.next();
@@ -185,12 +161,16 @@ void RoundMethod::save_memory(State& state) const {
   state.put("optimizer", optimizer);
 }
 
+void RoundMethod::require_loadable_memory(const State& state) const {
+  ModelMethod::require_loadable_memory(state);
+  schedule_.require_resumable(state.count("rounds"), state.count("steps"));
+  Optimizer::require_loadable(state.part("optimizer"));
+}
+
 void RoundMethod::load_memory(const State& state) {
-  schedule_.resume(static_cast<std::uint64_t>(state.number("rounds")),
-                   static_cast<std::uint64_t>(state.number("steps")));
+  schedule_.resume(state.count("rounds"), state.count("steps"));
   state.get("centre", centre_.view(parameters()));
   optimizer_.load(state.part("optimizer"));
-  stage_ = Stage::loaded;
   at_round_ = true;
   newcomer_ = false;
 }
@@ -217,7 +197,6 @@ void RoundMethod::regrouped() {
   std::memcpy(numbers, numbers_.data(), sizeof numbers);
   schedule_.resume(static_cast<std::uint64_t>(numbers[0]), static_cast<std::uint64_t>(numbers[1]));
   if (newcomer_) optimizer_.set_steps(static_cast<std::uint64_t>(numbers[2]));
-  stage_ = Stage::loaded;
   make_exchanges();
 }
 

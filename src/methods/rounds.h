@@ -2,14 +2,12 @@
 
 #include "base/buffer.h"
 #include "exchange/dense_sum.h"
+#include "laconic/error.h"
 #include "methods/optimizer.h"
 #include "methods/rounds_schedule.h"
 #include "methods/settings.h"
 
 namespace laconic {
-
-/// y = (1 - share)·y + share·x, in float32, each product rounded before the sum.
-void blend(Place& place, float share, View<const float> x, View<float> y);
 
 /// What the round methods share: local steps on a model that is the worker's own, the centre x_C, and rounds, in which
 /// a subclass says how models meet. Memory: the centre, twice, so that a round which is dropped leaves it as it was.
@@ -25,7 +23,7 @@ class RoundMethod : public ModelMethod {
 
  protected:
   /// Whether a local step's gradient is finite, into the status.
-  virtual void check(View<const float> gradient, StatusView status);
+  virtual void check(const StepInput& input, View<const float> gradient, StatusView status);
   /// A finite local step was made: remember what the round will ask for.
   virtual void observe(const StepInput& /*input*/) {}
   /// The new centre, from the models of all workers: all that needs the other ranks. Keeps no memory: a non-finite
@@ -37,17 +35,26 @@ class RoundMethod : public ModelMethod {
   virtual void begin_stretch() {}
   /// Exchanges for the present communicator.
   virtual void make_exchanges() {}
+  /// For what only this rank knows: throws, and the others' next wait ends with the same message.
+  template <class Exception = InvalidConfig>
+  [[noreturn]] void refuse(const std::string& message) {
+    communicator().fail(message);
+    throw Exception(message);
+  }
 
   void prepare() override;
   void save_memory(State& state) const override;
   void require_savable() const override;
   void load_memory(const State& state) override;
+  void require_loadable_memory(const State& state) const override;
   /// Nothing is owed; but where ranks come or go, the local momenta are dealt anew with their mean kept.
   std::vector<View<float>> owed() override { return optimizer_.memory(); }
   std::vector<View<float>> shared() override;
   void regrouped() override;
 
   StepReport do_start(View<float> model) override;
+  /// The start point, later the centre, and how far the schedule is.
+  std::vector<AgreedField> common_fields(View<const float> model) override;
   StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) override;
   void do_read_out(View<const float> model, View<float> out) override;
 
@@ -55,15 +62,10 @@ class RoundMethod : public ModelMethod {
   float pull_share() const { return pull_; }
 
  private:
-  void start_anew(View<float> model);
-  void go_on(View<float> model);
   void local_step(const StepInput& input, View<float> model, View<float> gradient, StepReport& report);
   void take_turns(View<float> model, StepReport& report);
   void hold_round(View<float> model, StepReport& report);
   [[noreturn]] void refuse_round(View<const float> model, const Status& status);
-
-  /// Where a run stands between start, load and resize.
-  enum class Stage : std::uint8_t { unstarted, loaded, running };
 
   Optimizer optimizer_;
   RoundSchedule schedule_;
@@ -72,7 +74,6 @@ class RoundMethod : public ModelMethod {
   Buffer<float> centre_;
   Buffer<float> next_centre_;
   std::vector<float> numbers_;  ///< what a newcomer must know besides the centre, as bits
-  Stage stage_ = Stage::unstarted;
   std::uint32_t last_step_ = 0;  ///< the host's number of this rank's last step
   bool at_round_ = true;         ///< no local step since the last round, or since the start
   bool newcomer_ = false;

@@ -1,8 +1,17 @@
 #include "methods/rounds_schedule.h"
 
+#include <algorithm>
+#include <string>
+
 #include "base/check.h"
+#include "laconic/error.h"
 
 namespace laconic {
+namespace {
+
+constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 53;  ///< of a run without an end
+
+}  // namespace
 
 void RoundSchedule::join(Communicator& communicator) {
   workers_ = static_cast<std::uint64_t>(communicator.size());
@@ -28,6 +37,29 @@ Turn RoundSchedule::next() {
 void RoundSchedule::count_round() {
   ++rounds_;
   steps_ = 0;
+}
+
+void RoundSchedule::require_resumable(std::uint64_t rounds, std::uint64_t steps) const {
+  const auto refuse = [](const std::string& what, std::uint64_t most, std::uint64_t got, const std::string& why) {
+    throw InvalidConfig("saved state's " + what + " must be in 0.." + std::to_string(most) + ", got " +
+                        std::to_string(got) + ": " + why);
+  };
+  const std::uint64_t most_rounds = total_ > 0 ? (total_ + period_ - 1) / period_ : kMostSteps / period_;
+  if (rounds > most_rounds) {
+    refuse("rounds", most_rounds, rounds,
+           total_ > 0 ? "total_steps = " + std::to_string(total_) + " is less than the run has made"
+                      : "load a state as it was saved");
+  }
+  if (async_ && steps > 0) {
+    refuse("steps since the last round", 0, steps,
+           "pace = async goes on from a round only: save after one, or keep pace = lockstep");
+  }
+  // A round follows the last step of a period, and of the run, at once.
+  std::uint64_t period = period_;
+  if (total_ > 0) period = std::clamp<std::uint64_t>(total_ - std::min(total_, rounds * period_), 1, period_);
+  if (steps >= period) {
+    refuse("steps since the last round", period - 1, steps, "load a state as it was saved, or raise total_steps");
+  }
 }
 
 void RoundSchedule::resume(std::uint64_t rounds, std::uint64_t steps) {

@@ -40,6 +40,8 @@ class RoundSchedule {
   std::uint64_t steps() const { return steps_; }
   bool ended() const { return total_ > 0 && rounds_ * period_ >= total_; }
 
+  /// InvalidConfig where no run of this schedule stands after so many rounds and steps.
+  void require_resumable(std::uint64_t rounds, std::uint64_t steps) const;
   /// Goes on after so many rounds and, in lockstep, steps.
   void resume(std::uint64_t rounds, std::uint64_t steps);
 

@@ -44,6 +44,28 @@ bool is_set(const MethodOptions& options, const Parameter& parameter) {
   return parameter.number != nullptr ? (options.*parameter.number).has_value() : (options.*parameter.word).has_value();
 }
 
+/// What was given, else the default, as text and in its range; nothing where there is neither.
+std::optional<std::string> value_of(std::string_view method, const Parameter& parameter, const MethodOptions& options) {
+  if (!is_set(options, parameter) && parameter.fallback.empty()) return std::nullopt;
+  if (parameter.number != nullptr) {
+    const auto given = options.*parameter.number;
+    const double value = given ? *given : number_of(parameter.fallback).value();
+    if (!allowed(parameter, value)) refuse(method, parameter, text_of(value));
+    return text_of(value);
+  }
+  const std::string value = (options.*parameter.word).value_or(parameter.fallback);
+  if (std::find(parameter.choices.begin(), parameter.choices.end(), value) == parameter.choices.end()) {
+    refuse(method, parameter, value);
+  }
+  return value;
+}
+
+void require_counting(std::string_view method, const Parameter& parameter, const MethodOptions& options) {
+  if (!is_set(options, parameter) || parameter.counts_with(options)) return;
+  throw InvalidConfig(std::string(method) + ": " + parameter.name + " counts only with " + parameter.only_with +
+                      ", got " + value_of(method, parameter, options).value() + " without: leave it out");
+}
+
 }  // namespace
 
 std::string text_of(double value) {
@@ -69,24 +91,26 @@ Parameter Parameter::with(std::string other_fallback) const {
   return changed;
 }
 
+Parameter Parameter::changeable() const {
+  Parameter changed = *this;
+  changed.may_change = true;
+  return changed;
+}
+
+Parameter Parameter::only(const char* company, bool (*has_company)(const MethodOptions&)) const {
+  Parameter changed = *this;
+  changed.help += std::string("; only with ") + company;
+  changed.only_with = company;
+  changed.counts = has_company;
+  return changed;
+}
+
 Settings::Settings(std::string method, std::span<const Parameter> parameters, const MethodOptions& options)
     : method_(std::move(method)) {
   for (const Parameter& parameter : parameters) {
-    if (parameter.number != nullptr) {
-      const auto given = options.*parameter.number;
-      if (!given && parameter.fallback.empty()) continue;
-      const double value = given ? *given : number_of(parameter.fallback).value();
-      if (!allowed(parameter, value)) refuse(method_, parameter, text_of(value));
-      texts_.emplace_back(parameter.name, text_of(value));
-    } else {
-      const auto& given = options.*parameter.word;
-      if (!given && parameter.fallback.empty()) continue;
-      const std::string& value = given ? *given : parameter.fallback;
-      if (std::find(parameter.choices.begin(), parameter.choices.end(), value) == parameter.choices.end()) {
-        refuse(method_, parameter, value);
-      }
-      texts_.emplace_back(parameter.name, value);
-    }
+    const auto value = value_of(method_, parameter, options);
+    require_counting(method_, parameter, options);
+    if (value && parameter.counts_with(options)) texts_.emplace_back(parameter.name, *value);
   }
   // An option that belongs to other methods only would be ignored silently; say so instead.
   for (const MethodRow& row : method_table()) {
@@ -112,6 +136,17 @@ const std::string& Settings::word(std::string_view name) const {
 }
 
 double Settings::number(std::string_view name) const { return number_of(word(name)).value(); }
+
+void require_ranges(std::string_view method, std::span<const Parameter> parameters, const MethodOptions& options) {
+  for (const Parameter& parameter : parameters) value_of(method, parameter, options);
+}
+
+void require_counts(std::string_view method, std::span<const Parameter> parameters, std::string_view name,
+                    const MethodOptions& options) {
+  for (const Parameter& parameter : parameters) {
+    if (parameter.name == name) require_counting(method, parameter, options);
+  }
+}
 
 void set_option(MethodOptions& options, std::string_view method, std::string_view name, std::string_view text) {
   const MethodRow& row = method_row(method);

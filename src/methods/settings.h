@@ -13,7 +13,7 @@ namespace laconic {
 /// One parameter of a method as the table shows it: a number with its range, or a word with its choices.
 struct Parameter {
   const char* name;
-  const char* help;
+  std::string help;
   std::string fallback;  ///< the default, as text; empty: must be given, or is derived
   MethodOptions::Number MethodOptions::*number = nullptr;
   MethodOptions::Word MethodOptions::*word = nullptr;
@@ -22,18 +22,28 @@ struct Parameter {
   bool low_open = false;  ///< low itself is not allowed
   bool whole = false;
   std::vector<std::string> choices{};
+  /// The memory means the same whatever its value, so that a run may go on with another one (Method::load).
+  bool may_change = false;
+  const char* only_with = nullptr;                 ///< what it needs beside it to change anything; null: nothing
+  bool (*counts)(const MethodOptions&) = nullptr;  ///< whether that is there; null: it always counts
 
   /// "(0, 1]", "2..16", "random | plus".
   std::string range() const;
+  bool counts_with(const MethodOptions& options) const { return counts == nullptr || counts(options); }
   /// The same parameter with another default.
   Parameter with(std::string other_fallback) const;
+  /// The same parameter, which may change from a saved run to the one that goes on.
+  Parameter changeable() const;
+  /// The same parameter, which changes something only in such company: help says so, and elsewhere it is refused.
+  Parameter only(const char* company, bool (*has_company)(const MethodOptions&)) const;
 };
 
-/// A method's parameters with defaults filled in, every one checked.
+/// A method's parameters with defaults filled in, every one checked; those that count with the others.
 class Settings {
  public:
   Settings() = default;
-  /// InvalidConfig naming value, range and remedy; an option that no parameter names is one too.
+  /// InvalidConfig naming value, range and remedy; also for an option that no parameter names, or that would change
+  /// nothing.
   Settings(std::string method, std::span<const Parameter> parameters, const MethodOptions& options);
 
   double number(std::string_view name) const;  ///< LACONIC_CHECK that it is set
@@ -43,13 +53,20 @@ class Settings {
   bool is(std::string_view name, std::string_view choice) const { return word(name) == choice; }
 
   /// Every set parameter as text, in the table's order: for agreement between ranks and for a run's record.
-  const std::vector<std::pair<std::string, std::string>>& texts() const { return texts_; }
+  const std::vector<SettingText>& texts() const { return texts_; }
   const std::string& method() const { return method_; }
 
  private:
   std::string method_;
-  std::vector<std::pair<std::string, std::string>> texts_;
+  std::vector<SettingText> texts_;
 };
+
+/// InvalidConfig where an option is out of its range, while others may still be added to it.
+void require_ranges(std::string_view method, std::span<const Parameter> parameters, const MethodOptions& options);
+
+/// InvalidConfig where the option of that name is set and changes nothing with the others.
+void require_counts(std::string_view method, std::span<const Parameter> parameters, std::string_view name,
+                    const MethodOptions& options);
 
 /// The shortest text that reads back as the same number.
 std::string text_of(double value);

@@ -13,37 +13,17 @@
 #include <utility>
 
 #include "base/buffer.h"
-#include "base/thread_pool.h"
-#include "base/workspace.h"
 #include "exchange/abstaining_vote.h"
 #include "exchange/packed_vote.h"
+#include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/norm/norm.h"
 #include "methods/makers.h"
 #include "methods/settings.h"
 #include "methods/stream.h"
 
 namespace laconic {
 namespace {
-
-/// Σ|v|/n in blocks that do not depend on threads.
-float mean_magnitude(Place& place, View<const float> values) {
-  constexpr std::size_t kBlock = 8'192;
-  if (values.empty()) return 0.0F;
-  const Workspace::Scope scope(place.workspace());
-  const std::size_t blocks = (values.size() + kBlock - 1) / kBlock;
-  const View<double> sums = place.workspace().take<double>(blocks);
-  parallel_ranges(place.pool(), values.size(), kBlock, [&](Range range) {
-    for (std::size_t begin = range.begin; begin < range.end; begin += kBlock) {
-      double sum = 0.0;
-      const std::size_t end = std::min(begin + kBlock, range.end);
-      for (std::size_t i = begin; i < end; ++i) sum += static_cast<double>(std::fabs(values[i]));
-      sums[begin / kBlock] = sum;
-    }
-  });
-  double total = 0.0;
-  for (const double sum : sums) total += sum;
-  return static_cast<float>(total / static_cast<double>(values.size()));
-}
 
 class SignMethod : public GradientMethod {
  public:
@@ -108,11 +88,7 @@ class SignMethod : public GradientMethod {
     const Stopwatch watch(report.select_seconds);
     const View<const float> before = momentum_.view(parameters()).sub(chunk.offset, chunk.size);
     const View<float> after = next_momentum_.view(parameters()).sub(chunk.offset, chunk.size);
-    const float beta = beta_;
-    const float fresh = 1.0F - beta_;
-    parallel_ranges(place().pool(), gradient.size(), 16, [&](Range range) {
-      for (std::size_t i = range.begin; i < range.end; ++i) after[i] = beta * before[i] + fresh * gradient[i];
-    });
+    running_mean(place(), beta_, before, gradient, after);
     return steps_ < early_steps_ ? gradient : View<const float>(after);
   }
 
@@ -137,8 +113,13 @@ class SignMethod : public GradientMethod {
     if (remembers()) state.put("momentum", View<const float>(momentum_.view(parameters())));
   }
 
+  void require_loadable_memory(const State& state) const override {
+    GradientMethod::require_loadable_memory(state);
+    state.count("steps");
+  }
+
   void load_memory(const State& state) override {
-    steps_ = static_cast<std::uint64_t>(state.number("steps"));
+    steps_ = state.count("steps");
     if (remembers()) state.get("momentum", momentum_.view(parameters()));
   }
 

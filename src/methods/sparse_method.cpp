@@ -1,6 +1,7 @@
 #include "methods/sparse_method.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/keep.h"
@@ -96,9 +97,7 @@ void SparseMethod::select_in(const Chunk& chunk, View<const float> gradient, Sta
     select(number, stretch, gradient.sub(offset, stretch.size), residual.sub(offset, stretch.size),
            rest.sub(offset, stretch.size), own, status);
     thresholds_[number] = status[0].threshold;
-    if (offset > 0) {
-      for (std::uint32_t& index : own.indices) index += static_cast<std::uint32_t>(offset);
-    }
+    shift_indices(place(), offset, own.indices);
   }
   round_values(share, rest, status);
 }
@@ -159,6 +158,7 @@ void SparseMethod::each_saved_share(const State& state, Work&& work) const {
 
 void SparseMethod::require_loadable_memory(const State& state) const {
   GradientMethod::require_loadable_memory(state);
+  state.require_in("thresholds", 0.0, std::numeric_limits<float>::max());
   each_saved_share(state, [&](std::size_t share, std::span<const std::uint64_t> borders, std::uint64_t last_union) {
     shares_[share].sum->require_sound(borders, last_union);
   });

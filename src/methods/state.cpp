@@ -1,13 +1,17 @@
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <unordered_set>
 
 #include "laconic/error.h"
 #include "laconic/method.h"
+#include "methods/settings.h"
 
 namespace laconic {
 namespace {
 
-constexpr std::uint32_t kStateMagic = 0x53434C31;  // "1LCS"
+constexpr std::uint32_t kStateMagic = 0x53434C32;      // "2LCS", for format 2
+constexpr std::uint32_t kFirstStateMagic = 0x53434C31;  // of format 1, which had no settings
 
 /// Not for the wire, where payloads have their own: 64-bit FNV-1a over a file's bytes.
 std::uint64_t digest(const std::byte* bytes, std::size_t count) {
@@ -55,6 +59,18 @@ class Reader {
   std::uint64_t at_ = 0;
 };
 
+/// Bytes of one value of an entry; 0: there is no such kind.
+std::size_t value_bytes(char kind) {
+  if (kind == 'f' || kind == 'u') return sizeof(float);
+  if (kind == 'd') return sizeof(double);
+  return kind == 't' ? 1 : 0;
+}
+
+bool possible(char kind, std::uint64_t bytes) {
+  const std::size_t each = value_bytes(kind);
+  return each > 0 && bytes % each == 0 && (kind != 'd' || bytes == each);
+}
+
 }  // namespace
 
 State::Entry& State::fresh(const std::string& name, char kind, std::size_t bytes) {
@@ -62,24 +78,35 @@ State::Entry& State::fresh(const std::string& name, char kind, std::size_t bytes
   return entries_.emplace_back(Entry{name, kind, std::vector<std::byte>(bytes)});
 }
 
-const State::Entry& State::entry(const std::string& name, char kind) const {
+const State::Entry& State::entry(const std::string& name) const {
   const auto found =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& each) { return each.name == name; });
   if (found == entries_.end()) {
     throw InvalidConfig("saved state has no entry " + name + ": it was saved by another method or with other settings");
   }
-  if (found->kind != kind)
-    throw InvalidConfig("saved state's entry " + name + " is of another kind: it was saved by another method");
   return *found;
+}
+
+const State::Entry& State::entry(const std::string& name, char kind) const {
+  const Entry& found = entry(name);
+  if (found.kind != kind)
+    throw InvalidConfig("saved state's entry " + name + " is of another kind: it was saved by another method");
+  return found;
 }
 
 bool State::has(const std::string& name) const {
   return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& each) { return each.name == name; });
 }
 
+std::vector<std::string> State::names() const {
+  std::vector<std::string> names;
+  for (const Entry& each : entries_) names.push_back(each.name);
+  return names;
+}
+
 std::uint64_t State::size(const std::string& name) const {
   for (const Entry& each : entries_) {
-    if (each.name == name) return each.bytes.size() / (each.kind == 'd' ? sizeof(double) : sizeof(float));
+    if (each.name == name) return each.bytes.size() / value_bytes(each.kind);
   }
   return 0;
 }
@@ -96,6 +123,10 @@ void State::put(const std::string& name, View<const std::uint32_t> values) {
 
 void State::put(const std::string& name, double value) {
   std::memcpy(fresh(name, 'd', sizeof value).bytes.data(), &value, sizeof value);
+}
+
+void State::put(const std::string& name, const std::string& text) {
+  std::copy_n(reinterpret_cast<const std::byte*>(text.data()), text.size(), fresh(name, 't', text.size()).bytes.data());
 }
 
 namespace {
@@ -126,10 +157,44 @@ void State::require_entries_of(const State& other) const {
   }
 }
 
+void State::require_no_entries_beyond(const State& other) const {
+  for (const Entry& each : entries_) {
+    if (other.has(each.name)) continue;
+    throw InvalidConfig("saved state has an entry " + each.name +
+                        " too many: it was saved by another method or with other settings");
+  }
+}
+
 double State::number(const std::string& name) const {
   double value = 0.0;
   read_into(name, entry(name, 'd').bytes, View<double>(&value, 1));
   return value;
+}
+
+std::string State::text(const std::string& name) const {
+  const std::vector<std::byte>& bytes = entry(name, 't').bytes;
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::uint64_t State::count(const std::string& name, std::uint64_t most) const {
+  const double value = number(name);
+  if (value >= 0.0 && value <= static_cast<double>(most) && value == std::floor(value)) {
+    return static_cast<std::uint64_t>(value);
+  }
+  throw InvalidConfig("saved state's " + name + " must be in 0.." + std::to_string(most) + " and whole, got " +
+                      text_of(value) + ": load a state as it was saved");
+}
+
+void State::require_in(const std::string& name, double low, double high) const {
+  const auto require = [&](double value) {
+    if (value >= low && value <= high) return;
+    throw InvalidConfig("saved state's " + name + " must be in [" + text_of(low) + ", " + text_of(high) + "], got " +
+                        text_of(value) + ": load a state as it was saved");
+  };
+  if (entry(name).kind == 'd') return require(number(name));
+  std::vector<float> values(size(name));
+  get(name, View<float>(values));
+  for (const float value : values) require(value);
 }
 
 void State::put(const std::string& name, const State& part) {
@@ -177,8 +242,15 @@ State State::from_bytes(View<const std::byte> bytes) {
     throw CorruptPayload("saved state is damaged: its checksum does not match. Load an older checkpoint");
   }
   Reader reader(bytes.sub(0, body));
-  if (reader.take<std::uint32_t>() != kStateMagic) throw CorruptPayload("these bytes are no saved state of Laconic");
+  const auto magic = reader.take<std::uint32_t>();
+  if (magic == kFirstStateMagic) {
+    throw InvalidConfig(
+        "saved state has format 1 of an earlier Laconic, which does not say with what settings it was saved; this "
+        "version reads format 2: go on with the version that saved it, or start anew");
+  }
+  if (magic != kStateMagic) throw CorruptPayload("these bytes are no saved state of Laconic");
   State state;
+  std::unordered_set<std::string> names;
   const auto count = reader.take<std::uint32_t>();
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto length = reader.take<std::uint32_t>();
@@ -186,10 +258,11 @@ State State::from_bytes(View<const std::byte> bytes) {
     const char kind = reader.take<char>();
     const auto size = reader.take<std::uint64_t>();
     const std::byte* from = reader.take(size);
-    if (size > 0)
-      std::memcpy(state.fresh(name, kind, size).bytes.data(), from, size);
-    else
-      state.fresh(name, kind, 0);
+    if (!names.insert(name).second) throw CorruptPayload("saved state has two entries named " + name);
+    if (!possible(kind, size)) {
+      throw CorruptPayload("saved state's entry " + name + " has a kind or a size that no entry has");
+    }
+    state.entries_.push_back({name, kind, {from, from + size}});
   }
   if (!reader.at_end()) throw CorruptPayload("saved state is longer than its entries");
   return state;

@@ -20,7 +20,17 @@ void Arrivals::reset(std::size_t tensors) {
   parts_.assign(tensors, {});
 }
 
-void Arrivals::take(const std::string& method, std::span<const Tensor> tensors, const TensorPart& part) {
+void Arrivals::take(const std::string& method, std::span<const Tensor> tensors, std::span<const TensorPart> parts) {
+  std::size_t taken = 0;
+  try {
+    for (; taken < parts.size(); ++taken) take_one(method, tensors, parts[taken]);
+  } catch (...) {
+    for (const TensorPart& part : parts.first(taken)) arrived_[part.tensor] = false;
+    throw;
+  }
+}
+
+void Arrivals::take_one(const std::string& method, std::span<const Tensor> tensors, const TensorPart& part) {
   if (part.tensor >= tensors.size()) {
     throw InvalidConfig(method + ": tensor " + std::to_string(part.tensor) + " was added, there are " +
                         std::to_string(tensors.size()) + ": tensors count from 0 in registration order");
@@ -52,9 +62,9 @@ void JoinedParts::begin() {
 }
 
 std::span<const TensorPart> JoinedParts::add(Place& place, std::span<const TensorPart> parts) {
+  arrivals_.take(method_.name(), tensors_, parts);
   placed_.clear();
   for (const TensorPart& part : parts) {
-    arrivals_.take(method_.name(), tensors_, part);
     const std::uint64_t offset = offsets_[part.tensor];
     const std::uintptr_t origin = reinterpret_cast<std::uintptr_t>(part.values.data()) - offset * sizeof(float);
     placed_.push_back(part);
@@ -140,10 +150,8 @@ void ChunkStream::begin(bool hold, StepReport& report) {
 }
 
 void ChunkStream::add(std::span<const TensorPart> parts) {
-  for (const TensorPart& part : parts) {
-    arrivals_.take(method_.name(), method_.tensors(), part);
-    --flights_[chunk_of_[part.tensor]].missing;
-  }
+  arrivals_.take(method_.name(), method_.tensors(), parts);
+  for (const TensorPart& part : parts) --flights_[chunk_of_[part.tensor]].missing;
   poll();
 }
 

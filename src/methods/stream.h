@@ -25,13 +25,16 @@ struct Chunk {
 class Arrivals {
  public:
   void reset(std::size_t tensors);
-  /// InvalidConfig in the method's name for a tensor that there is not, of another size, or added twice.
-  void take(const std::string& method, std::span<const Tensor> tensors, const TensorPart& part);
+  /// Takes the whole list or nothing of it. Throws InvalidConfig in the method's name for an unknown tensor, a wrong
+  /// size or a duplicate.
+  void take(const std::string& method, std::span<const Tensor> tensors, std::span<const TensorPart> parts);
   /// InvalidConfig that names a tensor which did not arrive.
   void require_all(const std::string& method, std::span<const Tensor> tensors) const;
   View<float> of(std::size_t tensor) const { return parts_[tensor]; }
 
  private:
+  void take_one(const std::string& method, std::span<const Tensor> tensors, const TensorPart& part);
+
   std::vector<bool> arrived_;
   std::vector<View<float>> parts_;
 };

@@ -27,18 +27,57 @@ std::vector<Parameter> grawa_parameters() {
           round_steps()};
 }
 
+bool is_convex(const Options& options) { return options.rule == "convex"; }
+
+std::vector<Parameter> dqsgd_parameters() {
+  const auto rule_or_error = [](const Options& options) { return is_convex(options) || options.error_budget; };
+  const auto rule_or_bits = [](const Options& options) { return is_convex(options) || options.bit_budget; };
+  const auto averages = [](const Options& options) { return options.norm_source != "exact" || options.bit_budget; };
+  return {word("rule", &Options::rule, {"nonconvex", "convex"}, "which bound the bits keep to"),
+          above("tau", &Options::tau, 0.0, 1e12, "", "non-convex rule's factor, 6 if nothing else is given"),
+          above("kappa", &Options::kappa, 0.0, 1e30, "", "strongly convex rule's factor"),
+          above("error_budget", &Options::error_budget, 0.0, 1e30, "",
+                "error that quantization may add; needs smoothness and step_size"),
+          number("bit_budget", &Options::bit_budget, 2.0, 16.0, "", "bits per coordinate, on average over the run"),
+          above("smoothness", &Options::smoothness, 0.0, 1e30, "", "L of the problem")
+              .only("rule = convex or error_budget", rule_or_error),
+          above("convexity", &Options::convexity, 0.0, 1e30, "", "mu of the problem")
+              .only("rule = convex", is_convex),
+          above("step_size", &Options::step_size, 0.0, 1e6, "", "the learning rate that the rule reckons with")
+              .only("rule = convex or error_budget", rule_or_error),
+          whole("total_steps", &Options::total_steps, 1, 1e12, "", "steps of the run")
+              .only("rule = convex or bit_budget", rule_or_bits),
+          word("norm_source", &Options::norm_source, {"workers", "aggregate", "exact"}, "which norm the rule goes by"),
+          whole("window", &Options::window, 1, 1e6, "50", "steps that the norm is averaged over")
+              .only("norm_source = workers or aggregate, or bit_budget", averages),
+          norm(),
+          scope("tensor"),
+          quantized_route(),
+          quantized_return()};
+}
+
+Parameter early_sign() {
+  return whole("early_sign", &Options::early_sign, 0, 1e9, "0",
+               "steps in which the gradient's own sign votes; the theory has 54 for beta 0.9")
+      .only("beta above 0", [](const Options& options) { return options.beta != 0.0; });
+}
+
+/// A vote moves every entry by the whole learning rate.
+constexpr UsualRates kVoteRates{.problem = 0.01, .network = 5e-4};
+
 // clang-format off
 const std::vector<MethodRow>& rows() {
   static const std::vector<MethodRow> table{
       {"sgd", Face::gradient, "dense all-reduce, mean", "baseline", 0, {order()}, make_sgd},
-      {"adam", Face::gradient, "sgd's mean, lifted with Adam", "Kingma, Ba 2015", 0, {order()}, make_sgd},
+      {"adam", Face::gradient, "sgd's mean, lifted with Adam", "Kingma, Ba 2015", 0, {order()}, make_sgd, nullptr, "",
+       {.network = 1e-3}},
       {"fp16", Face::gradient, "dense, 16-bit IEEE values both ways", "baseline", 0, {}, make_half},
       {"bf16", Face::gradient, "dense, bfloat16 values both ways", "baseline", 0, {}, make_half},
       {"topk", Face::gradient, "the k largest by magnitude, error feedback", "Stich et al. 2018", 8,
        {keep(), scope("model"), values(), sparse_route(),
         word("union", &Options::union_, {"sum", "keep"}, "keep: owners return their k/W largest sums, traffic stays flat in W")},
        make_topk},
-      {"regtopk", Face::gradient, "top-k of a score that damps what the others cancelled", "Bereyhi et al. 2025", 8,
+      {"regtopk", Face::gradient, "top-k of a score that damps what the others cancelled", "Bereyhi et al. 2025", {8, 20},
        {keep(), scope("model"), values(), sparse_route(),
         above("mu", &Options::mu, 0.0, 1e6, "4", "strength of the regularizer; towards 0 it is top-k"),
         word("denominator", &Options::denominator, {"previous", "current"}, "what the distortion is divided by"),
@@ -48,37 +87,26 @@ const std::vector<MethodRow>& rows() {
        {keep(), scope("model"), values()}, make_randk},
       {"ef-rbgs", Face::model, "one random block a tensor, error feedback in parameter units", "Xu, Huang 2022", 16,
        {ratio(), scope("tensor"), values(), order(), momentum(), weight_decay()}, nullptr, make_def},
-      {"def", Face::model, "gradients detached from the error; reads out x less the mean error", "Xu, Huang 2022", 16,
+      {"def", Face::model, "gradients detached from the error; reads out x less the mean error", "Xu, Huang 2022", {16, 20},
        {ratio(), scope("tensor"), values(), order(), lambda(), momentum(), weight_decay(), local_steps(), diagnose()},
        nullptr, make_def, "best lambda of the step, with diagnose"},
-      {"def-a", Face::model, "def's steps; reads out x", "Xu, Huang 2022", 16,
+      {"def-a", Face::model, "def's steps; reads out x", "Xu, Huang 2022", {16, 20},
        {ratio(), scope("tensor"), values(), order(), lambda(), momentum(), weight_decay(), local_steps(), diagnose()},
        nullptr, make_def, "best lambda of the step, with diagnose"},
-      {"psync", Face::model, "every worker its own step, one random block of the models averaged", "Xie et al. 2020", 4,
+      {"psync", Face::model, "every worker its own step, one random block of the models averaged", "Xie et al. 2020", {8, 12},
        {ratio(), scope("tensor"), order()}, nullptr, make_psync},
       {"signsgd", Face::gradient, "majority vote on signs, one bit both ways", "Bernstein et al. 2018, 2019", 0,
-       {ties(), abstain()}, make_sign},
+       {ties(), abstain()}, make_sign, nullptr, "", kVoteRates},
       {"signum", Face::gradient, "majority vote on the signs of the workers' momenta", "Bernstein et al. 2018, 2019", 8,
        {number("beta", &Options::beta, 0.0, 0.999999, "0.9", "the worker's momentum"), ties(), abstain(),
-        whole("early_sign", &Options::early_sign, 0, 1e9, "0", "steps in which the gradient's own sign votes; the theory has 54 for beta 0.9")},
-       make_sign},
+        early_sign()},
+       make_sign, nullptr, "", kVoteRates},
       {"qsgd", Face::gradient, "stochastic quantization to a fixed number of bits", "Alistarh et al. 2017", 0,
        {bits("4"), norm(), scope("tensor"), quantized_route(), quantized_return()}, make_quantized},
       {"terngrad", Face::gradient, "levels -1, 0, 1 of the largest magnitude", "Wen et al. 2017", 0,
        {scope("tensor"), quantized_route(), quantized_return()}, make_quantized},
       {"dqsgd", Face::gradient, "quantization whose bits follow the gradient's norm", "Yan et al. 2021", 0,
-       {word("rule", &Options::rule, {"nonconvex", "convex"}, "which bound the bits keep to"),
-        above("tau", &Options::tau, 0.0, 1e12, "", "non-convex rule's factor, 6 if nothing else is given"),
-        above("kappa", &Options::kappa, 0.0, 1e30, "", "strongly convex rule's factor"),
-        above("error_budget", &Options::error_budget, 0.0, 1e30, "", "error that quantization may add; needs smoothness and step_size"),
-        number("bit_budget", &Options::bit_budget, 2.0, 16.0, "", "bits a coordinate, on average over the run"),
-        above("smoothness", &Options::smoothness, 0.0, 1e30, "", "L of the problem"),
-        above("convexity", &Options::convexity, 0.0, 1e30, "", "mu of the problem, for the strongly convex rule"),
-        above("step_size", &Options::step_size, 0.0, 1e6, "", "the learning rate that the rule reckons with"),
-        whole("total_steps", &Options::total_steps, 1, 1e12, "", "steps of the run, where the rule needs its end"),
-        word("norm_source", &Options::norm_source, {"workers", "aggregate", "exact"}, "which norm the rule goes by"),
-        whole("window", &Options::window, 1, 1e6, "50", "steps that the norm is averaged over"),
-        norm(), scope("tensor"), quantized_route(), quantized_return()},
+       dqsgd_parameters(),
        make_dqsgd, nullptr, "norm that chose the bits"},
       {"mgrawa", Face::model, "rounds: models averaged with weights 1/gradient norm", "Dimlioglu, Choromanska 2024", 8,
        grawa_parameters(), nullptr, make_grawa, "this worker's weight in the round"},
@@ -114,7 +142,47 @@ std::vector<AgreedField> fields_of(const OptimizerOptions& optimizer) {
           {"optimizer's epsilon", text_of(optimizer.epsilon)}};
 }
 
+/// What a saved state must agree with: the parameters that its memory depends on.
+std::vector<SettingText> kept_settings(const MethodRow& row, const Settings& settings) {
+  std::vector<SettingText> kept;
+  for (const Parameter& parameter : row.parameters) {
+    if (parameter.may_change || !settings.has(parameter.name)) continue;
+    kept.emplace_back(parameter.name, settings.word(parameter.name));
+  }
+  return kept;
+}
+
+/// The same, and the settings of its optimizer that count. A host's optimizer keeps its own.
+std::vector<SettingText> kept_settings(const MethodRow& row, const Settings& settings,
+                                       const OptimizerOptions& optimizer) {
+  std::vector<SettingText> kept = kept_settings(row, settings);
+  const auto add = [&](const std::string& name, const std::string& value) {
+    if (!settings.has(name)) kept.emplace_back("optimizer's " + name, value);  // else the method's own counts
+  };
+  kept.emplace_back("optimizer", optimizer.name);
+  if (optimizer.name == "sgd") {
+    add("momentum", text_of(optimizer.momentum));
+    add("nesterov", optimizer.nesterov ? "true" : "false");
+  }
+  if (optimizer.name == "adam") {
+    add("beta1", text_of(optimizer.beta1));
+    add("beta2", text_of(optimizer.beta2));
+    add("epsilon", text_of(optimizer.epsilon));
+  }
+  if (optimizer.name != "host") add("weight_decay", text_of(optimizer.weight_decay));
+  return kept;
+}
+
 }  // namespace
+
+/// Tells a method, once, the settings that its saved states carry.
+struct SettingsOfMethods {
+  template <class Kind>
+  static std::unique_ptr<Kind> tell(std::unique_ptr<Kind> method, std::vector<SettingText> settings) {
+    method->settings_ = std::move(settings);
+    return method;
+  }
+};
 
 std::span<const MethodRow> method_table() { return rows(); }
 
@@ -133,7 +201,7 @@ std::unique_ptr<GradientMethod> make_method(std::string_view name, const MethodO
     throw InvalidConfig(std::string(name) + ": step_guard needs the model: use make_model_method, or leave it off");
   }
   require_same(communicator, settings);
-  return row.make_gradient(settings, communicator, place);
+  return SettingsOfMethods::tell(row.make_gradient(settings, communicator, place), kept_settings(row, settings));
 }
 
 std::unique_ptr<ModelMethod> make_model_method(std::string_view name, const MethodOptions& options,
@@ -142,10 +210,15 @@ std::unique_ptr<ModelMethod> make_model_method(std::string_view name, const Meth
   const MethodRow& row = method_row(name);
   const Settings settings(row.name, row.parameters, options);
   require_same(communicator, settings, fields_of(optimizer));
-  if (row.face == Face::model) return row.make_model(settings, optimizer, communicator, place);
+  const OptimizerOptions own = optimizer_of(name, optimizer);
+  const auto kept = kept_settings(row, settings, own);
+  if (row.face == Face::model) {
+    return SettingsOfMethods::tell(row.make_model(settings, own, communicator, place), kept);
+  }
   const bool guard = settings.has("step_guard") && settings.is("step_guard", "on");
-  return std::make_unique<LiftedMethod>(row.make_gradient(settings, communicator, place), optimizer_of(name, optimizer),
-                                        guard, communicator, place);
+  std::unique_ptr<ModelMethod> lifted = std::make_unique<LiftedMethod>(
+      row.make_gradient(settings, communicator, place), own, guard, communicator, place);
+  return SettingsOfMethods::tell(std::move(lifted), kept);
 }
 
 }  // namespace laconic

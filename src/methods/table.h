@@ -13,17 +13,33 @@ enum class Face : std::uint8_t { gradient, model };
 using GradientMaker = std::unique_ptr<GradientMethod> (*)(const Settings&, Communicator&, Place&);
 using ModelMaker = std::unique_ptr<ModelMethod> (*)(const Settings&, const OptimizerOptions&, Communicator&, Place&);
 
+/// Bytes per parameter of the model that a method keeps on each rank: without the optimizer's own memory, messages,
+/// scratch, and what grows with the number of entries that are sent.
+struct MemoryBytes {
+  MemoryBytes(double always) : usual(always), most(always) {}  // NOLINT: a row of the table gives one number or two
+  MemoryBytes(double as_a_rule, double at_most) : usual(as_a_rule), most(at_most) {}
+  double usual;  ///< with the default settings, and SGD with momentum
+  double most;   ///< with any settings and optimizer
+};
+
+/// Learning rates to begin with, for a method whose steps do not shrink with the gradients as SGD's do; 0: SGD's.
+struct UsualRates {
+  double problem = 0.0;  ///< on a problem of the table
+  double network = 0.0;
+};
+
 /// One method: all that the program, the tests and the plug-in know of it beforehand.
 struct MethodRow {
   const char* name;
   Face face;
   const char* summary;
   const char* paper;
-  double memory_bytes;  ///< a parameter, on each rank, without the optimizer's; the most that its settings make it
+  MemoryBytes memory_bytes;
   std::vector<Parameter> parameters;
   GradientMaker make_gradient = nullptr;
   ModelMaker make_model = nullptr;  ///< model methods; null for gradient methods, which are lifted
   const char* extra = "";           ///< what StepReport::extra means
+  UsualRates rates{};
 };
 
 /// The one table of methods.

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "experiment/parsed_text.h"
 #include "experiment/whole_file.h"
 #include "laconic/error.h"
 
@@ -89,9 +89,13 @@ class Reader {
           std::to_string(length));
     }
     data_start_ = kLengthBytes + length;
+    const std::string_view text(bytes_.data() + kLengthBytes, length);
+    if (const auto deep = too_deep_json(text)) {
+      refuse(kLengthBytes + *deep, "JSON of at most " + std::to_string(kDeepest) + " levels", "more");
+    }
     Json header;
     try {
-      header = Json::parse(bytes_.data() + kLengthBytes, bytes_.data() + data_start_);
+      header = Json::parse(text);
     } catch (const Json::parse_error& error) {
       refuse(kLengthBytes + (error.byte == 0 ? 0 : error.byte - 1), "JSON", "none");
     }

@@ -5,14 +5,17 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "base/buffer.h"
 #include "base/check.h"
 #include "base/keep.h"
 #include "base/layout.h"
+#include "base/memory.h"
 #include "base/message_memory.h"
 #include "base/philox.h"
 #include "base/thread_pool.h"
 #include "base/workspace.h"
 #include "laconic/laconic.h"
+#include "support/limited.h"
 #include "support/support.h"
 
 namespace laconic {
@@ -125,6 +128,24 @@ TEST(Simd, UnknownLevelListsWhatThereIs) {
   EXPECT_TRUE(contains(text, "reference") && contains(text, "got mmx")) << text;
 }
 
+TEST(Simd, NoBuildRunsWithoutVectorsUnlessAsked) {
+  const char* forced = std::getenv("LACONIC_SIMD");
+  const std::string saved = forced == nullptr ? "" : forced;
+  unsetenv("LACONIC_SIMD");
+  const SimdLevel best = default_simd();
+  setenv("LACONIC_SIMD", "reference", 1);
+  const SimdLevel asked = default_simd();
+  saved.empty() ? unsetenv("LACONIC_SIMD") : setenv("LACONIC_SIMD", saved.c_str(), 1);
+  EXPECT_STRNE(simd_vectors(best), "none") << simd_name(best);
+  EXPECT_STREQ(simd_vectors(asked), "none") << simd_name(asked);
+  EXPECT_TRUE(simd_available(SimdLevel::portable));
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2")) {
+    EXPECT_NE(best, SimdLevel::portable);
+  }
+#endif
+}
+
 TEST(Place, RefusesAnImpossibleThreadCount) {
   EXPECT_TRUE(
       contains(message_of<InvalidConfig>([] { Place({.threads = -1}); }), "threads must be in 0..1024, got -1"));
@@ -177,6 +198,34 @@ TEST(ThreadPool, PassesOnAnException) {
   std::atomic<int> ran{0};
   pool.run(8, [&](std::size_t) { ++ran; });
   EXPECT_EQ(ran.load(), 8);
+}
+
+TEST(ThreadPool, EndsWhatItStartedWhereTheSystemHasNoMoreThreads) {
+  if (!test::can_limit_memory()) GTEST_SKIP() << "sanitizers need all addresses";
+  const std::string text = test::with_little_memory(std::size_t{256} << 20, [] {
+    std::string said = message_of<Error>([] { ThreadPool pool(1024); });
+    ThreadPool small(2);  // there is room again
+    small.run(2, [](std::size_t) {});
+    return said;
+  });
+  EXPECT_TRUE(contains(text, "1024 threads were asked for and ")) << text;
+  EXPECT_TRUE(contains(text, "lower threads (--threads, threads= in Python")) << text;
+  EXPECT_TRUE(contains(text, "ulimit -u")) << text;
+}
+
+TEST(Memory, ARefusalSaysHowMuchAndWhatFor) {
+  if (!test::can_limit_memory()) GTEST_SKIP() << "sanitizers need all addresses";
+  const std::string text = test::with_little_memory(std::size_t{256} << 20, [] {
+    Buffer<float> buffer(1000);
+    std::string said = message_of<Error>([&] { buffer.reserve(250'000'000); });
+    buffer.reserve(10);  // what failed left nothing half done
+    buffer.view(10)[9] = 1.0F;
+    return said;
+  });
+  EXPECT_TRUE(contains(text, "not enough memory, 1000.0 MB for what is kept between steps")) << text;
+  EXPECT_TRUE(contains(text, "run fewer ranks")) << text;
+  EXPECT_TRUE(contains(error_text(std::bad_alloc()), "not enough memory: run fewer ranks"));
+  EXPECT_EQ(error_text(Error("as it is")), "as it is");
 }
 
 TEST(ThreadPool, PartsCoverTheWholeRange) {

@@ -100,6 +100,23 @@ TEST(Damage, PayloadsOfOtherSizesAreRefused) {
   }
 }
 
+TEST(Damage, DenseValuesOfAnotherDrawAreRefused) {
+  Place place({.threads = 1});
+  std::vector<float> values{1.0F, 2.0F, 3.0F};
+  Payload payload(dense::max_payload_bytes(3, ValueFormat::f32));
+  Status sender;
+  dense::encode(place, values, ValueFormat::f32, payload, view_of(sender), 7);
+  for (const std::uint32_t expected : {0U, 7U, 8U}) {
+    Status status;
+    std::vector<float> out(3, 9.0F);
+    EXPECT_EQ(dense::decode(place, payload, ValueFormat::f32, out, view_of(status), expected), expected == 7);
+    EXPECT_EQ(status.fault, expected == 7   ? PayloadFault::none
+                            : expected == 0 ? PayloadFault::wrong_count
+                                            : PayloadFault::wrong_blocks);
+    EXPECT_EQ(out, expected == 7 ? values : std::vector<float>(3, 9.0F));
+  }
+}
+
 TEST(Damage, FirstFaultStaysAndBecomesOneError) {
   Place place({.threads = 1});
   Status status;

@@ -343,6 +343,41 @@ TEST(Compressed, FilesAreReadWhereThePlainOneIsMissing) {
   }
 }
 
+// A terabyte would be refused by the allocator at best, and take the machine down at worst.
+TEST(Idx, AFileThatIsTooLargeIsRefusedBeforeItIsRead) {
+  const DataFolder folder;
+  write_mnist(folder);
+  const std::uint64_t terabyte = std::uint64_t{1} << 40;
+  write_sparse(folder, kTrainImages, terabyte);
+  EXPECT_SAYS(folder.complaint("mnist"), "offset 470400016: expected the end, as no file of this kind is larger, "
+                                         "found 1099511627776 bytes");
+  folder.remove(kTrainImages);
+  for (const char* ending : {".gz", ".xz"}) {
+    const std::string packed = std::string(kTrainImages) + ending;
+    write_sparse(folder, packed, terabyte);
+    EXPECT_SAYS(folder.complaint("mnist"), "no file of this kind is larger, found 1099511627776 bytes");
+    folder.remove(packed);
+  }
+}
+
+// Zeros pack a thousand to one: what is unpacked ends soon behind what the publisher's file holds.
+TEST(Compressed, UnpackingEndsWhereNoFileIsLarger) {
+  const DataFolder folder;
+  [[maybe_unused]] const TaskOptions options{.train_samples = 10, .test_samples = 10};
+  for (const Packing& packing : packings()) {
+    write_mnist(folder);
+    folder.remove(kTrainLabels);
+    const std::string labels = std::string(kTrainLabels) + "." + packing.name;
+    folder.write(labels, packing.pack(Bytes(2'000'000)));
+    EXPECT_SAYS(folder.complaint("mnist"), folder.file(labels) + ", offset 9424: expected the end");
+    folder.remove(labels);
+  }
+#if LACONIC_ZLIB
+  folder.write("cifar-10/data_batch_1.bin.gz", gz(Bytes(62'000'000)));
+  EXPECT_SAYS(folder.complaint("cifar10", options), "data_batch_1.bin.gz, offset 61460000: expected the end");
+#endif
+}
+
 TEST(Compressed, WithoutTheLibraryTheMessageSaysWhatToInstall) {
 #if LACONIC_ZLIB && LACONIC_LZMA
   EXPECT_EQ(packings().size(), 2U);

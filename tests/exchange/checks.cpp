@@ -9,7 +9,6 @@ namespace {
 
 constexpr auto kChecks = std::to_array<ExchangeCheck>({
     {"dense", check_dense},
-    {"dense_weighted", check_dense_weighted},
     {"dense_engine", check_dense_engine},
     {"dense_several_in_flight", check_dense_several_in_flight},
     {"dense_plain_sum", check_dense_plain_sum},
@@ -17,7 +16,6 @@ constexpr auto kChecks = std::to_array<ExchangeCheck>({
     {"block", check_block},
     {"sparse_routes", check_sparse_routes},
     {"sparse_16bit", check_sparse_16bit},
-    {"sparse_weighted", check_sparse_weighted},
     {"sparse_choice", check_sparse_choice},
     {"sparse_borders", check_sparse_borders},
     {"sparse_keep", check_sparse_keep},

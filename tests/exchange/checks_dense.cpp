@@ -61,23 +61,6 @@ void check_dense(Communicator& communicator) {
   }
 }
 
-void check_dense_weighted(Communicator& communicator) {
-  Place& place = place_of(communicator);
-  const std::size_t n = 1009;
-  Weights weights;
-  for (int rank = 0; rank < communicator.size(); ++rank) weights.push_back(0.1F + 0.07F * static_cast<float>(rank));
-  const auto parts = all_values(communicator, n, 5);
-  auto mine = parts[static_cast<std::size_t>(communicator.rank())];
-  DenseSum sum(communicator, place, n, {.weights = weights});
-  Status status;
-  sum.start(mine, view_of(status));
-  sum.finish();
-  EXPECT_TRUE(same_bits(mine, weighted_of(parts, weights)));
-  EXPECT_THROW(
-      DenseSum(communicator, place, n, {.weights = Weights(static_cast<std::size_t>(communicator.size()) + 1, 1.0F)}),
-      InvalidConfig);
-}
-
 void check_dense_engine(Communicator& communicator) {
   Place& place = place_of(communicator);
   for (const std::size_t n : kSizes) {

@@ -5,7 +5,6 @@
 namespace laconic::test {
 
 void check_dense(Communicator& communicator);
-void check_dense_weighted(Communicator& communicator);
 void check_dense_engine(Communicator& communicator);
 void check_dense_several_in_flight(Communicator& communicator);
 void check_dense_plain_sum(Communicator& communicator);
@@ -13,7 +12,6 @@ void check_broadcast(Communicator& communicator);
 void check_block(Communicator& communicator);
 void check_sparse_routes(Communicator& communicator);
 void check_sparse_16bit(Communicator& communicator);
-void check_sparse_weighted(Communicator& communicator);
 void check_sparse_choice(Communicator& communicator);
 void check_sparse_borders(Communicator& communicator);
 void check_sparse_keep(Communicator& communicator);

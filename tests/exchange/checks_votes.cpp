@@ -3,7 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include "base/buffer.h"
 #include "base/philox.h"
+#include "codecs/uniform.h"
 #include "exchange/abstaining_vote.h"
 #include "exchange/checks_list.h"
 #include "exchange/dense_sum.h"
@@ -12,6 +14,7 @@
 #include "exchange/packed_vote.h"
 #include "exchange/quantized_sum.h"
 #include "exchange/sparse_sum.h"
+#include "kernels/bitpack/bitpack.h"
 #include "kernels/norm/norm.h"
 #include "kernels/quantize/quantize.h"
 #include "laconic/error.h"
@@ -178,6 +181,37 @@ void check_quantized_routes(Communicator& communicator) {
   }
 }
 
+/// The sums of a full return, quantized once more: owner by owner, with draws by coordinate that name no rank.
+std::vector<float> requantized(Communicator& communicator, Place& place, const Layout& layout,
+                               const std::vector<std::vector<float>>& parts, std::uint32_t step) {
+  constexpr int kBits = 4;
+  auto sum = parts[static_cast<std::size_t>(communicator.rank())];
+  QuantizedSum full(communicator, place, layout, {.route = QuantizedRoute::scatter, .norm = Norm::max});
+  Status status;
+  full.start(sum, kBits, {3, step, static_cast<std::uint32_t>(communicator.rank())}, sum, view_of(status));
+  full.finish();
+  auto borders = even_borders(layout.size(), communicator.size());
+  for (auto& border : borders) border = layout.cut(border, kPackGroup);
+  std::vector<float> returned(sum.size(), -0.0F);
+  const Stream stream{3, step, kSharedRank, 0, Purpose::return_rounding};
+  for (std::size_t owner = 0; owner + 1 < borders.size(); ++owner) {
+    const std::uint64_t begin = borders[owner];
+    const std::uint64_t end = borders[owner + 1];
+    std::vector<float> norms(layout.tensors(), 0.0F);
+    layout.for_each_piece(begin, end, [&](const Piece& piece) {
+      for (std::uint64_t i = 0; i < piece.count; ++i) {
+        norms[piece.tensor] = std::max(norms[piece.tensor], std::abs(sum[piece.offset + i]));
+      }
+    });
+    Buffer<std::byte> payload(uniform::max_payload_bytes(layout, begin, end, kBits));
+    uniform::encode(place, View<const float>(sum).sub(begin, end - begin), layout, begin, end, norms, kBits, stream,
+                    payload.view(), view_of(status));
+    uniform::decode_add(place, payload.view(), layout, begin, end, kBits,
+                        View<float>(returned).sub(begin, end - begin), view_of(status));
+  }
+  return returned;
+}
+
 void check_quantized_requantized(Communicator& communicator) {
   Place& place = place_of(communicator);
   const std::vector<std::uint64_t> sizes{700, 3000};
@@ -202,6 +236,10 @@ void check_quantized_requantized(Communicator& communicator) {
     for (float& value : negated) value = -value;
     communicator.all_reduce(largest, Reduction::max).wait();
     communicator.all_reduce(negated, Reduction::max).wait();
+    if (step < 5) {
+      const auto expected = requantized(communicator, place, layout, parts, static_cast<std::uint32_t>(step));
+      EXPECT_TRUE(same_bits(values, expected)) << "step " << step;
+    }
     for (std::size_t i = 0; i < n; ++i) {
       ASSERT_EQ(values[i], largest[i]);
       ASSERT_EQ(values[i], -negated[i]);
@@ -237,6 +275,14 @@ void check_nonfinite(Communicator& communicator) {
       sum.start(values, view_of(status));
       sum.finish();
       expect_named(status, "dense");
+    }
+    {
+      auto values = poisoned();
+      DenseSum sum(communicator, place, n, {.order = SumOrder::engine});
+      Status status;
+      sum.start(values, view_of(status));
+      sum.finish();
+      EXPECT_EQ(status.nonfinite, 1U) << "an engine's sum shows it everywhere, but not whose it was";
     }
     for (const auto route : {SparseRoute::gather, SparseRoute::range}) {
       auto entries = entries_of(communicator.rank(), n, 100, 0.0, 2);

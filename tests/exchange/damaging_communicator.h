@@ -22,41 +22,30 @@ class DamagingCommunicator : public Communicator {
 
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
-  Handle all_reduce(View<float> values, Reduction reduction) override { return inner_.all_reduce(values, reduction); }
-  Handle reduce_scatter(View<const float> values, View<float> chunk) override {
-    return inner_.reduce_scatter(values, chunk);
-  }
-  Handle all_gather(View<const std::byte> mine, View<std::byte> all) override {
-    inner_.all_gather(mine, all).wait();
-    flip(Damage::announced, all, all.size() - 1);
+  Handle start(const Call& call) override {
+    Handle handle = inner_.start(call);
+    if (!damages(call.kind)) return handle;
+    handle.wait();
+    call.receive[damaged_byte(call)] ^= std::byte{4};
     return {};
   }
-  Handle all_gather_varying(View<const std::byte> mine, View<std::byte> all, std::span<const Part> parts) override {
-    inner_.all_gather_varying(mine, all, parts).wait();
-    flip(Damage::returned, all, parts.back().offset + byte_);
-    return {};
-  }
-  Handle all_to_all(View<const std::byte> send, View<std::byte> receive) override {
-    inner_.all_to_all(send, receive).wait();
-    flip(Damage::announced, receive, receive.size() - 1);
-    return {};
-  }
-  Handle all_to_all_varying(View<const std::byte> send, std::span<const Part> send_parts, View<std::byte> receive,
-                            std::span<const Part> receive_parts) override {
-    inner_.all_to_all_varying(send, send_parts, receive, receive_parts).wait();
-    flip(Damage::pieces, receive, receive_parts.back().offset + byte_);
-    return {};
-  }
-  Handle broadcast(View<std::byte> bytes, int root) override { return inner_.broadcast(bytes, root); }
-  Handle barrier() override { return inner_.barrier(); }
   std::unique_ptr<Communicator> duplicate() override { return inner_.duplicate(); }
   std::unique_ptr<SharedCounter> make_counter() override { return inner_.make_counter(); }
   void fail(std::string_view reason) noexcept override { inner_.fail(reason); }
   std::string description() const override { return inner_.description(); }
 
  private:
-  void flip(Damage kind, View<std::byte> bytes, std::uint64_t at) {
-    if (kind == damage_) bytes[at] ^= std::byte{4};
+  bool damages(CallKind kind) const {
+    switch (damage_) {
+      case Damage::pieces: return kind == CallKind::all_to_all_varying;
+      case Damage::returned: return kind == CallKind::all_gather_varying;
+      case Damage::announced: return kind == CallKind::all_gather || kind == CallKind::all_to_all;
+    }
+    return false;
+  }
+  std::uint64_t damaged_byte(const Call& call) const {
+    if (damage_ == Damage::announced) return call.bytes * static_cast<std::uint64_t>(size()) - 1;
+    return call.receive_ranges.back().offset + byte_;
   }
 
   Communicator& inner_;

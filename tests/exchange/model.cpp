@@ -56,17 +56,6 @@ std::vector<float> mean_of(const std::vector<std::vector<float>>& parts) {
   return sum;
 }
 
-std::vector<float> weighted_of(const std::vector<std::vector<float>>& parts, const std::vector<float>& weights) {
-  std::vector<float> sum(parts[0].size(), -0.0F);
-  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-    for (std::size_t i = 0; i < sum.size(); ++i) {
-      const float product = weights[rank] * parts[rank][i];
-      sum[i] = sum[i] + product;
-    }
-  }
-  return sum;
-}
-
 std::vector<float> dense_of(const Entries& entries, std::uint64_t n) {
   std::vector<float> dense(n, 0.0F);
   for (std::size_t i = 0; i < entries.indices.size(); ++i) dense[entries.indices[i]] = entries.values[i];

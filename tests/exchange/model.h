@@ -28,7 +28,6 @@ Entries entries_of(int rank, std::uint64_t n, std::uint64_t count, double shared
 
 /// Sum in rank order in float32, divided once by the number of parts.
 std::vector<float> mean_of(const std::vector<std::vector<float>>& parts);
-std::vector<float> weighted_of(const std::vector<std::vector<float>>& parts, const std::vector<float>& weights);
 std::vector<float> dense_of(const Entries& entries, std::uint64_t n);
 
 /// True where the bits are the same, so that -0 and 0 differ.

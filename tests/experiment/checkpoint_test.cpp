@@ -3,10 +3,14 @@
 #include "experiment/checkpoint.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
+#include <optional>
 
 #include "experiment/run.h"
 #include "laconic/error.h"
@@ -49,10 +53,17 @@ RunConfig small_run(const std::string& method) {
   return config;
 }
 
-std::vector<RunResult> run(const RunConfig& config, const CheckpointPlan& plan) {
+std::vector<RunResult> run(const RunConfig& config, const CheckpointPlan& plan, Observer* observer = nullptr) {
   const auto problem = make_problem(config.problem, config.problem_settings, config.workers, config.seed);
-  return run_threads(config, *problem_workload(*problem), nullptr, plan);
+  return run_threads(config, *problem_workload(*problem), observer, plan);
 }
+
+/// Whether a run has come as far as its first step, where a record of it would begin.
+class Beginning : public Observer {
+ public:
+  void on_start(std::uint32_t made) override { steps = made; }
+  std::optional<std::uint32_t> steps;
+};
 
 class EveryMethod : public testing::TestWithParam<std::string> {};
 
@@ -101,6 +112,46 @@ TEST(Checkpoint, OfAnAsynchronousRunLosesNoStep) {
     EXPECT_EQ(result.rounds, 5U);
   }
   EXPECT_EQ(steps, 3U * 20U);
+}
+
+/// Files of this process get no longer while it lives, as on a full disk.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) : signal_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FullDisk() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, signal_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*signal_)(int);
+};
+
+TEST(Checkpoint, ThatCouldNotBeWrittenLeavesNothingAndTheOneBeforeIt) {
+  const Folder folder;
+  const std::vector<float> long_one(100'000);
+  const auto write = [&](std::uint32_t step) {
+    run_ranks(3, [&](Communicator& communicator) {
+      State state;
+      if (communicator.rank() == 1) state.put("values", View<const float>(long_one));
+      write_checkpoint(folder.path, step, std::move(state), communicator);
+    });
+  };
+  write(4);
+  const FullDisk full(100'000);
+  for (const std::uint32_t step : {4U, 5U}) {
+    const std::string told = message_of<Error>([&] { write(step); });
+    EXPECT_TRUE(contains(told, "rank-1.state: File too large")) << told;
+  }
+  const auto found = find_checkpoints(folder.path);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NO_THROW(require_sound_checkpoint(found.front(), 3));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()), 1) << "something was left";
 }
 
 class Damaged : public testing::Test {
@@ -187,6 +238,100 @@ TEST_F(Damaged, AnotherNumberOfRanksIsRefused) {
 TEST_F(Damaged, AnotherMethodsIsRefused) {
   config = small_run("regtopk");
   EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { run(config, {.resume = found.at(0)}); }), "topk"));
+}
+
+TEST_F(Damaged, OneOfARunWithOtherSettingsIsRefused) {
+  const auto refusal = [&](const std::function<void(RunConfig&)>& change) {
+    RunConfig other = config;
+    change(other);
+    Beginning beginning;
+    const auto text = message_of<InvalidConfig>([&] { run(other, {.resume = found.at(0)}, &beginning); });
+    EXPECT_FALSE(beginning.steps) << "the record would have been cut";
+    EXPECT_TRUE(contains(text, found.at(0) + " is of a run with ") && contains(text, "start a new run")) << text;
+    return text;
+  };
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.seed = 2; }), "run.seed = 1, this run has 2"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.steps = 30; }), "run.steps = 20, this run has 30"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.options.keep = 0.25; }), "method.keep = 0.2, this run has 0.25"));
+  EXPECT_TRUE(
+      contains(refusal([](RunConfig& c) { c.schedule = {{9, 0.5}}; }), "run.schedule = none, this run has 9:0.5"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.optimizer.momentum = 0.5; }),
+                       "optimizer.momentum = 0.9, this run has 0.5"));
+  EXPECT_TRUE(contains(refusal([](RunConfig& c) { c.problem_settings.emplace_back("ridge", 0.5); }),
+                       "problem.ridge = 0.01, this run has 0.5"));
+}
+
+TEST_F(Damaged, OneGoesOnWithOtherThreadsAndTimeouts) {
+  const auto straight = run(config, {.resume = found.at(0)});
+  config.threads = 2;
+  config.timeout = 30;
+  config.checkpoint_interval = 0;
+  Beginning beginning;
+  EXPECT_EQ(run(config, {.resume = found.at(0)}, &beginning).front().model, straight.front().model);
+  EXPECT_EQ(beginning.steps, 16U);
+}
+
+// Rank 0, which keeps the record, has nothing to complain about.
+TEST_F(Damaged, FileOfOneRankStopsAllBeforeTheRecord) {
+  fs::resize_file(found.at(0) + "/rank-2.state", 100);
+  Beginning beginning;
+  const auto text = message_of<Error>([&] { run(config, {.resume = found.at(0)}, &beginning); });
+  EXPECT_TRUE(contains(text, "rank-2.state is damaged")) << text;
+  EXPECT_FALSE(beginning.steps);
+}
+
+class Rewritten : public Damaged {
+ protected:
+  /// A rank's file anew, its checksum redone, with some of its parts and other counts.
+  void rewrite(int rank, const std::vector<std::string>& parts, std::optional<double> steps) {
+    const std::string file = found.at(0) + "/rank-" + std::to_string(rank) + ".state";
+    const State state = read_checkpoint(found.at(0), rank);
+    State made;
+    std::vector<float> model(state.size("model"));
+    state.get("model", View<float>(model));
+    made.put("model", View<const float>(model));
+    for (const std::string& part : parts) made.put(part, state.part(part));
+    if (steps) made.put("counts/steps", *steps);
+    const auto bytes = made.to_bytes();
+    std::ofstream(file, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  }
+};
+
+TEST_F(Rewritten, OneWithoutSettingsIsOfAnEarlierVersion) {
+  for (int rank = 0; rank < 3; ++rank) rewrite(rank, {"method", "learner", "counts"}, std::nullopt);
+  Beginning beginning;
+  run(config, {.resume = found.at(0)}, &beginning);
+  EXPECT_EQ(beginning.steps, 16U);
+}
+
+TEST_F(Rewritten, CountsThatAreNoneAreRefused) {
+  for (const double steps : {-1.0, 5e9, std::numeric_limits<double>::quiet_NaN()}) {
+    run_again_with_sgd();
+    rewrite(1, {"method", "learner"}, steps);
+    const auto text = message_of<InvalidConfig>([&] { run(config, {.resume = found.at(0)}); });
+    EXPECT_TRUE(contains(text, found.at(0) + ", rank 1: saved count of steps must be in [0, 4294967295]")) << text;
+  }
+}
+
+// A folder may hold what others put there.
+TEST_F(Damaged, OnlyCheckpointsAreRemoved) {
+  const std::vector<std::string> others{"notes", "step-best", "step-0000000001", "step-00000000160", "step-000000001",
+                                        "download.partial", "step-1.partial"};
+  for (const std::string& name : others) fs::create_directories(folder.path + "/" + name + "/theirs");
+  EXPECT_EQ(find_checkpoints(folder.path), found);
+  run(config, {.folder = folder.path, .resume = found.at(1)});
+  fs::create_directories(folder.path + "/step-0000000019.partial");
+  remove_checkpoints(folder.path);
+  std::size_t left = 0;
+  for (const auto& entry : fs::directory_iterator(folder.path)) left += entry.is_directory() ? 1 : 0;
+  EXPECT_EQ(left, others.size());
+  for (const std::string& name : others) EXPECT_TRUE(fs::exists(folder.path + "/" + name + "/theirs")) << name;
+  // Where one has the name of the next checkpoint, nothing is lost either.
+  fs::rename(folder.path + "/notes", found.at(1));
+  const auto text = message_of<Error>([&] { run(config, {.folder = folder.path}); });
+  EXPECT_TRUE(contains(text, found.at(1) + " is in the way")) << text;
+  EXPECT_TRUE(fs::exists(found.at(1) + "/theirs"));
 }
 
 TEST_F(Damaged, OneIsReplacedAsAWholeWhateverWasCutBefore) {

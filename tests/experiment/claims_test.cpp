@@ -10,7 +10,6 @@
 
 #include "experiment/claims_tools.h"
 #include "laconic/error.h"
-#include "laconic/threads.h"
 #include "support/support.h"
 #ifdef LACONIC_PROGRAM
 #include <cstdio>
@@ -65,35 +64,6 @@ TEST(Turns, ASmallRunIsTheLoopsRun) {
     EXPECT_EQ(looks, (std::vector<std::uint32_t>{5, 10, 15, 20, 25})) << method;
     EXPECT_EQ(end, run_threads(config, *problem).front().model) << method;
   }
-}
-
-TEST(Turns, ARankThatThrowsEndsTheOthers) {
-  int ended = 0;
-  const std::string message = message_of<InvalidConfig>([&] {
-    claims::run_ranks_in_turn(4, [&](Communicator& communicator) {
-      communicator.barrier().wait();
-      if (communicator.rank() == 2) throw InvalidConfig("rank 2 wants no more");
-      try {
-        communicator.barrier().wait();
-      } catch (const TransportError&) {
-        if (communicator.rank() == 0) ++ended;
-        throw;
-      }
-    });
-  });
-  EXPECT_TRUE(contains(message, "rank 2 wants no more")) << message;
-  EXPECT_EQ(ended, 1);
-}
-
-TEST(Turns, SharesAndDuplicates) {
-  std::vector<std::int64_t> tickets(3);
-  claims::run_ranks_in_turn(3, [&](Communicator& communicator) {
-    const auto beside = communicator.duplicate();
-    const auto counter = beside->make_counter();
-    tickets[static_cast<std::size_t>(communicator.rank())] = counter->fetch_add(1);
-    beside->barrier().wait();
-  });
-  EXPECT_EQ(std::set<std::int64_t>(tickets.begin(), tickets.end()), (std::set<std::int64_t>{0, 1, 2}));
 }
 
 TEST(ClaimTools, JobsAllRunAndErrorsComeBack) {

@@ -121,6 +121,29 @@ TEST(Config, OfATaskHasWhatSuitsTheMethod) {
   for (std::size_t i = 0; i < entries.size(); ++i) EXPECT_EQ(again[i].value, entries[i].value) << entries[i].key;
 }
 
+TEST(Config, OfAProblemHasALearningRateThatSuitsTheMethod) {
+  const auto of = [](const std::string& method, std::vector<ConfigEntry> more = {}) {
+    std::vector<ConfigEntry> entries{{"problem", "name", "logistic-regression"}, {"method", "name", method}};
+    entries.insert(entries.end(), more.begin(), more.end());
+    return config_from(entries).learning_rate;
+  };
+  const double usual = problem_row("logistic-regression").learning_rate;
+  for (const char* method : {"sgd", "topk", "adam", "mgrawa"}) EXPECT_EQ(of(method), usual) << method;
+  for (const char* method : {"signsgd", "signum"}) {
+    EXPECT_EQ(of(method), 0.01) << "a vote moves every entry by the whole learning rate";
+    EXPECT_EQ(of(method, {{"run", "learning_rate", "0.3"}}), 0.3);
+  }
+}
+
+TEST(Config, AMethodsSettingsComeInAnyOrder) {
+  const ConfigEntry dqsgd{"method", "name", "dqsgd"};
+  const ConfigEntry end{"method", "total_steps", "20", "run.toml:4"};
+  const RunConfig config = config_from(std::vector<ConfigEntry>{dqsgd, end, {"method", "bit_budget", "4"}});
+  EXPECT_EQ(config.options.total_steps, 20.0);
+  const std::string text = refusal({dqsgd, end});
+  EXPECT_TRUE(contains(text, "run.toml:4: dqsgd: total_steps counts only with")) << text;
+}
+
 TEST(Config, AdamHasNoMomentumAndIsToldAsAdam) {
   const auto name_of = [](const RunConfig& config) { return last_value(entries_of(config), "optimizer", "name"); };
   const auto refusal = [](std::vector<ConfigEntry> entries) {

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -72,6 +73,113 @@ TEST_F(RunFiles, FaultsNameFileAndLine) {
   EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { read_config_file(date); }), "steps"));
 }
 
+std::string repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+// Whatever walks over nested values recurses: a hundred thousand levels would overflow the stack.
+TEST_F(RunFiles, WhatIsNestedTooDeepIsRefused) {
+  constexpr int kLevels = 100'000;
+  const auto told = [&](const std::string& name, const std::string& text) {
+    const std::string path = write(name, text);
+    return message_of<InvalidConfig>([&] { read_config_file(path); });
+  };
+  const std::string limit = "nested more than 64 deep, the most that is read";
+  EXPECT_TRUE(contains(told("a.json", R"({"run": {"steps": )" + repeated("[", kLevels)),
+                       "a.json, offset 80: " + limit));
+  EXPECT_TRUE(contains(told("a.toml", "steps = " + repeated("[", kLevels) + repeated("]", kLevels)),
+                       "a.toml, offset 72: " + limit));
+  EXPECT_TRUE(contains(told("b.toml", "steps = " + repeated("{a=", kLevels)), limit));
+  EXPECT_TRUE(contains(told("c.toml", repeated("a.", kLevels) + "a = 1\n"), limit));
+  EXPECT_TRUE(contains(told("d.toml", "[method" + repeated(". a", kLevels) + "]\n"), limit));
+  EXPECT_TRUE(contains(told("e.toml", "method = {" + repeated("\"a\".", kLevels) + "a = 1}\n"), limit));
+  // Texts whose ends are easily missed: what follows them would be taken for text.
+  for (const char* text : {R"("""x"""")", R"("""x""""")", "'''x''''", R"("")", "''", R"("\"")", R"('\')"}) {
+    const std::string hidden = std::string("model = ") + text + "\n" + repeated("a.", kLevels) + "a = \"\"\n";
+    EXPECT_TRUE(contains(told("f.toml", hidden), limit)) << "behind " << text;
+  }
+}
+
+TEST_F(RunFiles, BracketsAndPointsInTextsAndCommentsAreNoNesting) {
+  const std::string brackets = repeated("[{.", 1000);
+  for (const char* quote : {"\"", "'", "\"\"\"", "'''"}) {
+    const auto path = write("run.toml", "# " + brackets + "\n[method]\nname = \"topk\"\nnumbers = [" +
+                                            repeated("1.5, ", 1000) + "]\ntext = " + quote + brackets + quote + "\n");
+    EXPECT_EQ(read_config_file(path).size(), 3U) << quote;
+  }
+  const auto path = write("run.json", R"({"run": {"text": "\")" + brackets + "\"}}");
+  EXPECT_EQ(read_config_file(path).front().value, '"' + brackets);
+}
+
+// Each joined to a copy of those before it, they would take minutes.
+TEST_F(RunFiles, LongListsAreReadInSeconds) {
+  const std::string list = "[" + repeated("1,", 1'000'000) + "1]";
+  for (const auto& path : {write("long.json", "{\"run\": {\"slowdown\": " + list + "}}"),
+                           write("long.toml", "slowdown = " + list + "\n")}) {
+    const auto begun = std::chrono::steady_clock::now();
+    const auto entries = read_config_file(path);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;
+    ASSERT_EQ(entries.size(), 1U);
+    EXPECT_EQ(entries.front().value.size(), 2'000'001U);
+    EXPECT_LT(taken.count(), 30.0) << path;
+  }
+}
+
+// As TOML's: keys at the top are the run's, and a section may be just its name.
+TEST_F(RunFiles, FlatJsonIsRead) {
+  const auto path = write("run.json",
+                          R"({"problem": "vincent", "method": "topk", "optimizer": "sgd", "steps": 12,
+                              "schedule": ["3:0.5", "6:0.5"], "nonfinite": "skip"})");
+  const RunConfig config = config_from(read_config_file(path));
+  EXPECT_EQ(config.problem, "vincent");
+  EXPECT_EQ(config.method, "topk");
+  EXPECT_EQ(config.steps, 12U);
+  EXPECT_EQ(config.schedule.size(), 2U);
+  EXPECT_EQ(config.nonfinite, NonfinitePolicy::skip);
+  const auto refused = [&](const char* text) {
+    const auto file = write("wrong.json", text);
+    return message_of<InvalidConfig>([&] { config_from(read_config_file(file)); });
+  };
+  EXPECT_TRUE(contains(refused(R"({"stepps": 12})"), "wrong.json: a run has no stepps; did you mean steps?"));
+  EXPECT_TRUE(contains(refused(R"({"steps": null})"), "steps must be a number"));
+  EXPECT_TRUE(contains(refused(R"({"method": "topp"})"), "did you mean topk?"));
+  EXPECT_TRUE(contains(refused(R"({"methd": {"keep": 0.1}})"), "section methd"));
+}
+
+TEST_F(RunFiles, EmptyNamesAreNoDefaults) {
+  for (const char* section : {"problem", "task", "method", "optimizer"}) {
+    for (const std::string& path : {write("run.json", std::string("{\"") + section + "\": {\"name\": \"\"}}"),
+                                    write("run.toml", std::string(section) + " = \"\"\n")}) {
+      const auto told = message_of<InvalidConfig>([&] { config_from(read_config_file(path)); });
+      EXPECT_TRUE(told.starts_with(path) &&
+                  contains(told, std::string("the name of the ") + section + " must not be empty"))
+          << told;
+    }
+  }
+}
+
+TEST_F(RunFiles, NoScheduleAndNoSlowdownHaveAWord) {
+  const std::vector<ConfigEntry> entries{{"task", "name", "digits"}, {"run", "schedule", "none"},
+                                         {"run", "slowdown", "none"}};
+  EXPECT_TRUE(config_from(entries).schedule.empty());
+  EXPECT_TRUE(config_from(entries).slowdown.empty());
+}
+
+// Many programs write files of that name.
+TEST_F(RunFiles, ConfigOfOursIsTold) {
+  EXPECT_TRUE(is_config_of_run(write("config.json", config_json(default_config("vincent")))));
+  EXPECT_FALSE(is_config_of_run((folder_ / "none").string()));
+  for (const char* text : {"", "{", "[]", "{}", R"({"method": {"name": "sgd"}})",
+                           R"({"laconic": "1.0", "method": "x"})", R"({"laconic": 1, "method": {}})"}) {
+    EXPECT_FALSE(is_config_of_run(write("config.json", text))) << text;
+  }
+  EXPECT_FALSE(is_config_of_run(write("config.json", std::string(1000000, '['))));
+  EXPECT_TRUE(is_config_of_run(write("config.json", R"({"laconic": "1.0", "method": {"name": "sgd"}, "deep": )" +
+                                                        std::string(100000, '[') + std::string(100000, ']') + "}")));
+}
+
 TEST_F(RunFiles, ConfigStartsTheSameRunAgain) {
   RunConfig config = default_config("noisy-quadratic");
   config.problem_settings = {{"dimension", 40}, {"noise", 0.1}};
@@ -112,6 +220,47 @@ TEST_F(RunFiles, PipesAndLinksStayWhatTheyAre) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(input), {}), "short");
 }
 
+TEST_F(RunFiles, ALinkThatLiesInWaitIsNotFollowed) {
+  const std::string victim = write("victim", "precious");
+  const std::string target = (folder_ / "target").string();
+  const fs::path foreseen = target + ".tmp" + std::to_string(getpid());
+  fs::create_symlink(victim, foreseen);
+  write_whole_file(target, "new");
+  const auto text_of = [](const fs::path& path) {
+    std::ifstream input(path);
+    return std::string(std::istreambuf_iterator<char>(input), {});
+  };
+  EXPECT_EQ(text_of(victim), "precious");
+  EXPECT_EQ(text_of(target), "new");
+  EXPECT_FALSE(fs::is_symlink(target));
+  EXPECT_TRUE(fs::is_symlink(foreseen));
+}
+
+TEST_F(RunFiles, WhatAWriteThatWasCutLeftIsRemovedAndNothingElse) {
+  const std::string target = write("config.json", "{}");
+  for (const char* left : {".tmp12345", ".tmp0123456789abcdef"}) write("config.json" + std::string(left), "{");
+  const std::string folder = make_folder_beside(target);
+  for (const char* other : {".tmp", ".tmpl", ".tmpdead", ".tmp0123456789abcdeg", ".tmp0123456789abcdef0"}) {
+    write("config.json" + std::string(other), "mine");
+  }
+  EXPECT_EQ(fs::status(folder).permissions(), fs::perms::owner_all);
+  EXPECT_NE(make_folder_beside(target), folder);
+  remove_cut_writes(target);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 6);
+}
+
+TEST_F(RunFiles, AWriteThatFailsSaysWhyAndLeavesNothing) {
+  const fs::path taken = folder_ / "taken";
+  fs::create_directory(taken);
+  EXPECT_TRUE(contains(message_of<Error>([&] { write_whole_file(taken.string(), "text"); }), "Is a directory"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+  const std::string nowhere = (folder_ / "no" / "such").string();
+  EXPECT_TRUE(contains(message_of<Error>([&] { write_whole_file(nowhere, "text"); }),
+                       nowhere + ": No such file or directory; name a file in a folder that is there"));
+  if (!fs::exists("/dev/full")) return;
+  EXPECT_TRUE(contains(message_of<Error>([&] { write_whole_file("/dev/full", "text"); }), "No space left on device"));
+}
+
 TEST_F(RunFiles, MetricsThatGoOnEndAtTheFirstLineThatIsNone) {
   const std::string path = (folder_ / "metrics.jsonl").string();
   for (const char* nonsense : {"", "[2]", "{}", "{\"step\": \"two\"}", "{\"step\": -2}", "{\"step\": 9}", "{\"st"}) {
@@ -120,6 +269,29 @@ TEST_F(RunFiles, MetricsThatGoOnEndAtTheFirstLineThatIsNone) {
     std::ifstream input(path);
     const std::string kept{std::istreambuf_iterator<char>(input), {}};
     EXPECT_EQ(kept, "{\"step\": 1}\n") << nonsense;
+  }
+}
+
+TEST_F(RunFiles, ShowTheStepsThatTheGuardTookBack) {
+  RunConfig config = default_config("noisy-quadratic");
+  config.method = "regtopk";
+  config.options.step_guard = "on";
+  config.problem_settings = {{"noise", 0}, {"dimension", 3}};
+  config.learning_rate = 1e6;  // two steps far longer than the guard's first limit
+  config.schedule = {{2, 1e-7}};
+  config.workers = 2;
+  config.steps = 5;
+  const std::string path = (folder_ / "metrics.jsonl").string();
+  RunResult result;
+  {
+    MetricsFile file(path);
+    result = run_threads(config, &file).front();
+  }
+  EXPECT_EQ(nlohmann::json::parse(result_json(config, result)).at("undone"), 2);
+  std::ifstream input(path);
+  for (std::string line; std::getline(input, line);) {
+    const auto json = nlohmann::json::parse(line);
+    EXPECT_EQ(json.at("undone"), json.at("step") <= 2) << line;
   }
 }
 
@@ -151,6 +323,7 @@ TEST_F(RunFiles, MetricsAreALineAStepAndAddUp) {
       EXPECT_TRUE(json.at(key).is_number()) << key;
     }
     EXPECT_EQ(json.at("skipped"), false);
+    EXPECT_EQ(json.at("undone"), false);
     sent += json.at("sent_bytes").get<std::uint64_t>();
     received += json.at("received_bytes").get<std::uint64_t>();
     const bool evaluated = lines.size() % 5 == 0 || lines.size() == 12;

@@ -162,6 +162,33 @@ TEST_F(Report, RefusesWhatIsNoRun) {
   EXPECT_TRUE(contains(told(wrong), "result.json has \"rounds\": \"many\""));
 }
 
+// Whatever walks over nested values recurses: a hundred thousand levels would overflow the stack.
+TEST_F(Report, RefusesWhatIsNestedTooDeep) {
+  const auto told = [&](const std::string& path) { return message_of<InvalidConfig>([&] { read_run(path); }); };
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  const std::string config = R"({"method": {"name": "topk", "list": )" + deep + "}}";
+  EXPECT_TRUE(contains(told(run("config", kLine, config)),
+                       "config.json, offset 98: nested more than 64 deep, the most that is read"))
+      << told(run("config", kLine, config)).substr(0, 500);
+  EXPECT_TRUE(contains(told(run("line", kLine + "\n{\"step\": " + deep + "}\n")), "metrics.jsonl, line 2, offset 72"));
+  std::string objects;
+  for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
+  const std::string result = run("result", kLine);
+  std::ofstream(fs::path(result) / "result.json") << objects;
+  EXPECT_TRUE(contains(told(result), "result.json, offset 320: nested more than 64 deep"));
+}
+
+TEST_F(Report, ReadsWhatIsNestedAsDeepAsMayBeAndBracketsInTexts) {
+  const auto config = [](const std::string& value) {
+    return R"({"method": {"name": "topk", "list": )" + value + "}}";
+  };
+  const std::string deepest = std::string(62, '[') + std::string(62, ']');
+  EXPECT_EQ(read_run(run("deepest", kLine, config(deepest))).settings.at("method.list"), deepest);
+  const std::string brackets(1000, '[');
+  EXPECT_EQ(read_run(run("text", kLine, config('"' + brackets + R"(\")" + brackets + '"'))).settings.at("method.list"),
+            brackets + '"' + brackets);
+}
+
 TEST_F(Report, TakesFoldersOfRunsInTheTablesOrder) {
   const auto config = [](const std::string& method) { return "{\"method\": {\"name\": \"" + method + "\"}}"; };
   run("all/a", kLine, config("topk"));

@@ -175,6 +175,8 @@ TEST(Run, AsynchronousWorkersShareTheSteps) {
 TEST(Run, HandsAMethodWhatTheRunKnows) {
   RunConfig config = small_run(method_row("dqsgd"));
   const auto problem = make_problem(config.problem, config.problem_settings, 3, config.seed);
+  EXPECT_FALSE(derived_options(config, *problem).total_steps.has_value()) << "tau needs no end";
+  config.options.rule = "convex";
   const MethodOptions derived = derived_options(config, *problem);
   EXPECT_EQ(derived.total_steps, 20.0);
   EXPECT_EQ(derived.step_size, config.learning_rate);

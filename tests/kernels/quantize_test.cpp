@@ -211,6 +211,19 @@ TEST(Quantize, ANormOfZeroGivesZerosAndAddsNothing) {
   }
 }
 
+TEST(Quantize, TheSignOfMinusZeroIsPlus) {
+  auto values = normal_values(1300, 3);
+  auto minus = values;
+  for (std::size_t i = 0; i < values.size(); i += 3) values[i] = 0.0F, minus[i] = -0.0F;
+  for (const SimdLevel level : available_levels()) {
+    Place place({.threads = 1, .simd = level});
+    for (const int bits : {2, 5, 16}) {
+      const Quantizer quantizer{bits, stream_of_step(1), 0};
+      EXPECT_EQ(quantized(place, minus, 4.0F, quantizer), quantized(place, values, 4.0F, quantizer)) << bits;
+    }
+  }
+}
+
 TEST(Quantize, ExactLevelsSurviveEveryDraw) {
   // frac(r) = 0: no draw may move it.
   for (int bits = 2; bits <= 16; ++bits) {

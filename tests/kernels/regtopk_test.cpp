@@ -51,7 +51,9 @@ Selected by_formula(const std::vector<float>& gradient, const std::vector<float>
   const std::size_t n = gradient.size();
   Selected result{std::vector<float>(n), std::vector<std::uint32_t>(n), {}, {}};
   std::vector<double> distortion(n, 1e8);
-  for (std::size_t i = 0; i < n; ++i) result.rest[i] = gradient[i] + residual[i];
+  for (std::size_t i = 0; i < n; ++i) {
+    result.rest[i] = residual[i] == 0.0F ? gradient[i] : gradient[i] + residual[i];  // a zero changes no bit
+  }
   for (std::size_t i = 0; i < support.indices.size(); ++i) {
     const std::uint32_t at = support.indices[i];
     const double previous = support.corrected[i];

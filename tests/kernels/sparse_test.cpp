@@ -70,7 +70,9 @@ TEST(Sparse, ScatterAndGatherTouchTheirIndicesOnly) {
 Entries model_sum(const std::vector<Entries>& parts) {
   std::map<std::uint32_t, float> sums;
   for (const Entries& part : parts) {
-    for (std::size_t i = 0; i < part.indices.size(); ++i) sums[part.indices[i]] += part.values[i];
+    for (std::size_t i = 0; i < part.indices.size(); ++i) {
+      sums.try_emplace(part.indices[i], -0.0F).first->second += part.values[i];
+    }
   }
   Entries sum;
   for (const auto& [index, value] : sums) {
@@ -127,9 +129,9 @@ TEST(Sparse, MergeOfUnlikeParts) {
   expect_merges({{{0, 0xFFFF'FFFFU}, {1.0F, 2.0F}}, {{0xFFFF'FFFFU}, {3.0F}}}, "both ends of the index space");
 }
 
-TEST(Sparse, MergeStartsFromZero) {
-  // 0 + (-0) is +0: a single negative zero does not survive, whatever merges it.
-  expect_merges({{{5}, {-0.0F}}, {{7}, {1.0F}}}, "negative zero");
+TEST(Sparse, MergeStartsFromTheFirstValue) {
+  // As dense sums do: 0 + (-0) would be +0.
+  expect_merges({{{5, 6}, {-0.0F, -0.0F}}, {{6, 7, 8}, {-0.0F, 1.0F, -0.0F}}, {{8}, {0.0F}}}, "negative zero");
 }
 
 TEST(Sparse, MergeAllocatesNothingAfterItsFirstCall) {

@@ -23,34 +23,36 @@ struct Layer {
   List above;
 };
 
+List plus(List folders, const List& more) {
+  for (const std::string_view folder : more) folders.push_back(folder);
+  return folders;
+}
+
 const std::vector<Layer>& layers() {
   static const std::vector<Layer> table = [] {
-    const List core{"include/laconic", "src/base", "src/kernels", "src/codecs", "src/transport", "src/exchange"};
-    List methods = core;
-    methods.insert(methods.end(), {"src/methods", "src/problems", "src/network"});
-    List plugin = methods;
-    plugin.insert(plugin.end(), {"src/experiment", "src/torch/plugin"});
-    List hosts = methods;
-    hosts.insert(hosts.end(), {"src/experiment", "src/data", "src/torch"});
-    List tools = hosts;
-    tools.emplace_back("bench");
+    const List transport{"include/laconic", "src/base", "src/kernels"};
+    const List core = plus(transport, {"src/codecs", "src/transport", "src/exchange"});
+    const List methods = plus(core, {"src/methods", "src/problems", "src/network"});
+    const List plugin = plus(methods, {"src/torch/plugin/c10d"});
+    const List hosts = plus(methods, {"src/experiment", "src/data", "src/torch"});
     return std::vector<Layer>{
         {"include/laconic", {}},
         {"src/base", {"include/laconic"}},
         {"src/data", {"include/laconic", "src/base"}},
         {"src/kernels", {"include/laconic", "src/base"}},
         {"src/codecs", {"include/laconic", "src/base", "src/kernels"}},
-        {"src/transport", {"include/laconic", "src/base", "src/kernels"}},
+        {"src/transport", transport},
         {"src/exchange", core},
         {"src/methods", core},
         {"src/problems", core},
         {"src/network", core},
         {"src/experiment", methods},
-        {"src/torch/plugin", methods},
-        {"src/torch/python", plugin},
+        {"src/torch/plugin/c10d", plus(transport, {"src/transport"})},
+        {"src/torch/plugin", plugin},
+        {"src/torch/python", plus(plugin, {"src/experiment", "src/torch/plugin"})},
         {"src/torch", hosts},
         {"bench", hosts},
-        {"tools/laconic", tools},
+        {"tools/laconic", plus(hosts, {"bench"})},
     };
   }();
   return table;
@@ -77,7 +79,7 @@ const std::vector<Foreign>& foreign_headers() {
       {"cuda", cuda},
       {"cub/", cuda},
       {"thrust/", cuda},
-      {"hwy/", {"src/base", "src/kernels", "bench", "tests"}},
+      {"hwy/", {"src/kernels"}},
       {"zlib.h", {"src/data", "tests"}},
       {"lzma.h", {"src/data", "tests"}},
       {"CLI/", {"tools"}},

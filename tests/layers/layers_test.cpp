@@ -95,6 +95,18 @@ TEST_F(Layers, RefuseCodecsAndTransportToSeeEachOther) {
   expect_breach("src/codecs/dense.h:1", "transport/threads.h");
 }
 
+TEST_F(Layers, LetTheTransportOverTorchSeeWhatTransportsSee) {
+  write("src/transport/failure.h", "");
+  write("src/torch/plugin/c10d/world.h", "#include \"transport/failure.h\"\n");
+  write("src/torch/plugin/ddp_hook.h", "#include \"torch/plugin/c10d/world.h\"\n");
+  const Outcome outcome = check(root_);
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  write("src/torch/plugin/c10d/world.h", "#include \"torch/plugin/ddp_hook.h\"\n");
+  expect_breach("src/torch/plugin/c10d/world.h:1", "torch/plugin/ddp_hook.h");
+  write("src/torch/plugin/c10d/world.h", "#include \"exchange/sum.h\"\n");
+  expect_breach("src/torch/plugin/c10d/world.h:1", "exchange/sum.h");
+}
+
 TEST_F(Layers, RefuseTorchOutsideItsFolder) {
   write("bench/harness.h", "#include <torch/torch.h>\n");
   expect_breach("bench/harness.h:1", "torch/torch.h; only src/torch, tests/torch, tests/python may include it");

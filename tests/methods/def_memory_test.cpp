@@ -114,7 +114,7 @@ TEST(BlockMethods, ResumeBitForBitWithMomentumAndLocalSteps) {
       Worker resumed(method_row("def"), options, communicator);
       resumed.model = straight.model;
       resumed.method->load(State::from_bytes(saved));
-      resumed.method->start(resumed.model);  // goes on
+      resumed.method->start(resumed.model);
       for (std::uint32_t step = cut; step < 8; ++step) {
         straight.step(step);
         resumed.step(step);

@@ -104,7 +104,7 @@ TEST_P(Trajectory, FollowsThePage) {
 }
 
 // With one worker, λ = 1 and C(p) = δ·p the point y = x − e runs plain SGD, and x is its running average.
-TEST(SgdIa, HoldsInTheModel) {
+TEST(PageOnly, SgdIaHoldsInTheModelOfDef) {
   const double delta = 0.2;
   const double rate = 0.05;
   DefModel model(1, Vector(40, 0.5));

@@ -1,10 +1,12 @@
 // RegTop-k's step guard, three workers, against a float64 model of RegTop-k and of the guard: an undone step leaves the
-// model as it was, and the error as if it had counted.
+// model and the optimizer's moments as they were, and the error as if it had counted.
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "laconic/error.h"
 #include "laconic/threads.h"
 #include "methods/sparse_model.h"
 #include "support/support.h"
@@ -14,28 +16,36 @@ namespace {
 
 constexpr float kLearningRate = 0.05F;
 
-/// dev = 1e5 at first; a step with ‖step‖² >= dev is undone, else dev = 100·‖step‖².
+/// SGD with a guard: dev = 1e5 at first; a step with ‖step‖² >= dev is undone, else dev = 100·‖step‖² unless that is 0.
 struct GuardModel {
   std::vector<double> point;
+  double momentum = 0.0;
+  std::vector<double> moments = std::vector<double>(point.size(), 0.0);
   double largest = 1e5;
 
-  bool step(const std::vector<double>& aggregate) {
+  bool step(double learning_rate, const std::vector<double>& aggregate) {
+    std::vector<double> moved(point.size());
     double squares = 0.0;
-    for (const double value : aggregate) squares += std::pow(double{kLearningRate} * value, 2);
+    for (std::size_t i = 0; i < point.size(); ++i) {
+      moved[i] = momentum * moments[i] + aggregate[i];
+      squares += std::pow(learning_rate * moved[i], 2);
+    }
     if (squares >= largest) return false;
-    largest = 100.0 * squares;
-    for (std::size_t i = 0; i < point.size(); ++i) point[i] -= double{kLearningRate} * aggregate[i];
+    if (squares > 0.0) largest = 100.0 * squares;
+    moments = moved;
+    for (std::size_t i = 0; i < point.size(); ++i) point[i] -= learning_rate * moments[i];
     return true;
   }
 };
 
-/// Runs steps whose gradients are scaled so; returns which steps counted, after comparing each with the models.
-std::vector<bool> run_guarded(Communicator& communicator, const std::vector<float>& scales) {
-  Worker worker(method_row("regtopk"), {.keep = 0.5, .step_guard = "on"}, communicator);
+/// Runs steps whose gradients are scaled so, those of scale zero with a learning rate of zero too; returns which steps
+/// counted, after comparing each with the models.
+std::vector<bool> run_guarded(Communicator& communicator, const std::vector<float>& scales, double momentum = 0.0) {
+  Worker worker(method_row("regtopk"), {.keep = 0.5, .step_guard = "on"}, communicator, {.momentum = momentum});
   const std::size_t n = worker.model.size();
   std::vector<SparseModel> workers(static_cast<std::size_t>(communicator.size()), {.keep = 0.5, .mu = 4.0});
   const SparseModel& mine = workers[static_cast<std::size_t>(communicator.rank())];
-  GuardModel guard{std::vector<double>(n, 0.5)};
+  GuardModel guard{std::vector<double>(n, 0.5), momentum};
   std::vector<bool> counted;
   double scale = 1.0;  // the largest so far, which rounding is measured against
   for (std::uint32_t step = 0; step < scales.size(); ++step) {
@@ -48,9 +58,11 @@ std::vector<bool> run_guarded(Communicator& communicator, const std::vector<floa
     const auto aggregate = sparse_mean(workers, gradients);
     const auto before = worker.model;
     const StepKey key{42, step, static_cast<std::uint32_t>(communicator.rank())};
-    worker.method->step({key, kLearningRate}, worker.model, gradients[key.rank]);
-    counted.push_back(guard.step(aggregate));
-    EXPECT_EQ(worker.model == before, !counted.back()) << "step " << step;
+    const float learning_rate = scales[step] == 0.0F ? 0.0F : kLearningRate;
+    const StepReport report = worker.method->step({key, learning_rate}, worker.model, gradients[key.rank]);
+    counted.push_back(guard.step(static_cast<double>(learning_rate), aggregate));
+    EXPECT_EQ(report.undone, !counted.back()) << "step " << step;
+    EXPECT_EQ(worker.model == before, !counted.back() || learning_rate == 0.0F) << "step " << step;
     const State state = worker.method->save();
     EXPECT_NEAR(state.number("largest step"), guard.largest, 1e-5 * guard.largest) << "step " << step;
     std::vector<float> error(n);
@@ -59,8 +71,14 @@ std::vector<bool> run_guarded(Communicator& communicator, const std::vector<floa
       EXPECT_NEAR(double{worker.model[i]}, guard.point[i], 1e-5 * scale) << "step " << step << ", " << i;
       EXPECT_NEAR(double{error[i]}, mine.residual[i], 1e-5 * scale) << "step " << step << ", " << i;
     }
-    EXPECT_GT(worker.method->residual_norm(), 0.0);
+    if (momentum == 0.0) continue;
+    std::vector<float> moments(n);
+    state.part("optimizer").get("first", moments);
+    for (std::size_t i = 0; i < n; ++i) {
+      EXPECT_NEAR(double{moments[i]}, guard.moments[i], 1e-5 * scale) << "step " << step << ", " << i;
+    }
   }
+  EXPECT_GT(worker.method->residual_norm(), 0.0);
   return counted;
 }
 
@@ -80,6 +98,59 @@ TEST(StepGuard, UndoesAStepFarLongerThanTheLastAndKeepsItsError) {
     EXPECT_TRUE(counted[29]);
     EXPECT_FALSE(counted[30]);
     EXPECT_TRUE(counted[40] && counted.back());
+  });
+}
+
+TEST(StepGuard, TakesTheMomentumOfAnUndoneStepBack) {
+  run_ranks(3, [](Communicator& communicator) {
+    std::vector<float> scales(30, 1.0F);
+    scales[3] = 3000.0F;
+    scales[20] = 1000.0F;
+    const auto counted = run_guarded(communicator, scales, 0.9);
+    EXPECT_FALSE(counted[3] || counted[20]);
+    EXPECT_TRUE(counted[2] && counted[19]);
+  });
+}
+
+// A learning rate that begins at zero, and a gradient of zeros: no step may be measured against a length of zero.
+TEST(StepGuard, AStepOfLengthZeroIsNoLimit) {
+  run_ranks(3, [](Communicator& communicator) {
+    for (const std::vector<float>& scales : {std::vector<float>{0, 1, 1, 1}, std::vector<float>{1, 1, 0, 0, 1, 1}}) {
+      const auto counted = run_guarded(communicator, scales);
+      EXPECT_EQ(std::count(counted.begin(), counted.end(), false), 0);
+    }
+  });
+}
+
+TEST(StepGuard, TakesAdamsMomentsAndCountOfStepsBack) {
+  run_ranks(3, [](Communicator& communicator) {
+    Worker worker(method_row("regtopk"), {.keep = 0.5, .step_guard = "on"}, communicator, {.name = "adam"});
+    const auto step = [&](std::uint32_t number, float learning_rate) {
+      auto gradient = pull_gradient(worker.model, communicator.rank(), number);
+      const StepKey key{42, number, static_cast<std::uint32_t>(communicator.rank())};
+      return worker.method->step({key, learning_rate}, worker.model, gradient);
+    };
+    for (std::uint32_t number = 0; number < 3; ++number) EXPECT_FALSE(step(number, 0.01F).undone);
+    const auto model = worker.model;
+    const auto optimizer = worker.method->save().part("optimizer").to_bytes();
+    // Too long, and so long that the model overflows.
+    for (const float learning_rate : {1.0F, 3e38F}) {
+      EXPECT_TRUE(step(3, learning_rate).undone);
+      EXPECT_EQ(worker.model, model);
+      EXPECT_EQ(worker.method->save().part("optimizer").to_bytes(), optimizer);
+    }
+    EXPECT_FALSE(step(5, 0.01F).undone);
+    EXPECT_NE(worker.method->save().part("optimizer").to_bytes(), optimizer);
+  });
+}
+
+TEST(StepGuard, RefusesAHostsOptimizer) {
+  run_ranks(1, [](Communicator& communicator) {
+    Place place({.threads = 1});
+    const OptimizerOptions host{.name = "host", .host = [](View<const float>, View<float>) {}};
+    const auto text = message_of<InvalidConfig>(
+        [&] { make_model_method("regtopk", {.step_guard = "on"}, host, communicator, place); });
+    EXPECT_TRUE(contains(text, "step_guard = on takes optimizer sgd or adam, got host")) << text;
   });
 }
 

@@ -60,7 +60,7 @@ Worker::Worker(const MethodRow& row, const MethodOptions& options, Communicator&
 StepReport Worker::step(std::uint32_t number) {
   auto gradient = pull_gradient(model, communicator.rank(), number);
   const StepKey key{42, number, static_cast<std::uint32_t>(communicator.rank())};
-  return method->step({key, 0.05F}, model, gradient);
+  return method->step({key, 0.05F, 0.0F}, model, gradient);
 }
 
 std::vector<float> Worker::read_out() {

@@ -87,6 +87,30 @@ TEST(HostOptimizer, PsyncNamesRankAndTensor) {
   });
 }
 
+/// A host's step cannot be taken back, so what it made of the model is no reason to drop it: all ranks end.
+TEST(HostOptimizer, PsyncDropsNoStepThatTheHostHasMade) {
+  for (const char* order : {"rank_order", "engine"}) {
+    run_ranks(3, [&](Communicator& communicator) {
+      int calls = 0;
+      const OptimizerOptions host{.name = "host", .host = [&](View<const float>, View<float> model) {
+                                    ++calls;
+                                    if (communicator.rank() == 1) model[705] = std::numeric_limits<float>::infinity();
+                                  }};
+      Worker worker(method_row("psync"), {.ratio = 700, .order = order}, communicator, host);
+      worker.method->set_nonfinite_policy(NonfinitePolicy::skip);
+      auto gradient = pull_gradient(worker.model, communicator.rank(), 0);
+      const auto text = message_of<InvalidConfig>([&] {
+        worker.method->step({key_of(communicator, 5), kRate}, worker.model, gradient);
+      });
+      EXPECT_EQ(calls, 1);
+      EXPECT_TRUE(contains(text, "rank 1") && contains(text, "conv.bias") && contains(text, "step 5")) << text;
+      EXPECT_TRUE(contains(text, "optimizer")) << text;
+      EXPECT_FALSE(contains(text, "policy to skip")) << text;
+      EXPECT_EQ(worker.method->skipped_steps(), 0U);
+    });
+  }
+}
+
 TEST(HostOptimizer, NeedsItsFunction) {
   run_ranks(1, [](Communicator& communicator) {
     Place place({.threads = 1});
@@ -155,6 +179,7 @@ TEST(DefCoefficients, EqualSettingsAndSurviveAResume) {
       Worker resumed(method_row("def-a"), options, communicator);
       resumed.method->load(by_tensor.method->save());
       resumed.model = by_tensor.model;
+      resumed.method->start(resumed.model);
       for (std::uint32_t number = 7; number < 12; ++number) {
         step(by_tensor, number, alike);
         step(resumed, number, alike);

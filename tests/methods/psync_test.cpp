@@ -84,6 +84,23 @@ TEST(Psync, WithTheWholeModelAveragedAllAreOne) {
   });
 }
 
+TEST(Psync, ADroppedStepLeavesTheOptimizerAsItWas) {
+  for (const char* order : {"rank_order", "engine"}) {
+    run_ranks(2, [&](Communicator& communicator) {
+      Worker worker(method_row("psync"), {.ratio = 8, .order = order}, communicator, {.name = "adam"});
+      worker.method->set_nonfinite_policy(NonfinitePolicy::skip);
+      worker.step(0);
+      const auto before = worker.method->save().to_bytes();
+      const auto model = worker.model;
+      auto gradient = pull_gradient(worker.model, communicator.rank(), 1);
+      if (communicator.rank() == 1) gradient[7] = std::nanf("");
+      EXPECT_TRUE(worker.method->step({{42, 1}, 0.05F, 1.0F}, worker.model, gradient).skipped);
+      EXPECT_EQ(worker.method->save().to_bytes(), before);
+      EXPECT_EQ(worker.model, model);
+    });
+  }
+}
+
 // A newcomer has the mean of the momenta and Adam's count of steps, so it moves as the others do from the same model.
 TEST(Psync, NewcomerTakesTheOptimizerOver) {
   const auto old_group = thread_communicators(2);

@@ -10,7 +10,6 @@
 #include "base/philox.h"
 #include "laconic/error.h"
 #include "laconic/threads.h"
-#include "methods/bit_rule.h"
 #include "methods/harness.h"
 #include "support/support.h"
 
@@ -108,101 +107,13 @@ TEST(Quantized, RequantizedNeedsScatter) {
   });
 }
 
-Settings rule_settings(const MethodOptions& options) { return {"dqsgd", method_row("dqsgd").parameters, options}; }
-
-/// Over 600 steps in which the norm falls from 20 to 0.7.
-double mean_bits_of_falling_norms(BitRule& rule) {
-  double spent = 0.0;
-  for (int n = 0; n < 600; ++n) {
-    const double norm = 20.0 * std::exp(-n / 150.0) + 0.3;
-    const int bits = rule.bits(norm);
-    rule.spent(bits, norm);
-    spent += bits;
-  }
-  return spent / 600;
-}
-
-TEST(BitRule, NonConvexIsThePagesFormula) {
-  const BitRule rule(rule_settings({.tau = 6}), 1000);
-  for (const double norm : {0.01, 0.5, 1.0, 3.0, 40.0}) {
-    const double exact = std::log2(6.0 * norm + 1.0) + 1.0;
-    EXPECT_EQ(rule.bits(norm), static_cast<int>(std::clamp(std::ceil(exact), 2.0, 16.0))) << norm;
-  }
-  EXPECT_EQ(rule.bits(0.0), 2);
-  EXPECT_EQ(rule.bits(1e9), 16);
-  EXPECT_EQ(BitRule(rule_settings({}), 1000).bits(3.0), rule.bits(3.0)) << "tau is 6 by default";
-}
-
-TEST(BitRule, ConvexFallsWithAlpha) {
-  const MethodOptions options{
-      .rule = "convex", .kappa = 4000, .smoothness = 2, .convexity = 0.5, .step_size = 0.1, .total_steps = 100};
-  BitRule rule(rule_settings(options), 1000);
-  const double alpha = 1 - 2 * 0.5 * 0.1 + 2 * 0.5 * 0.01;
-  for (int n = 0; n < 100; ++n) {
-    const double norm = 2.0;
-    const double exact = std::log2(4000.0 * std::pow(alpha, (100 - n) / 2.0) * norm + 1.0) + 1.0;
-    const int bits = rule.bits(norm);
-    EXPECT_EQ(bits, static_cast<int>(std::clamp(std::ceil(exact), 2.0, 16.0))) << n;
-    rule.spent(bits, norm);
-  }
-}
-
-TEST(BitRule, ErrorBudgetGivesTau) {
-  const double tau = std::sqrt(2.0 * 1000 * 0.1 / (6 * (2 - 2 * 0.1) * 0.5));
-  const BitRule budget(rule_settings({.error_budget = 0.5, .smoothness = 2, .step_size = 0.1}), 1000);
-  const BitRule given(rule_settings({.tau = tau}), 1000);
-  for (const double norm : {0.1, 1.0, 10.0}) EXPECT_EQ(budget.bits(norm), given.bits(norm)) << norm;
-}
-
-TEST(BitRule, ErrorBudgetGivesKappa) {
-  MethodOptions options{
-      .rule = "convex", .error_budget = 0.5, .smoothness = 2, .convexity = 0.5, .step_size = 0.1, .total_steps = 100};
-  BitRule budget(rule_settings(options), 1000);
-  options.error_budget.reset();
-  options.kappa = std::sqrt(100 * 2.0 * 1000 * 0.01 / (12 * 0.5));
-  BitRule given(rule_settings(options), 1000);
-  for (int n = 0; n < 100; ++n) {
-    const double norm = 300.0 * std::exp(-n / 30.0);
-    const int bits = budget.bits(norm);
-    EXPECT_EQ(bits, given.bits(norm)) << n;
-    budget.spent(bits, norm);
-    given.spent(bits, norm);
-  }
-}
-
-TEST(BitRule, KeepsToABitBudgetUnderTheConvexRule) {
-  BitRule rule(rule_settings({.rule = "convex",
-                              .bit_budget = 5.5,
-                              .smoothness = 2,
-                              .convexity = 0.05,
-                              .step_size = 0.1,
-                              .total_steps = 600}),
-               1000);
-  EXPECT_NEAR(mean_bits_of_falling_norms(rule), 5.5, 0.15);
-}
-
-TEST(BitRule, KeepsToABitBudget) {
-  for (const double total : {0.0, 600.0}) {
-    MethodOptions options{.bit_budget = 5.5};
-    if (total > 0.0) options.total_steps = total;
-    BitRule rule(rule_settings(options), 1000);
-    EXPECT_NEAR(mean_bits_of_falling_norms(rule), 5.5, 0.15) << "total_steps " << total;
-  }
-}
-
-TEST(BitRule, SaysWhatIsMissing) {
-  EXPECT_TRUE(contains(message_of<InvalidConfig>([] { BitRule(rule_settings({.rule = "convex"}), 10); }),
-                       "total_steps must be given"));
-  EXPECT_TRUE(contains(message_of<InvalidConfig>([] { BitRule(rule_settings({.tau = 1, .bit_budget = 4}), 10); }),
-                       "give one of"));
-  EXPECT_TRUE(contains(message_of<InvalidConfig>([] { BitRule(rule_settings({.kappa = 1}), 10); }), "give tau"));
-}
-
 TEST(Dqsgd, ChoosesTheBitsByTheWorkersNorms) {
   for (const char* source : {"workers", "exact"}) {
     run_ranks(3, [&](Communicator& communicator) {
       Place place({.threads = 1});
-      const auto method = make_method("dqsgd", {.tau = 0.5, .norm_source = source, .window = 5}, communicator, place);
+      MethodOptions options{.tau = 0.5, .norm_source = source};
+      if (std::string(source) == "workers") options.window = 5;
+      const auto method = make_method("dqsgd", options, communicator, place);
       const std::size_t n = 2000;
       std::vector<double> means;
       for (std::uint32_t step = 0; step < 20; ++step) {

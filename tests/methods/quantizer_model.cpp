@@ -59,27 +59,12 @@ void QuantizerModel::add(const std::vector<float>& gradient, double levels, std:
   }
 }
 
-double BitRuleModel::growth() const { return (total_steps - steps) / 2.0 * std::log2(alpha); }
-
-double BitRuleModel::exact_bits(double norm) const {
-  double log_factor = std::log2(factor);
-  if (bit_budget > 0.0) {
-    if (steps == 0.0) return std::floor(bit_budget);  // nothing is known yet
-    const double left = total_steps > 0.0 ? (bit_budget * total_steps - spent) / (total_steps - steps)
-                                          : bit_budget + (bit_budget * steps - spent) / window;
-    log_factor = left - 0.5 - 1.0 - exponent_sum / steps;
-  }
-  return std::log2(std::pow(2.0, log_factor + growth()) * norm + 1.0) + 1.0;
+double BitRuleModel::exact_bits(double norm, double n) const {
+  return std::log2(factor * std::pow(alpha, (total_steps - n) / 2.0) * norm + 1.0) + 1.0;
 }
 
-int BitRuleModel::bits(double norm) const {
-  return static_cast<int>(std::clamp(std::ceil(exact_bits(norm)), 2.0, 16.0));
-}
-
-void BitRuleModel::count(int bits, double norm) {
-  exponent_sum += growth() + std::log2(norm);
-  spent += bits;
-  steps += 1.0;
+int BitRuleModel::bits(double norm, double n) const {
+  return static_cast<int>(std::clamp(std::ceil(exact_bits(norm, n)), 2.0, 16.0));
 }
 
 }  // namespace laconic::test

@@ -35,24 +35,12 @@ double l2_norm(const std::vector<double>& values);
 /// DQ-SGD's bits before they are rounded, by its page; n counts steps from 0.
 ///   non-convex log2(τ‖g‖ + 1) + 1, convex log2(κ·α^((N−n)/2)·‖g‖ + 1) + 1
 struct BitRuleModel {
-  double factor = 0.0;  ///< τ or κ; 0: from the budget
+  double factor = 0.0;  ///< τ or κ
   double alpha = 1.0;   ///< 1 for the non-convex rule
   double total_steps = 0.0;
-  double window = 50.0;     ///< without a known end: within so many steps debts are paid back
-  double bit_budget = 0.0;  ///< bits a coordinate that the run may spend on average
 
-  /// log2 of the factor from a budget: what is left a step, less half a bit for rounding up, less 1, less the mean of
-  /// ((N−n)/2)·log2 α + log2‖g_n‖ over the steps so far.
-  double exact_bits(double norm) const;
-  int bits(double norm) const;
-  void count(int bits, double norm);
-
-  // What it counts on the way.
-  double steps = 0.0;
-  double spent = 0.0;
-  double exponent_sum = 0.0;
-
-  double growth() const;  ///< ((N−n)/2)·log2 α
+  double exact_bits(double norm, double n) const;
+  int bits(double norm, double n) const;
 };
 
 }  // namespace laconic::test

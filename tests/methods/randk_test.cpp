@@ -7,6 +7,7 @@
 
 #include "base/philox.h"
 #include "kernels/convert/convert.h"
+#include "laconic/error.h"
 #include "laconic/threads.h"
 #include "methods/harness.h"
 #include "support/statistics.h"
@@ -150,6 +151,23 @@ TEST(Randk, SendsValuesOnly) {
     EXPECT_LE(report.traffic.sent_bytes, 4U * 10'000 + 2 * 64);
     EXPECT_GE(report.traffic.sent_bytes, 4U * 10'000);
   });
+}
+
+// What they drew does not travel, so that values of other entries would be summed without a word.
+TEST(Randk, RefusesRanksWithAnotherSeedOrStep) {
+  for (const char* scope : {"model", "tensor"}) {
+    for (const StepKey odd : {StepKey{8, 3}, StepKey{7, 4}, StepKey{7 + (std::uint64_t{1} << 32), 3}}) {
+      run_ranks(3, [&](Communicator& communicator) {
+        Place place({.threads = 1});
+        const auto method = make_method("randk", {.keep = 0.1, .scope = scope}, communicator, place);
+        method->register_tensors(small_model());
+        std::vector<float> gradient(size_of(small_model()), 1.0F);
+        const auto text = message_of<Error>(
+            [&] { method->reduce(communicator.rank() == 1 ? odd : StepKey{7, 3}, gradient); });
+        EXPECT_TRUE(contains(text, "for other blocks or entries") && contains(text, "another seed or step")) << text;
+      });
+    }
+  }
 }
 
 TEST(Randk, TakesEmptyAndSingleTensors) {

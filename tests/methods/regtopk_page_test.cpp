@@ -134,7 +134,7 @@ SparseModel current(double keep) { return {.keep = keep, .mu = 4.0, .current = t
 // Of the page's table: dense, Top-k at S = .6, previous at .5, .55 and .9, current at .9; medians of seven seeds, as it
 // asks (1 to 7). Distances allow for what it says of seeds and generators: half a decade for Top-k, a spread from -12 to
 // -23 where RegTop-k converges. Measured, in the order below: -26.7 -2.2 -3.8 -18.1 -20.5 -2.7.
-TEST(RegtopkPage, Float64ModelsReproduceTheRegression) {
+TEST(PageOnly, ModelsOfRegtopkReproduceTheRegression) {
   const std::vector<Entry> entries{
       {"dense", top(1.0), -27.3, 1.5},
       {"Top-k .6", top(0.6), -2.7, 1.0},
@@ -190,7 +190,7 @@ struct Toy {
   }
 };
 
-TEST(RegtopkPage, Float64ModelsReproduceTheToy) {
+TEST(PageOnly, ModelsOfRegtopkReproduceTheToy) {
   struct Row {
     int step;
     double dense;

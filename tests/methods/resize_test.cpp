@@ -107,7 +107,7 @@ std::unique_ptr<ModelMethod> make(const Case& the_case, Communicator& communicat
 
 StepReport step(ModelMethod& method, Communicator& communicator, std::vector<float>& model, std::uint32_t number) {
   auto gradient = pull_gradient(model, communicator.rank(), number);
-  return method.step({{42, number, static_cast<std::uint32_t>(communicator.rank())}, 0.05F}, model, gradient);
+  return method.step({{42, number, static_cast<std::uint32_t>(communicator.rank())}, 0.05F, 0.0F}, model, gradient);
 }
 
 /// The first of all threads is the one that comes or goes, so the others' ranks are numbered anew.

@@ -21,6 +21,7 @@ void check_resume(Communicator& communicator, const MethodRow& row, const Method
   Worker resumed(row, options, communicator);
   resumed.model = model;
   resumed.method->load(State::from_bytes(saved));
+  resumed.method->start(resumed.model);
   for (std::uint32_t step = cut; step < kSteps; ++step) resumed.step(step);
   EXPECT_EQ(std::memcmp(resumed.model.data(), straight.model.data(), model.size() * sizeof(float)), 0)
       << row.name << ", cut at " << cut << ", rank " << communicator.rank();

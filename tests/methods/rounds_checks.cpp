@@ -152,7 +152,7 @@ void check_lockstep_resume(Communicator& communicator, const std::string& method
     Worker resumed(row, small_options(row), communicator, optimizer);
     resumed.method->load(State::from_bytes(saved));
     resumed.model = model;
-    resumed.method->start(resumed.model);  // may be left out in lockstep, and changes nothing
+    resumed.method->start(resumed.model);
     ASSERT_EQ(resumed.model, model);
     for (std::uint32_t step = cut; step < 10; ++step) resumed.step(step);
     EXPECT_EQ(std::memcmp(resumed.model.data(), straight.model.data(), model.size() * sizeof(float)), 0);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "laconic/error.h"
+#include "laconic/nonfinite.h"
 #include "laconic/threads.h"
 #include "methods/harness.h"
 #include "methods/rounds_model.h"
@@ -170,6 +171,21 @@ TEST(GrawaWeights, AreSmoothedOverRoundsAndCorrected) {
   });
 }
 
+// Workers that were scored in other numbers of rounds are weighed alike only if each is corrected by its own number.
+TEST(GrawaWeights, AreCorrectedByEachWorkersOwnRounds) {
+  run_ranks(2, [](Communicator& communicator) {
+    const bool late = communicator.rank() == 1;
+    Meeting meeting("mgrawa", communicator, {.proximity = 0.0, .smoothing = 0.5, .score = "local"});
+    meeting.method->set_nonfinite_policy(NonfinitePolicy::skip);
+    for (std::uint32_t step = 0; step < 2; ++step) {
+      std::vector<float> gradient(2, late && step == 0 ? std::nanf("") : 1.0F);
+      const StepReport report =
+          meeting.method->step({key_of(communicator, step), 0.0F, 1.0F}, meeting.model, gradient);
+      EXPECT_NEAR(report.extra, step == 1 ? 0.5 : late ? 0.0 : 1.0, 1e-6) << "round " << step;
+    }
+  });
+}
+
 TEST(GrawaWeights, OfZeroNormsAreFinite) {
   run_ranks(3, [](Communicator& communicator) {
     const std::vector<float> start(2, static_cast<float>(communicator.rank()));
@@ -252,10 +268,9 @@ TEST(Rounds, NameRankTensorAndStepOfAModelThatIsNotFinite) {
 }
 
 TEST(Leader, IsTheLowestRankAmongEqualLosses) {
-  const float nan = std::nanf("");
   const float inf = std::numeric_limits<float>::infinity();
   const std::vector<std::pair<std::vector<float>, int>> cases{
-      {{1, 1, 1}, 0}, {{2, 1, 1}, 1}, {{3, 2, 1}, 2}, {{nan, 5, 5}, 1}, {{inf, nan, 9}, 2}, {{nan, nan, nan}, 0}};
+      {{1, 1, 1}, 0}, {{2, 1, 1}, 1}, {{3, 2, 1}, 2}, {{inf, 5, 5}, 1}, {{inf, inf, 9}, 2}, {{inf, inf, inf}, 0}};
   run_ranks(3, [&](Communicator& communicator) {
     Meeting meeting("lsgd", communicator, {.pull = 1.0, .proximity = 0.0});
     for (const auto& [losses, leader] : cases) {
@@ -263,6 +278,18 @@ TEST(Leader, IsTheLowestRankAmongEqualLosses) {
       EXPECT_EQ(meeting.round(losses[static_cast<std::size_t>(communicator.rank())]).extra, leader);
       EXPECT_EQ(meeting.model, (std::vector<float>{static_cast<float>(leader), 7.0F}));
     }
+  });
+}
+
+TEST(Leader, IsChosenByTheLastLossOfAWorkerThatMadeNoStepSince) {
+  run_ranks(2, [](Communicator& communicator) {
+    const bool first = communicator.rank() == 0;
+    Meeting meeting("lsgd", communicator, {.pull = 1.0, .proximity = 0.0});
+    meeting.method->set_nonfinite_policy(NonfinitePolicy::skip);
+    EXPECT_EQ(meeting.round(first ? 1.0F : 2.0F).extra, 0);
+    std::vector<float> gradient(2, first ? std::nanf("") : 0.0F);
+    EXPECT_EQ(meeting.method->step({key_of(communicator, 1), 0.0F, 1.5F}, meeting.model, gradient).extra, 0);
+    EXPECT_EQ(meeting.round(first ? 3.0F : 2.0F).extra, 1);
   });
 }
 
@@ -306,7 +333,7 @@ TEST_P(RoundMethods, SkipALocalStepOnOneWorkerOnly) {
     const auto before = worker.model;
     auto gradient = pull_gradient(worker.model, communicator.rank(), 1);
     if (communicator.rank() == 1) gradient[705] = std::nanf("");
-    const StepReport report = worker.method->step({key_of(communicator, 1), 0.05F}, worker.model, gradient);
+    const StepReport report = worker.method->step({key_of(communicator, 1), 0.05F, 0.0F}, worker.model, gradient);
     EXPECT_EQ(report.skipped, communicator.rank() == 1);
     EXPECT_EQ(worker.model == before, communicator.rank() == 1);
     EXPECT_EQ(worker.method->skipped_steps(), communicator.rank() == 1 ? 1U : 0U);
@@ -430,6 +457,61 @@ TEST_P(RoundMethods, RefuseWhatCannotWork) {
   });
 }
 
+TEST(Lsgd, RefusesALossThatWasForgottenOnAllRanks) {
+  for (const auto policy : {NonfinitePolicy::error, NonfinitePolicy::skip}) {
+    run_ranks(3, [&](Communicator& communicator) {
+      Worker worker(method_row("lsgd"), small_options(method_row("lsgd")), communicator);
+      worker.method->set_nonfinite_policy(policy);
+      auto gradient = pull_gradient(worker.model, communicator.rank(), 0);
+      const auto model = worker.model;
+      const auto text = message_of<InvalidConfig>([&] {
+        worker.method->step({key_of(communicator, 0), 0.05F}, worker.model, gradient);
+      });
+      const std::string own = "rank " + std::to_string(communicator.rank()) + " has a loss of NaN at step 0";
+      EXPECT_TRUE(contains(text, own) && contains(text, "give each step the loss of its batch")) << text;
+      EXPECT_EQ(worker.model, model);
+    });
+  }
+}
+
+TEST(Lsgd, ALossThatOneRankForgotEndsTheOthersToo) {
+  run_ranks(3, [](Communicator& communicator) {
+    Worker worker(method_row("lsgd"), small_options(method_row("lsgd")), communicator);
+    auto gradient = pull_gradient(worker.model, communicator.rank(), 0);
+    const auto forget = [&] { worker.method->step({key_of(communicator, 0), 0.05F}, worker.model, gradient); };
+    const auto go_on = [&] {
+      for (std::uint32_t step = 0; step < 4; ++step) worker.step(step);
+    };
+    const std::string text =
+        communicator.rank() == 1 ? message_of<InvalidConfig>(forget) : message_of<TransportError>(go_on);
+    EXPECT_TRUE(contains(text, "rank 1 has a loss of NaN at step 0")) << text;
+  });
+}
+
+// Once there was a loss, a NaN says that training diverged: as with a gradient, the policy decides.
+TEST(Lsgd, ALossThatBecomesNanIsNamedOrDropsTheStepOfThatWorker) {
+  run_ranks(2, [](Communicator& communicator) {
+    Worker worker(method_row("lsgd"), small_options(method_row("lsgd")), communicator, {.momentum = 0.9});
+    worker.step(0);
+    auto gradient = pull_gradient(worker.model, communicator.rank(), 1);
+    const auto model = worker.model;
+    const float loss = communicator.rank() == 1 ? std::nanf("") : 0.0F;
+    worker.method->set_nonfinite_policy(NonfinitePolicy::skip);
+    const StepReport report = worker.method->step({key_of(communicator, 1), 0.05F, loss}, worker.model, gradient);
+    EXPECT_EQ(report.skipped, communicator.rank() == 1);
+    EXPECT_EQ(worker.model == model, communicator.rank() == 1);
+    EXPECT_EQ(worker.method->skipped_steps(), communicator.rank() == 1 ? 1U : 0U);
+    worker.step(2);
+    EXPECT_EQ(worker.step(3).rounds, 1U);
+    if (communicator.rank() != 1) return;
+    worker.method->set_nonfinite_policy(NonfinitePolicy::error);
+    const auto text = message_of<NonfiniteValue>([&] {
+      worker.method->step({key_of(communicator, 4), 0.05F, loss}, worker.model, gradient);
+    });
+    EXPECT_TRUE(contains(text, "rank 1 has a loss of NaN at step 4") && contains(text, "learning rate")) << text;
+  });
+}
+
 /// Two workers, of whom one leaves and one becomes rank 1 of three. Rank 0 and 2 are new.
 TEST_P(RoundMethods, NewcomersStartAtTheCentreAndMomentaKeepTheirMean) {
   auto before = thread_communicators(2);
@@ -455,7 +537,7 @@ TEST_P(RoundMethods, NewcomersStartAtTheCentreAndMomentaKeepTheirMean) {
     // Two steps since the last round: the next is due after two more.
     for (std::uint32_t step = 6; step < 8; ++step) {
       auto gradient = pull_gradient(model, next.rank(), step);
-      EXPECT_EQ(method.step({key_of(next, step), 0.05F}, model, gradient).rounds, step == 7 ? 1U : 0U);
+      EXPECT_EQ(method.step({key_of(next, step), 0.05F, 0.0F}, model, gradient).rounds, step == 7 ? 1U : 0U);
     }
     EXPECT_TRUE(same_everywhere(next, centre_of(method, n)));
   };

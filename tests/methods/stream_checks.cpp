@@ -88,7 +88,7 @@ std::vector<float> StreamedWorker::gradient(std::uint32_t step) const {
 }
 
 StepInput StreamedWorker::input(std::uint32_t step) const {
-  return {{42, step, static_cast<std::uint32_t>(communicator.rank())}, 0.05F};
+  return {{42, step, static_cast<std::uint32_t>(communicator.rank())}, 0.05F, 0.0F};
 }
 
 StepReport StreamedWorker::step(std::uint32_t number, std::vector<float> gradient, Arrival arrival) {
@@ -153,6 +153,7 @@ void check_streamed_resume(Communicator& communicator, const StreamedRow& row) {
     if (step == 4) {
       resumed.method->load(State::from_bytes(straight.method->save().to_bytes()));
       resumed.model = straight.model;
+      resumed.method->start(resumed.model);
     }
     const auto gradient = straight.gradient(step);
     straight.step(step, gradient, Arrival::backward_apart);

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "laconic/error.h"
 #include "laconic/threads.h"
 #include "methods/stream_checks.h"
@@ -129,6 +132,7 @@ TEST(Stream, FollowsTheGroupWhenRanksLeave) {
     const int rank = communicator.rank();
     if (rank == 2) return worker.method->resize(nullptr);
     worker.method->resize(groups[static_cast<std::size_t>(rank)].get());
+    worker.method->start(worker.model);
     StepInput input = worker.input(1);
     auto gradient = worker.gradient(1);
     worker.method->step(input, worker.model, gradient);
@@ -154,6 +158,60 @@ TEST(Stream, RefusalsNameWhatIsWrong) {
     EXPECT_TRUE(contains(of([&] { method.add({&wrong, 1}); }), "a.weight"));
     EXPECT_TRUE(contains(of([&] { method.add({&unknown, 1}); }), "tensor 10 was added, there are 10"));
     EXPECT_TRUE(contains(of([&] { method.finish_step(); }), "a.weight did not arrive"));
+  });
+}
+
+/// A list with a part that is refused changes nothing: its good parts have not arrived either.
+void add_refused(const std::function<void(std::span<const TensorPart>)>& add, std::span<const TensorPart> good) {
+  const TensorPart unknown{1'000, good[0].values};
+  const TensorPart wrong{good[0].tensor + 1, good[0].values};
+  for (const TensorPart& bad : {unknown, wrong, good[0]}) {
+    const std::vector<TensorPart> parts{good[0], bad};
+    EXPECT_THROW(add(parts), InvalidConfig) << "tensor " << bad.tensor;
+  }
+  add(good);
+  const std::vector<TensorPart> again{{good[0].tensor + 1, View<float>()}, good[0]};
+  EXPECT_THROW(add(again), InvalidConfig);
+}
+
+TEST_P(EveryRowOnce, TakesAListOfPartsWholeOrNotAtAll) {
+  run_ranks(ranks(), [&](Communicator& communicator) {
+    StreamedWorker whole(row(), communicator, 100);
+    StreamedWorker parts(row(), communicator, 100);
+    for (std::uint32_t step = 0; step < 4; ++step) {
+      const auto gradient = whole.gradient(step);
+      auto flat = gradient;
+      whole.step(step, gradient, Arrival::flat);
+      parts.method->begin_step(parts.input(step), parts.model);
+      const auto add = [&](std::span<const TensorPart> some) { parts.method->add(some); };
+      std::uint64_t offset = 0;
+      for (std::uint32_t tensor = 0; tensor < parts.apart.size(); ++tensor) {
+        const TensorPart part{tensor, View<float>(flat).sub(offset, parts.apart[tensor].size())};
+        offset += part.values.size();
+        if (tensor == 0) add_refused(add, {&part, 1});
+        if (tensor > 0) add({&part, 1});
+      }
+      parts.method->finish_step();
+      ASSERT_TRUE(parts.model == whole.model) << "step " << step;
+    }
+  });
+}
+
+TEST(Stream, AGradientMethodTakesAListOfPartsWholeOrNotAtAll) {
+  run_ranks(2, [](Communicator& communicator) {
+    Place place({.threads = 1});
+    const auto method = make_method("topk", {.keep = 0.1}, communicator, place);
+    const std::vector<Tensor> tensors{{"first", 40}, {"second", 30}};
+    method->register_tensors(tensors);
+    std::vector<float> flat(70, 1.0F);
+    method->begin({1, 0, static_cast<std::uint32_t>(communicator.rank())});
+    const auto add = [&](std::span<const TensorPart> some) { method->add(some); };
+    const TensorPart first{0, View<float>(flat).sub(0, 40)};
+    add_refused(add, {&first, 1});
+    const TensorPart second{1, View<float>(flat).sub(40, 30)};
+    add({&second, 1});
+    method->finish();
+    EXPECT_EQ(std::count(flat.begin(), flat.end(), 1.0F), 7);
   });
 }
 

@@ -112,7 +112,7 @@ TEST_P(EveryMethod, SkipsAStepEverywhereAndForgetsIt) {
     const bool culprit = communicator.rank() == communicator.size() - 1;
     if (culprit) gradient[705] = std::numeric_limits<float>::infinity();
     const StepKey key{42, 2, static_cast<std::uint32_t>(communicator.rank())};
-    const StepReport report = worker.method->step({key, 0.05F}, worker.model, gradient);
+    const StepReport report = worker.method->step({key, 0.05F, 0.0F}, worker.model, gradient);
     // In a local step of a round method only the worker concerned drops it.
     const bool local = !is_gradient() && !report.skipped && !culprit;
     if (local) return;
@@ -164,6 +164,28 @@ TEST_P(EveryMethod, ConservesWhatIsOwed) {
         ASSERT_EQ(sent + still_owed[i], came[i] + owed[i]) << "step " << step << " entry " << i;
       }
     }
+  });
+}
+
+// A host that names no rank, or a wrong one, must not make all ranks round alike.
+TEST_P(EveryMethod, KnowsItsRankWhateverTheHostSays) {
+  run_ranks(ranks(), [&](Communicator& communicator) {
+    Worker right(row(), small_options(row()), communicator);
+    Worker wrong(row(), small_options(row()), communicator);
+    for (std::uint32_t step = 0; step < 6; ++step) {
+      right.step(step);
+      auto gradient = pull_gradient(wrong.model, communicator.rank(), step);
+      wrong.method->step({{42, step}, 0.05F, 0.0F}, wrong.model, gradient);
+      ASSERT_TRUE(right.model == wrong.model) << "step " << step;
+    }
+    if (!is_gradient()) return;
+    const auto method = make_method(row().name, small_options(row()), communicator, right.place);
+    const auto other = make_method(row().name, small_options(row()), communicator, right.place);
+    auto named = normal_values(500, 3);
+    auto unnamed = named;
+    method->reduce({42, 0, static_cast<std::uint32_t>(communicator.rank())}, named);
+    other->reduce({42, 0, 5}, unnamed);
+    EXPECT_TRUE(named == unnamed);
   });
 }
 
@@ -225,6 +247,24 @@ TEST(Table, FullSelectionOnOneWorkerIsPlainSgdBitForBit) {
   }
 }
 
+// So has a gradient of -0: plus nothing owed it is -0 still, in every method that sends what it owes.
+TEST(Table, FullSelectionOnOneWorkerKeepsMinusZero) {
+  for (const char* name : {"topk", "regtopk", "randk"}) {
+    run_ranks(1, [&](Communicator& communicator) {
+      Place place({.threads = 1});
+      const auto method = make_method(name, {.keep = 1.0}, communicator, place);
+      for (std::uint32_t step = 0; step < 3; ++step) {
+        auto gradient = normal_values(1'000, step);
+        for (std::size_t i = step; i < gradient.size(); i += 3) gradient[i] = -0.0F;
+        auto aggregate = gradient;
+        method->reduce({1, step}, aggregate);
+        ASSERT_EQ(std::memcmp(aggregate.data(), gradient.data(), gradient.size() * sizeof(float)), 0)
+            << name << " step " << step;
+      }
+    });
+  }
+}
+
 TEST(Table, AMomentumIsNotOwed) {
   run_ranks(2, [](Communicator& communicator) {
     for (const char* name : {"signum", "psync", "easgd"}) {
@@ -267,6 +307,41 @@ TEST(Table, RangesAreWrittenAsPeopleWriteThem) {
         EXPECT_EQ(parameter.range(), "[0, 0.999999]");
       }
     }
+  }
+}
+
+TEST(Table, AnOptionThatWouldChangeNothingIsRefused) {
+  const std::vector<std::tuple<const char*, MethodOptions, const char*>> cases{
+      {"dqsgd", {.total_steps = 600}, "total_steps counts only with rule = convex or bit_budget, got 600"},
+      {"dqsgd", {.tau = 6, .total_steps = 600}, "total_steps counts only with rule = convex or bit_budget"},
+      {"dqsgd", {.error_budget = 1, .smoothness = 1, .step_size = 0.1, .total_steps = 9}, "total_steps counts only"},
+      {"dqsgd", {.tau = 6, .smoothness = 2}, "smoothness counts only with rule = convex or error_budget, got 2"},
+      {"dqsgd", {.bit_budget = 4, .step_size = 0.1}, "step_size counts only with rule = convex or error_budget"},
+      {"dqsgd", {.error_budget = 1, .smoothness = 1, .convexity = 1, .step_size = 0.1}, "convexity counts only with"},
+      {"dqsgd", {.norm_source = "exact", .window = 50}, "window counts only with norm_source = workers or aggregate"},
+      {"signum", {.beta = 0, .early_sign = 54}, "early_sign counts only with beta above 0, got 54"}};
+  run_ranks(1, [&](Communicator& communicator) {
+    Place place({.threads = 1});
+    for (const auto& [name, options, expected] : cases) {
+      const auto make = [&, &name = name, &options = options] { make_method(name, options, communicator, place); };
+      const auto text = message_of<InvalidConfig>(make);
+      EXPECT_TRUE(contains(text, expected)) << text;
+    }
+    // Where they do count.
+    make_method("dqsgd", {.bit_budget = 4, .norm_source = "exact", .window = 9, .total_steps = 600}, communicator,
+                place);
+    make_method("signum", {.early_sign = 54}, communicator, place);
+  });
+}
+
+// What a run records of its settings must be taken back when it is resumed.
+TEST(Table, SettingsAsTextAreSettingsAgain) {
+  for (const WordChoice& choice : every_word_choice()) {
+    const Settings settings(choice.row->name, choice.row->parameters, choice.options);
+    MethodOptions again;
+    for (const auto& [name, value] : settings.texts()) set_option(again, choice.row->name, name, value);
+    EXPECT_EQ(Settings(choice.row->name, choice.row->parameters, again).texts(), settings.texts())
+        << choice.description;
   }
 }
 

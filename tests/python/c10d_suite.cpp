@@ -57,8 +57,8 @@ int wrong_slots(const py::object& group, const py::object& store) {
       }
       const auto mine = all.slot(communicator.rank());
       for (std::uint64_t i = 0; i < mine.size(); ++i) mine[i] = mark(communicator.rank(), 1, i);
-      Handle gathered = communicator.all_gather_varying(all.payload(communicator.rank()), all.bytes(), all.parts());
-      communicator.all_to_all_varying(send.bytes(), send.parts(), receive.bytes(), receive.parts()).wait();
+      Handle gathered = communicator.all_gather_varying(all.payload(communicator.rank()), all.bytes(), all.ranges());
+      communicator.all_to_all_varying(send.bytes(), send.ranges(), receive.bytes(), receive.ranges()).wait();
       gathered.wait();
       for (int r = 0; r < ranks; ++r) {
         wrong += filled(receive.payload(r), r, communicator.rank()) ? 0 : 1;
@@ -140,7 +140,7 @@ std::optional<bool> is_kept_after_leaving(const py::object& group, const py::obj
     receive.lay_out([](int) { return 4096; });
     sent = send.bytes();
     received = receive.bytes();
-    Handle handle = communicator.all_to_all_varying(sent, send.parts(), received, receive.parts());
+    Handle handle = communicator.all_to_all_varying(sent, send.ranges(), received, receive.ranges());
     handle.wait(Milliseconds(milliseconds));
     return {};
   } catch (const TransportError&) {

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from networks import message_of, network
+from networks import message_of, network, optimizer_for, train
 from probe import Probe, wrapped
 from ranks import run_ranks
 
@@ -79,7 +79,7 @@ def optimizers(culprit: int) -> list[str]:
     mine = dist.get_rank() == culprit
 
     def sgd(model: torch.nn.Module, **settings: Any) -> torch.optim.Optimizer:
-        return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, **settings)
+        return torch.optim.SGD(model.parameters(), **{"lr": 0.1, "momentum": 0.9, **settings})
 
     def by_groups(model: torch.nn.Module) -> torch.optim.Optimizer:
         first, *others = model.parameters()
@@ -98,6 +98,11 @@ def optimizers(culprit: int) -> list[str]:
         ({"inner": by_groups}, "in group 1 of the optimizer", "in group 1 of the optimizer"),
         ({"ratio": 8}, "ratio = ", "ratio = 8"),
         ({"seed": 8}, "seed = ", "seed = 8"),
+        ({"nonfinite": "skip"}, "nonfinite = ", "nonfinite = skip"),
+        ({"after_round": print}, "after_round = ", "after_round = a function"),
+        ({"inner": lambda model: sgd(model, lr=0.2)}, "lr of group 0 of the optimizer = ", "optimizer = 0.2"),
+        ({"inner": lambda model: sgd(model, momentum=0.8)}, "momentum of group 0 of the optimizer = ", "= 0.8"),
+        ({"inner": lambda model: sgd(model, nesterov=True)}, "nesterov of group 0 of the optimizer = ", "= True"),
     ):
         chosen: dict[str, Any] = {"model": network(), "method": "def", "ratio": 4, "inner": sgd}
         if mine:
@@ -112,6 +117,22 @@ def optimizers(culprit: int) -> list[str]:
     model = network()
     laconic.Optimizer(sgd(model), model, "def", ratio=4)
     return wrong
+
+
+def learning_rates_part(method: str) -> list[str]:
+    """Rank 1's scheduler goes by its own loss."""
+    model = network()
+    optimizer = optimizer_for(method, model)
+    said = []
+    for step in range(200):
+        try:
+            train(optimizer, step, step + 1)
+        except laconic.InvalidConfig as error:
+            said.append(f"step {step}: {error}")
+            break
+        if dist.get_rank() == 1 and step == 70:
+            optimizer.param_groups[0]["lr"] = 0.005
+    return said
 
 
 def one_comes_late() -> str:
@@ -147,6 +168,14 @@ class AgreementTest(unittest.TestCase):
     def test_an_optimizer(self) -> None:
         for culprit in (1, 0):
             self.assertEqual(run_ranks(2, optimizers, culprit, **PATIENCE), [[]] * 2)
+
+    def test_learning_rates_in_steps(self) -> None:
+        for method in ("topk", "def"):
+            for said in run_ranks(2, learning_rates_part, method):
+                expected = "step 127: rank 1 has lr of group 0 of the optimizer = 0.005, rank 0 has lr of group 0"
+                self.assertTrue(said and said[0].startswith(expected), said)
+        # Ranks of a round method hold models of their own, and are not interrupted.
+        self.assertEqual(run_ranks(2, learning_rates_part, "localsgd"), [[], []])
 
     def test_one_comes_late(self) -> None:
         for said in run_ranks(2, one_comes_late):

@@ -1,13 +1,18 @@
 """The communicator over torch.distributed: every call, beside the user's own collectives, in subgroups, when ranks fail."""
 
+import contextlib
 import datetime
 import os
 import signal
 import threading
 import unittest
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from limits import few_threads
+from networks import network
+from probe import Probe, wrapped
 from ranks import run_ranks, start_ranks, told
 from suite import c10d_suite, wrong_checks
 
@@ -93,6 +98,22 @@ def hang() -> list[str]:
     return said
 
 
+def sleep_on() -> str:
+    """Rank 2 computes while the others wait in a collective."""
+    communicator = _groups.communicator(timeout=20.0)
+    store = dist.distributed_c10d._get_default_store()
+    said = ""
+    if dist.get_rank() == 2:
+        store.wait([f"gave up {rank}" for rank in (0, 1, 3)])
+    else:
+        try:
+            c10d_suite.barrier_within(communicator, 1500)
+        except laconic.TransportError as error:
+            said = str(error)
+        store.set(f"gave up {dist.get_rank()}", "")
+    return said
+
+
 def wrong_slots() -> int:
     group = dist.new_group()
     wrong: int = c10d_suite.wrong_slots(group, _groups.store_of(group))
@@ -121,6 +142,54 @@ def fail_with_a_reason() -> str:
             c10d_suite.barrier_within(communicator, 20_000)
     except laconic.TransportError as error:
         return str(error)
+
+
+def fail_without_a_thread() -> str:
+    """Rank 0 fails, and no rank can start the thread that would tell or listen."""
+    communicator = _groups.communicator(timeout=20.0)
+    c10d_suite.barrier_within(communicator, 10_000)
+    with few_threads(0):
+        if dist.get_rank() == 0:
+            communicator.fail("its gradient is not finite")
+        try:
+            while True:
+                c10d_suite.barrier_within(communicator, 20_000)
+        except laconic.TransportError as error:
+            return str(error)
+
+
+def connect_without_threads(left: int, threads: int, make: str) -> str:
+    """Rank 1 has too few of them; then all is well again."""
+    ddp, model = wrapped(Probe()), network()
+    inner = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def attempt() -> Any:
+        if make == "attach":
+            return laconic.attach(ddp, "topk", keep=0.1, threads=threads)
+        return laconic.Optimizer(inner, model, "topk", keep=0.1, threads=threads)
+
+    said = "nothing"
+    with few_threads(left) if dist.get_rank() == 1 else contextlib.nullcontext():
+        try:
+            attempt()
+        except RuntimeError as error:
+            said = f"{type(error).__name__}: {error}"
+    threads = 2
+    dist.barrier()
+    attempt().close()
+    return said
+
+
+def die_in_attach() -> str:
+    """Rank 1 ends when all have agreed, before it opens its process groups; its word is missed."""
+    ddp = wrapped(Probe())
+    if dist.get_rank() == 1:
+        _groups._GlooGroups.make = lambda self: os._exit(0)  # type: ignore[method-assign]
+    try:
+        laconic.attach(ddp, "topk", keep=0.1, timeout=2.0)
+    except laconic.TransportError as error:
+        return str(error)
+    return "nothing"
 
 
 def refusals() -> list[str]:
@@ -180,14 +249,21 @@ class C10dTest(unittest.TestCase):
                 for rank in (ranks[0], ranks[2]):
                     self.assertEqual(rank.status, 0, told(ranks))
                     self.assertRegex(rank.value, r"all_reduce \(sum\) of 400000 bytes \(operation \d+\)")
-                    self.assertRegex(rank.value, "a rank has ended|rank [02] failed")
+                    self.assertIn("rank 1 has ended or is out of reach: ", rank.value)
+                    self.assertNotIn("failed", rank.value)
 
     def test_a_rank_that_does_not_come_is_a_timeout(self) -> None:
         said = run_ranks(3, hang)
         for rank in (0, 2):
             self.assertIn("did not end within 300 ms on rank", said[rank][0])
         for texts in said:
-            self.assertRegex(texts[-1], r"rank \d.* failed: .*did not end within 300 ms")
+            self.assertRegex(texts[-1], r"rank \d.* gave up: .*did not end within 300 ms")
+
+    def test_a_timeout_names_who_does_not_answer(self) -> None:
+        said = run_ranks(4, sleep_on)
+        for rank in (0, 1, 3):
+            self.assertRegex(said[rank], "did not end within 1500 ms on rank [013]: no answer from rank 2, stopped")
+            self.assertIn("timeout= in Python", said[rank])
 
     def test_the_engine_may_use_the_memory_of_messages(self) -> None:
         for count in (1, 2, 3):
@@ -202,6 +278,29 @@ class C10dTest(unittest.TestCase):
         self.assertIn("rank 0, this one, failed: its gradient is not finite", said[0])
         for text in said[1:]:
             self.assertIn("rank 0 failed: its gradient is not finite (seen in all_reduce", text)
+
+    def test_a_reason_reaches_everybody_without_a_thread(self) -> None:
+        said = run_ranks(3, fail_without_a_thread)
+        for text in said[1:]:
+            self.assertIn("rank 0 failed: its gradient is not finite (seen in all_reduce", text)
+
+    def test_a_rank_without_threads_is_an_error_on_all(self) -> None:
+        few = "a process group of Gloo needs 3 threads and 1 could be started ("
+        many = "64 threads were asked for and "
+        for make in ("attach", "Optimizer"):
+            for left, threads, words in ((1, 2, few), (12, 64, many)):
+                with self.subTest(make=make, left=left):
+                    said = run_ranks(3, connect_without_threads, left, threads, make)
+                    self.assertTrue(said[1].startswith(f"RuntimeError: {words}"), said[1])
+                    for part in ("threads=", "ulimit -u"):
+                        self.assertIn(part, said[1])
+                    for rank in (0, 2):
+                        self.assertIn(f"TransportError: rank 1 failed: {words}", said[rank])
+
+    def test_a_rank_that_dies_in_attach_is_a_transport_error(self) -> None:
+        ranks = start_ranks(3, die_in_attach, timeout=40.0)
+        for rank in (ranks[0], ranks[2]):
+            self.assertIn("rank 1 did not come to open a process group within 2 s", rank.value, told(ranks))
 
     def test_refuses_what_cannot_be(self) -> None:
         said = run_ranks(3, refusals)

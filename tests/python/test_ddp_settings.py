@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from probe import SIZES, Probe, connect, gradients, reference, step_of, wrapped
+from probe import SIZES, Probe, connect, gradients, reference, same_bits, step_of, wrapped
 from ranks import run_ranks
 from refusals import refused
 from test_ddp_behaviours import equal, in_turn, mine, of_all_ranks
@@ -90,6 +90,23 @@ def groups_and_warm_up() -> None:
         assert 0 < metrics["last"][name] < metrics["total"][name], name
 
 
+def groups_draw_by_themselves() -> None:
+    """Two groups, each with one tensor, round the same values: by the same draws they would round them alike."""
+    sizes = (500, 500, 500)
+    given = of_all_ranks(lambda step, rank: [gradients(step, rank, (500,))[0]] * 3, 3)
+    for method, options in (("qsgd", {"bits": 2, "min_size": 0}), ("randk", {"keep": 0.1})):
+        ddp = wrapped(Probe(sizes))
+        own = {name: value for name, value in options.items() if name != "min_size"}
+        others = [{"params": f"values.{i}", "method": method, **options} for i in (0, 1)]
+        connect(ddp, "attach", method, seed=5, groups=others, **options)
+        found = [step_of(ddp, step) for step in mine(given)]
+        expected = reference(method, own, [[[step[0]] for step in steps] for steps in given], names=["values.0"], seed=5)
+        for step, (first,) in zip(found, expected, strict=True):
+            assert same_bits(step[0], first), "the first group draws as it would alone"
+            for a, b in ((0, 1), (0, 2), (1, 2)):
+                assert (step[a] != step[b]).sum() > 20, (method, a, b)
+
+
 def a_value_is_not_finite() -> None:
     for way in ("attach", "hook"):
         skipping, strict = wrapped(Probe()), wrapped(Probe())
@@ -106,7 +123,7 @@ def a_value_is_not_finite() -> None:
             if number == 2:
                 assert all(not tensor.any() for tensor in result), "a skipped step is zero"
                 for tried in ("at step 0", "at step 1"):  # it can be told again, and goes on
-                    words = ("rank 1 has a NaN or an Inf", "values.4", tried, "set the non-finite policy to skip")
+                    words = ("rank 1 has a NaN or an Inf", "values.4", tried, 'nonfinite="skip" in Python')
                     refused(lambda step=step: step_of(strict, step), *words, kind=RuntimeError)
             else:
                 found.append(result)
@@ -117,7 +134,7 @@ def a_value_is_not_finite() -> None:
 
 class SettingsTest(unittest.TestCase):
     def test_choices(self) -> None:
-        run_ranks(2, in_turn, (choices, groups_and_warm_up))
+        run_ranks(2, in_turn, (choices, groups_and_warm_up, groups_draw_by_themselves))
 
     def test_values_that_are_not_finite(self) -> None:
         run_ranks(2, a_value_is_not_finite)

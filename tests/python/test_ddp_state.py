@@ -69,7 +69,7 @@ def foreign_state_is_refused() -> None:
 
     none = "the state dict has no state of 'hook': load what state_dict() gave"
     # What a rank that could load says where another refused.
-    elsewhere = f"rank 1 has step of the saved state = {none}" if rank == 0 else none
+    elsewhere = f"rank 1 refused to load its state, and so no rank has loaded: {none}" if rank == 0 else none
 
     others = {key: value for key, value in every.items() if f"rank{rank}of" not in key}
     of = ", ".join(str(other) for other in range(ranks) if other != rank)
@@ -84,6 +84,8 @@ def foreign_state_is_refused() -> None:
     refused(lambda: fresh().load_state_dict({}), none)
     words = ("is of another method than regtopk", "load it into the method that saved it")
     refused(lambda: fresh("regtopk").load_state_dict(saved), *words)
+    words = ("was saved with keep = 0.05, this topk has keep = 0.1", "with the settings of the run that was saved")
+    refused(lambda: fresh(keep=0.1).load_state_dict(saved), *words)
     words = ("other parameters in group 0", "attach with the groups of the run that was saved")
     refused(lambda: fresh(exclude="values.0").load_state_dict(saved), *words)
     # As many entries in all, but not the same parameters.
@@ -109,11 +111,12 @@ def foreign_state_is_refused() -> None:
     # One rank alone has nothing to load: the others do not go on without it.
     refused(lambda: fresh().load_state_dict(saved if rank == 0 else {}), elsewhere)
     # Nor without one that was given no dict at all.
-    words = ("step of the saved state",) if rank == 0 else ("the state cannot be read", "load what state_dict() gave")
+    words = ("the state cannot be read", "load what state_dict() gave")
+    words = ("rank 1 refused to load its state", *words) if rank == 0 else words
     refused(lambda: fresh().load_state_dict(saved if rank == 0 else 7), *words)
     # Ranks of different steps.
     step_of(ddp, mine(given)[1])
-    words = ("rank 1 has step of the saved state = 2, rank 0 has step of the saved state = 1",)
+    words = ("rank 1 was given a state of step 2, rank 0 one of step 1: load what all ranks saved together",)
     refused(lambda: fresh().load_state_dict(saved if rank == 0 else state.state_dict()), *words)
     # After a refusal all is as it was.
     left = fresh()
@@ -135,8 +138,9 @@ def a_rank_dies(way: str) -> str:
         step_of(ddp, step)
     if dist.get_rank() == 1:
         raise SystemExit(0)
-    refused(lambda: step_of(ddp, mine(given)[2]), "broke on rank", kind=RuntimeError)
-    refused(state.state_dict, "broke on rank", kind=laconic.TransportError)
+    words = ("rank 1 has ended or is out of reach", "broke on rank")
+    refused(lambda: step_of(ddp, mine(given)[2]), *words, kind=RuntimeError)
+    refused(state.state_dict, *words, kind=laconic.TransportError)
     return "told"
 
 

@@ -130,7 +130,7 @@ def refusals(path: str) -> dict[str, str]:
     # One rank's refusal is everybody's, and all go on as if nothing had been tried.
     train(optimizer, 3, 5)
     here = flat(model)
-    refused = "step of the saved state" if rank == 0 else "no state of"
+    refused = "rank 1 refused to load its state, and so no rank has loaded" if rank == 0 else "no state of"
     found[refused] = message_of(lambda: optimizer.load_state_dict(mine if rank == 0 else {}))
     found["kept" if torch.equal(here, flat(model)) and optimizer.metrics()["steps"] == 5 else "moved"] = "kept"
     train(optimizer, 5, 7)

@@ -1,10 +1,13 @@
 """Runs of Python leave folders that the program and laconic.report read, and figures for TensorBoard."""
 
 import json
+import math
+import os
 import pathlib
 import tempfile
 import unittest
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -13,7 +16,7 @@ from ranks import run_ranks
 from torch.nn.parallel import DistributedDataParallel
 
 import laconic
-from laconic import _core
+from laconic import _core, _files
 
 STEPS = 6
 
@@ -74,6 +77,26 @@ def record_hook(folder: str) -> dict[str, Any]:
     return writer.scalars
 
 
+def record_what_json_has_not(folder: str) -> list[str]:
+    """What was refused, after every figure and setting that JSON has no number for."""
+    optimizer = optimizer_for("def-a", network())
+    log = laconic.RunLog(f"{folder}/odd", optimizer, clip=math.inf, limits={"low": -math.inf, "all": [1.0, math.nan]})
+    refused = []
+    for accuracy in (87.5, -0.5, math.inf):
+        try:
+            log.step(loss=1.0, accuracy=accuracy)
+        except laconic.InvalidConfig as error:
+            refused.append(str(error))
+    log.step(batch_loss=math.inf, loss=math.nan, accuracy=math.nan)
+    log.step(loss=-math.inf, accuracy=1)
+    try:
+        log.finish(accuracy=1.5 if dist.get_rank() == 0 else None)
+    except laconic.InvalidConfig as error:
+        refused.append(str(error))
+    log.finish(loss=math.inf, accuracy=0)
+    return refused
+
+
 class RunsTest(unittest.TestCase):
     def test_folders_and_page(self) -> None:
         with tempfile.TemporaryDirectory() as name:
@@ -108,12 +131,83 @@ class RunsTest(unittest.TestCase):
             self.assertEqual([line["step"] for line in lines], list(range(1, 2 * STEPS + 1)))
             self.assertTrue(all(line["sent_bytes"] > 0 for line in lines))
 
+    def test_what_json_has_not_is_refused_or_recorded_otherwise(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            first, second = run_ranks(2, record_what_json_has_not, name)
+            self.assertEqual(first[0], "accuracy must be a share in [0, 1], got 87.5: divide percent by 100")
+            self.assertEqual((len(first), len(second)), (4, 3), f"{first} {second}")
+            refuse = self.fail  # what json.loads would take, and no other reader
+            config = json.loads((folder / "odd" / "config.json").read_text(), parse_constant=refuse)
+            self.assertEqual(config["run"]["clip"], "inf")
+            self.assertEqual(config["run"]["limits"], {"low": "-inf", "all": [1.0, "nan"]})
+            text = (folder / "odd" / "metrics.jsonl").read_text()
+            lines = [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
+            self.assertEqual([line["accuracy"] for line in lines], [None, 1])
+            self.assertEqual([lines[0]["batch_loss"], lines[0]["loss"], lines[1]["loss"]], [None, None, None])
+            if not hasattr(_core, "report_json"):
+                self.skipTest("built without nlohmann-json")
+            run = json.loads(_core.report_json([name]))["runs"][0]
+            self.assertEqual((run["end"]["finished"], run["end"]["accuracy"], run["end"]["loss"]), (True, 0, None))
+
+    def test_deep_nesting_and_odd_names_are_told_in_a_line(self) -> None:
+        if not hasattr(_core, "report_json"):
+            self.skipTest("built without nlohmann-json")
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name) / "a\x1b[31m"
+            folder.mkdir()
+            (folder / "config.json").write_text('{"method": {"name": "topk"}, "run": ' + "[" * 100_000)
+            with self.assertRaisesRegex(laconic.InvalidConfig, "nested more than 64 deep") as raised:
+                _core.report_json([name])
+            self.assertTrue(str(raised.exception).isprintable(), repr(str(raised.exception)))
+
     def test_what_is_missing_is_named(self) -> None:
         if not hasattr(_core, "report_json"):
             self.skipTest("built without nlohmann-json")
         with tempfile.TemporaryDirectory() as name, self.assertRaisesRegex(laconic.InvalidConfig, "is no run"):
             (pathlib.Path(name) / "p.js").write_text("")
             laconic.report(name, plotly=pathlib.Path(name) / "p.js")
+
+
+class FilesTest(unittest.TestCase):
+    def setUp(self) -> None:
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        self.folder = pathlib.Path(made.name)
+
+    def test_a_link_that_lies_in_wait_is_not_followed(self) -> None:
+        victim = self.folder / "victim"
+        victim.write_text("precious")
+        target = self.folder / "config.json"
+        (self.folder / "config.json.part").symlink_to(victim)
+        with mock.patch("secrets.token_hex", return_value="0"):  # a name that could be foreseen
+            (self.folder / "config.json.tmp0").symlink_to(victim)
+            with self.assertRaises(FileExistsError) as raised:
+                _files.write_whole(target, "new")
+        self.assertEqual(raised.exception.filename, str(target))
+        _files.write_whole(target, "new")
+        self.assertEqual((target.read_text(), victim.read_text()), ("new", "precious"))
+
+    def test_links_and_pipes_that_are_named_stay_what_they_are(self) -> None:
+        target, link, pipe = (self.folder / name for name in ("target", "link", "pipe"))
+        target.write_text("a longer text")
+        link.symlink_to(target)
+        _files.write_whole(link, "short")
+        self.assertTrue(link.is_symlink())
+        self.assertEqual(target.read_text(), "short")
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, reader)
+        _files.write_whole(pipe, "some text")
+        self.assertEqual(os.read(reader, 100), b"some text")
+        self.assertTrue(pipe.is_fifo())
+
+    def test_what_fails_leaves_nothing_behind(self) -> None:
+        (self.folder / "taken").mkdir()
+        with self.assertRaises(OSError) as raised:
+            _files.write_whole(self.folder / "taken", "text")
+        self.assertEqual(raised.exception.filename, str(self.folder / "taken"))
+        self.assertEqual([each.name for each in self.folder.iterdir()], ["taken"])
 
 
 if __name__ == "__main__":

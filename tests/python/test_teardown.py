@@ -2,6 +2,8 @@
 
 import gc
 import os
+import re
+import signal
 import subprocess
 import sys
 import unittest
@@ -21,8 +23,9 @@ from laconic import _groups
 
 
 def held() -> dict[str, int]:
-    """What this process holds of the system."""
+    """What this process holds of the system, and all ranks of the store."""
     return {
+        "keys": dist.distributed_c10d._get_default_store().num_keys(),
         "groups": len(c10d._world.pg_names),
         "files": len(os.listdir("/proc/self/fd")),
         "threads": len(os.listdir("/proc/self/task")),
@@ -48,6 +51,14 @@ def optimizer(method: str, close: bool) -> None:
         made.close()
 
 
+def asynchronous(close: bool) -> None:
+    """With a counter that all ranks share."""
+    made = optimizer_for("localsgd", network(), pace="async", total_steps=8)
+    if close:
+        made.close()
+    dist.barrier()
+
+
 def many_times(make: Callable[..., None], *arguments: Any) -> list[dict[str, int]]:
     """What is held after 5 and after 20 of them."""
     found = []
@@ -58,6 +69,27 @@ def many_times(make: Callable[..., None], *arguments: Any) -> list[dict[str, int
         if count in (5, 20):
             dist.barrier()  # the others' ends of the connections are gone too
             found.append(held())
+            dist.barrier()  # and no key of the next one is there yet
+    return found
+
+
+def dropped_before_a_step() -> list[dict[str, int]]:
+    """What is held before and after hooks were made, and dropped, for a model that lives on; and one that was wrapped."""
+    ddp, module = wrapped(Probe()), Probe()
+    laconic.State(ddp, "topk", keep=0.1)  # ranks count those in the store
+    found = []
+    for _ in range(2):
+        gc.collect()
+        dist.barrier()
+        found.append(held())
+        dist.barrier()
+        for _ in range(3):
+            laconic.State(ddp, "topk", keep=0.1)
+            laconic.attach(wrapped(module), "topk", keep=0.1)
+            gc.collect()
+    module(gradients(0, 0))
+    assert not module._forward_pre_hooks
+    step_of(ddp, gradients(0, dist.get_rank()))
     return found
 
 
@@ -193,6 +225,45 @@ def after_the_default_group() -> bool:
         return same_everywhere(flat(again.model))
 
 
+def in_a_fork() -> list[str]:
+    """What a fork of the process is told by every call, and that this process goes on."""
+    ddp, model = wrapped(Probe()), network()
+    state = laconic.attach(ddp, "topk", keep=0.1, threads=3)
+    outer = optimizer_for("def", model, threads=3)
+    train(outer, 0, 2)
+    step_of(ddp, gradients(0, dist.get_rank()))
+    saved = state.state_dict(), outer.state_dict()
+    receiving, sending = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)
+        calls = (
+            state.metrics,
+            state.state_dict,
+            lambda: state.load_state_dict(saved[0]),
+            state.close,
+            outer.metrics,
+            outer.state_dict,
+            lambda: outer.load_state_dict(saved[1]),
+            outer.step,
+            outer.read_out().__enter__,
+            outer.close,
+        )
+        os.write(sending, "\n".join(message_of(call) for call in calls).encode())
+        del state, outer, calls
+        gc.collect()
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.close(sending)
+    with os.fdopen(receiving) as told:
+        said = told.read().splitlines()
+    step_of(ddp, gradients(1, dist.get_rank()))
+    train(outer, 2, 4)
+    state.close()
+    outer.close()
+    return [f"ended with {status}", *said]
+
+
 # A step is open when the interpreter ends: the last layer's gradients have gone to the hook, the first layer raises.
 SCRIPT = """
 import torch, torch.distributed as dist, laconic
@@ -218,11 +289,25 @@ class TeardownTest(unittest.TestCase):
             (hook, "hook", False),
             (optimizer, "def", True),
             (optimizer, "mgrawa", False),
+            (asynchronous, False),
         ):
             for few, many in run_ranks(2, many_times, make, *arguments):
                 with self.subTest(make=make.__name__, arguments=arguments):
                     for name, count in many.items():
                         self.assertLessEqual(count, few[name], name)
+
+    def test_a_hook_that_is_dropped_before_a_step(self) -> None:
+        for before, after in run_ranks(2, dropped_before_a_step):
+            self.assertEqual(before, after)
+
+    def test_in_a_fork(self) -> None:
+        names = ("metrics", "state_dict", "load_state_dict", "close")
+        calls = [f"{name}() of a hook" for name in names]
+        calls += [f"{name}() of an optimizer" for name in (*names[:3], "step", "read_out", "close")]
+        for status, *said in run_ranks(2, in_a_fork):
+            self.assertEqual((status, len(said)), ("ended with 0", len(calls)), said)
+            for text, call in zip(said, calls, strict=True):
+                self.assertRegex(text, rf"^{re.escape(call)} in process \d+, a fork of process \d+ that made it")
 
     def test_calls_that_refer_to_their_optimizer(self) -> None:
         self.assertEqual(run_ranks(2, calls_back), [False, False])

@@ -1,3 +1,5 @@
+#include <malloc.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -12,10 +14,12 @@
 
 namespace {
 std::atomic<std::uint64_t> allocations{0};
+std::atomic<std::uint64_t> live_bytes{0};
 }
 
 namespace laconic::test {
 std::uint64_t allocation_count() { return allocations.load(); }
+std::uint64_t allocated_bytes() { return live_bytes.load(); }
 }  // namespace laconic::test
 
 #if LACONIC_COUNT_ALLOCATIONS
@@ -26,7 +30,13 @@ void* counted(std::size_t bytes, std::size_t alignment) {
   void* memory =
       std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment + (bytes == 0 ? alignment : 0));
   if (memory == nullptr) throw std::bad_alloc();
+  live_bytes += malloc_usable_size(memory);
   return memory;
+}
+
+void release(void* memory) noexcept {
+  live_bytes -= malloc_usable_size(memory);
+  std::free(memory);
 }
 
 }  // namespace
@@ -39,12 +49,12 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
 void* operator new[](std::size_t bytes, std::align_val_t alignment) {
   return counted(bytes, static_cast<std::size_t>(alignment));
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete[](void* memory) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { release(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
 #endif

@@ -6,8 +6,7 @@ namespace laconic::test {
 
 std::vector<SimdLevel> available_levels() {
   std::vector<SimdLevel> levels;
-  for (const auto level :
-       {SimdLevel::reference, SimdLevel::portable, SimdLevel::neon, SimdLevel::avx2, SimdLevel::avx512}) {
+  for (const SimdLevel level : kSimdLevels) {
     if (simd_available(level)) levels.push_back(level);
   }
   return levels;

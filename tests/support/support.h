@@ -21,6 +21,8 @@ std::vector<float> normal_values(std::size_t n, std::uint64_t seed);
 
 /// Calls to operator new in this process so far; link this library and compare before and after.
 std::uint64_t allocation_count();
+/// Bytes that the test program holds from operator new; 0 under a sanitizer.
+std::uint64_t allocated_bytes();
 
 /// What an exception of that type says, or "(no error)".
 template <class Exception, class Body>

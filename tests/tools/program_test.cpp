@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "support/limited.h"
 #include "tools/program.h"
 
 namespace laconic::test {
@@ -45,6 +46,24 @@ TEST(Program, HelpTellsParametersOfAllMethods) {
   }
 }
 
+// A machine's limits end a run with a sentence: neither a hang nor the name of a C++ exception.
+TEST(Program, TellsOfLimitsOfThreadsAndMemory) {
+  if (!can_limit_memory()) GTEST_SKIP() << "sanitizers need all addresses";
+  const auto expect_refused = [](const std::string& arguments, const std::string& part, const std::string& remedy) {
+    const Outcome outcome = shell("ulimit -v 6000000; timeout 60 '" LACONIC_PROGRAM
+                                  "' train --problem noisy-quadratic --steps 5 " +
+                                  arguments);
+    EXPECT_EQ(outcome.code, 1) << outcome.text;
+    EXPECT_TRUE(contains(outcome.text, "laconic: " + part)) << outcome.text;
+    EXPECT_TRUE(contains(outcome.text, remedy)) << outcome.text;
+  };
+  for (const char* workers : {"1", "3"}) {
+    expect_refused(std::string("--threads 1024 --workers ") + workers, "1024 threads were asked for and ",
+                   "lower threads (--threads");
+  }
+  expect_refused("--set dimension=100000000 --workers 16", "not enough memory", "run fewer ranks on this machine");
+}
+
 TEST(Program, TellsItsVersion) {
   const Outcome outcome = laconic("--version");
   EXPECT_EQ(outcome.code, 0);
@@ -55,7 +74,7 @@ TEST(Program, TellsWhatItCanDo) {
   const Outcome outcome = laconic("info", "LACONIC_SIMD=reference");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   for (const char* part :
-       {"wire version", "SIMD level     reference", "threads", "GPU", "MPI", "CUDA", "PyTorch", "report"}) {
+       {"wire version", "SIMD level     reference, vectors: none", "portable", "threads", "GPU", "MPI", "CUDA", "PyTorch", "report"}) {
     EXPECT_TRUE(contains(outcome.text, part)) << part << '\n' << outcome.text;
   }
 }
@@ -78,6 +97,40 @@ TEST(Program, RefusesBadCallsInOneLine) {
   expect_one_line_error(laconic("bench kernels --wings 2"), 2, "wings");
   expect_one_line_error(laconic("bench exchange --workers 2,0"), 2, "workers");
   expect_one_line_error(laconic("info", "LACONIC_SIMD=mmx"), 2, "mmx");
+}
+
+// An empty value is mostly a variable of a script that was not set: it is no default.
+TEST(Program, RefusesEmptyValues) {
+  for (const char* call :
+       {"train --method ''", "train --problem ''", "train --task ''", "train --config ''", "train --out ''",
+        "train --resume ''", "train --set ''", "train --steps ''", "train --lr ''", "train --schedule ''",
+        "train --slowdown ''", "train --optimizer ''", "train --keep ''", "train --union ''", "train --model ''",
+        "train --data ''", "compare --methods ''", "compare --out ''", "diagnose ''",
+        "diagnose --task ''", "reproduce ''", "reproduce --deep --runs ''", "reproduce --deep --out ''",
+        "reproduce --deep --results ''", "data list --data ''", "data get ''", "report ''", "report x --out ''",
+        "methods ''", "bench kernels --filter ''", "bench exchange --filter ''"}) {
+    expect_one_line_error(laconic(call), 2, "must not be empty");
+  }
+  expect_one_line_error(laconic("train --set method.name="), 2, "--set method.name= has no value");
+  expect_one_line_error(laconic("train --set model="), 2, "--set model= has no value");
+}
+
+TEST(Program, RefusesNumbersThatAreNone) {
+  for (const char* flag : {"--learning-rate", "--compute-seconds", "--timeout", "--momentum", "--weight-decay",
+                           "--slowdown", "--keep", "--skew", "--set noise"}) {
+    for (const char* value : {"nan", "inf", "-inf", "1e999"}) {
+      const std::string name = flag;
+      const std::string task = name == "--skew" ? "--task digits " : "--problem noisy-quadratic ";
+      const std::string given = name.starts_with("--set ") ? name + "=" + value : name + " " + value;
+      const Outcome outcome = laconic("train --method topk " + task + given);
+      expect_one_line_error(outcome, 2, name.substr(name.find_last_of("- ") + 1));
+      EXPECT_TRUE(contains(outcome.text, "must be ")) << outcome.text;
+    }
+  }
+  for (const char* value : {"nan", "inf", "-1", "1e999", "x"}) {
+    expect_one_line_error(laconic(std::string("reproduce --deep --seconds ") + value), 2,
+                          "--seconds: must be a finite number, 0 or more, got \"" + std::string(value) + "\"");
+  }
 }
 
 // Without PyTorch, without the data set, or without such a claim: told at once, in a line.
@@ -231,6 +284,85 @@ TEST_F(Files, OfMethodsHaveTheKeys) {
     EXPECT_TRUE(row.contains("bare_cpu_seconds") && row.contains("cpu_overhead") && row.contains("bare"));
   }
   expect_one_line_error(laconic("bench methods --filter nosuchmethod"), 2, "nosuchmethod");
+}
+
+/// With what it prints going to a full disk, and its errors to the outcome.
+Outcome laconic_on_full_disk(const std::string& arguments) {
+  return shell(std::string("('") + LACONIC_PROGRAM + "' " + arguments + " > /dev/full)");
+}
+
+TEST(Program, FailsIfWhatItPrintsCannotBeWritten) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
+  const std::string run = "--problem noisy-quadratic --set dimension=4 --steps 2 --workers 2";
+  for (const std::string& command :
+       {std::string("--help"), std::string("--version"), std::string("train --help"), std::string("info"),
+        std::string("info --json"), std::string("methods --json"), std::string("problems --json"),
+        std::string("data list --json"), std::string("reproduce --list --json"), "train " + run, "train --json " + run,
+        "compare --methods sgd,topk --json " + run, "compare --methods sgd,topk --json - " + run,
+        std::string("bench kernels --n 100 --repeats 1 --filter axpy --no-torch --json")}) {
+    const Outcome outcome = laconic_on_full_disk(command);
+    EXPECT_EQ(outcome.code, 1) << command << '\n' << outcome.text;
+    EXPECT_TRUE(contains(outcome.text, "laconic: cannot write all of the output to stdout: "))
+        << command << '\n'
+        << outcome.text;
+  }
+  expect_one_line_error(laconic_on_full_disk("methods --json"), 1, "is the disk full?");
+  for (const char* command : {"info", "methods", "problems", "data list", "reproduce --list"}) {
+    const Outcome outcome = laconic(std::string(command) + " --json /dev/full");
+    EXPECT_EQ(outcome.code, 1) << command;
+    EXPECT_TRUE(contains(outcome.text, "laconic: cannot write /dev/full: No space left on device")) << outcome.text;
+  }
+}
+
+// A link in place of a method's record, which the disk has no room for.
+TEST_F(Files, OfMethodsThatRanAreShownIfTheDiskIsFullBeforeTheOthers) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
+  const std::string compare =
+      "compare --methods sgd,topk,def --problem noisy-quadratic --set dimension=4 --steps 3 --workers 2 --overwrite "
+      "--out '" +
+      file("runs") + "' --json '" + file("rows.json") + "'";
+  ASSERT_EQ(laconic(compare).code, 0);
+  fs::remove(file("runs/topk/metrics.jsonl"));
+  fs::create_symlink("/dev/full", file("runs/topk/metrics.jsonl"));
+  const Outcome outcome = laconic(compare);
+  EXPECT_EQ(outcome.code, 1) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "METHOD")) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "\nsgd ")) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "topk failed: cannot write " + file("runs/topk/metrics.jsonl"))) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "laconic: cannot write " + file("runs/topk/metrics.jsonl"))) << outcome.text;
+  const auto rows = json("rows.json");
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_TRUE(rows[0].at("loss").is_number());
+  EXPECT_TRUE(rows[1].contains("error"));
+}
+
+TEST_F(Files, CannotSteerTheTerminal) {
+  std::ofstream(file("run.toml")) << "\"st\\u001b[31meps\" = 3\n";
+  expect_one_line_error(laconic("train --config '" + file("run.toml") + "'"), 2, "a run has no st\\x1b[31meps");
+  fs::create_directories(file("run"));
+  std::ofstream(file("run/config.json")) << "{\"method\": {\"name\": \"\\u001b]0;title\\u0007\"}}";
+  std::ofstream(file("run/metrics.jsonl")) << "";
+  const Outcome outcome = laconic("report '" + file("run") + "' --out '" + file("page.html") + "'");
+  if (contains(outcome.text, "built without the report")) GTEST_SKIP() << "built without the report's charts";
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "\\x1b]0;title\\x07 (")) << outcome.text;
+  EXPECT_FALSE(contains(outcome.text, "\x1b")) << outcome.text;
+}
+
+TEST_F(Files, ThatAreNestedTooDeepAreToldInALine) {
+  fs::create_directories(file("run"));
+  const std::string deep = "{\"method\": {\"name\": " + std::string(100'000, '[');
+  std::ofstream(file("run/config.json")) << deep;
+  std::ofstream(file("run.toml")) << "steps = " << std::string(100'000, '[');
+  const std::string limit = "nested more than 64 deep";
+  const Outcome outcome = laconic("report '" + file("run") + "' --out '" + file("page.html") + "'");
+  if (contains(outcome.text, "built without the report")) GTEST_SKIP() << "built without the report's charts";
+  expect_one_line_error(outcome, 2, limit);
+  expect_one_line_error(laconic("train --config '" + file("run.toml") + "'"), 2, limit);
+  expect_one_line_error(laconic("train --config '" + file("run/config.json") + "'"), 2, limit);
+#if LACONIC_TORCH
+  expect_one_line_error(laconic("reproduce --deep --results '" + file("run/config.json") + "'"), 2, limit);
+#endif
 }
 
 TEST(Program, JsonIntoStdoutFollowsTheText) {

@@ -28,6 +28,7 @@ TEST(Methods, AreListed) {
     EXPECT_TRUE(contains(table.text, row.at("paper").get<std::string>())) << row;
     EXPECT_TRUE(row.at("face") == "gradient" || row.at("face") == "model");
     EXPECT_TRUE(row.at("memory_bytes").is_number());
+    EXPECT_GE(row.at("most_memory_bytes"), row.at("memory_bytes"));
     EXPECT_TRUE(row.contains("scope") && row.contains("summary"));
     for (const auto& parameter : row.at("parameters")) {
       EXPECT_TRUE(contains(table.text, parameter.at("name").get<std::string>() + " "));
@@ -134,7 +135,7 @@ TEST_F(Files, OfTomlAreToldByTheirLine) {
   };
   says("stepps = 6\n", ", line 2: a run has no stepps; did you mean steps?");
   says("steps = \"some\"\n", ", line 2: steps must be");
-  says("\nworkers = 0\n", ", line 3: workers must be in 1..4096, got 0");
+  says("\nworkers = 0\n", ", line 3: workers must be in 1..1024, got 0");
   says("[method]\nname = \"topk\"\nkeap = 0.1\n", ", line 4: topk has no parameter keap; did you mean keep?");
   says("[method]\nname = \"topk\"\nkeep = 7\n", ", line 4: topk: keep must be in (0, 1], got 7");
   says("[method]\nname = \"topp\"\n", ", line 3: there is no method topp; did you mean topk?");
@@ -175,6 +176,16 @@ TEST_F(Files, OfCompareHaveTheKeys) {
     EXPECT_GE(forecast.at("100 Gbit/s").get<double>(), row.at("sent_messages_per_step").get<double>() * 50e-6);
     EXPECT_LE(row.at("compute_seconds"), row.at("step_seconds"));
   }
+}
+
+TEST(Compare, GivesVotesTheirOwnLearningRateAndSaysSo) {
+  const std::string call = "compare --problem logistic-regression --methods sgd,signsgd,topk,signum --steps 3 ";
+  const Outcome outcome = laconic(call);
+  EXPECT_TRUE(contains(outcome.text, "learning rate 0.5, but 0.01 for signsgd, signum")) << outcome.text;
+  const auto rows = nlohmann::json::parse(laconic(call + "--json 2>/dev/null").text);
+  EXPECT_EQ(rows[0].at("learning_rate"), 0.5);
+  EXPECT_EQ(rows[1].at("learning_rate"), 0.01);
+  EXPECT_TRUE(contains(laconic(call + "--lr 0.2").text, "learning rate 0.2\n")) << "what is given goes to all";
 }
 
 TEST_F(Files, OfComparedRunsAreKept) {
@@ -296,7 +307,9 @@ TEST(Train, RefusesWithASuggestion) {
   expect_one_line_error(laconic("compare sgd,topk"), 2, "did you mean --methods sgd,topk?");
   expect_one_line_error(laconic("train --dimension 10"), 2, "--set dimension=10");
   expect_one_line_error(laconic("train --dimension=10"), 2, "--set dimension=10");
-  expect_one_line_error(laconic("train --workers abc"), 2, "1..4096, such as 4, got \"abc\"");
+  expect_one_line_error(laconic("train --workers abc"), 2, "1..1024, such as 4, got \"abc\"");
+  expect_one_line_error(laconic("train --workers 1025"), 2, "workers must be in 1..1024, got 1025");
+  EXPECT_TRUE(contains(laconic("train --help").text, "ranks, 1..1024;"));
   expect_one_line_error(laconic("train --workers 4 --adversaries 99"), 2, "0..4, the number of workers, got 99");
   expect_one_line_error(laconic("train " + kSmall + "--out /proc/no/folder"), 1, "where you may write");
   expect_one_line_error(laconic("train --steps some"), 2, "steps");

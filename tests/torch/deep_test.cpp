@@ -133,6 +133,14 @@ TEST(DeepResults, AreTheSameAfterAFile) {
   std::ofstream(path) << R"([{"run":"sgd","seed":1,"steps":3000,"accuracy_at":{"x":1}}])";
   EXPECT_THROW(read_results_json(path), InvalidConfig);
   EXPECT_THROW(read_results_json(folder.path() + "/none.json"), InvalidConfig);
+  std::ofstream(path) << "[{\"run\":" << std::string(100'000, '[') << std::string(100'000, ']') << "}]";
+  try {
+    read_results_json(path);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const InvalidConfig& error) {
+    EXPECT_NE(std::string(error.what()).find(path + ", offset 70: nested more than 64 deep"), std::string::npos)
+        << error.what();
+  }
 }
 
 TEST(DeepResults, StandInAPageWithVerdicts) {

@@ -104,7 +104,7 @@ TEST(ModelHost, GivesTheMethodsBits) {
         worker.step(step);
         const auto gradient = pull_gradient(loop.flat(), communicator.rank(), step);
         loop.set_gradient(gradient);
-        EXPECT_TRUE(host->step({.groups = coefficients()}));
+        EXPECT_TRUE(host->step({.loss = 0.0F, .groups = coefficients()}));
         ASSERT_EQ(loop.flat(), worker.model) << row.name << " step " << step;
         ASSERT_EQ(loop.flat_gradient(), gradient) << row.name << ": the gradient is still the loop's";
       }

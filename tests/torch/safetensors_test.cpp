@@ -111,6 +111,8 @@ TEST_F(Safetensors, AreRefusedByWhatIsWrong) {
     write(damage.header, damage.data_bytes);
     EXPECT_PRED2(contains, refusal(), damage.said) << damage.header;
   }
+  write("{\"w\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}", 0);
+  EXPECT_PRED2(contains, refusal(), "offset 76: expected JSON of at most 64 levels, found more");
   fs::remove(path_);
   EXPECT_PRED2(contains, refusal(), "cannot read " + path_);
   fs::create_directories(path_);

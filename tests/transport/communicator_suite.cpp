@@ -70,11 +70,11 @@ std::size_t pair_bytes(std::size_t sender, std::size_t receiver, std::size_t sca
 }
 
 struct Layout {
-  std::vector<Part> parts;
+  std::vector<ByteRange> ranges;
   std::size_t bytes = 0;
   void add(std::size_t part_bytes) {
     bytes += 3;  // a gap that must stay untouched
-    parts.push_back({bytes, part_bytes});
+    ranges.push_back({bytes, part_bytes});
     bytes += part_bytes;
   }
 };
@@ -99,13 +99,13 @@ void check_all_reduce(Communicator& communicator, std::size_t largest) {
 void check_reduce_scatter(Communicator& communicator, std::size_t largest) {
   const std::size_t ranks = ranks_of(communicator);
   for (const std::size_t n : sizes(largest)) {
-    const std::size_t chunk = (n + ranks - 1) / ranks;
-    const auto data = values(rank_of(communicator), chunk * ranks);
-    Guarded<float> mine(chunk, 1);
+    const std::size_t count = (n + ranks - 1) / ranks;
+    const auto data = values(rank_of(communicator), count * ranks);
+    Guarded<float> mine(count, 1);
     communicator.reduce_scatter(data, mine.view()).wait();
     const auto found = mine.values();
-    const std::size_t first = rank_of(communicator) * chunk;
-    EXPECT_EQ(-1, first_wrong(chunk, [&](std::size_t i) {
+    const std::size_t first = rank_of(communicator) * count;
+    EXPECT_EQ(-1, first_wrong(count, [&](std::size_t i) {
       return found[i] == reduced(ranks, first + i, Reduction::sum);
     })) << n;
     EXPECT_TRUE(mine.intact()) << n;
@@ -143,11 +143,11 @@ void check_all_gather_varying(Communicator& communicator) {
     for (std::size_t r = 0; r < ranks; ++r) layout.add(pair_bytes(r, 1, scale));
     const auto mine = message(rank, 1, pair_bytes(rank, 1, scale));
     Guarded<std::byte> all(layout.bytes, 1, kUntouched);
-    Handle handle = communicator.all_gather_varying(mine, all.view(), std::vector<Part>(layout.parts));
+    Handle handle = communicator.all_gather_varying(mine, all.view(), std::vector<ByteRange>(layout.ranges));
     handle.wait();
     for (std::size_t r = 0; r < ranks; ++r) {
-      expect_message(all.view().data() + layout.parts[r].offset, r, 1, layout.parts[r].bytes);
-      EXPECT_EQ(kUntouched, all.view()[layout.parts[r].offset - 1]);
+      expect_message(all.view().data() + layout.ranges[r].offset, r, 1, layout.ranges[r].bytes);
+      EXPECT_EQ(kUntouched, all.view()[layout.ranges[r].offset - 1]);
     }
     EXPECT_TRUE(all.intact());
   }
@@ -179,14 +179,14 @@ void check_all_to_all_varying(Communicator& communicator) {
     for (std::size_t r = 0; r < ranks; ++r) incoming.add(pair_bytes(r, rank, scale));
     std::vector<std::byte> send(outgoing.bytes);
     for (std::size_t r = 0; r < ranks; ++r) {
-      const auto part = message(rank, r, outgoing.parts[r].bytes);
-      std::copy(part.begin(), part.end(), send.begin() + static_cast<std::ptrdiff_t>(outgoing.parts[r].offset));
+      const auto part = message(rank, r, outgoing.ranges[r].bytes);
+      std::copy(part.begin(), part.end(), send.begin() + static_cast<std::ptrdiff_t>(outgoing.ranges[r].offset));
     }
     Guarded<std::byte> receive(incoming.bytes, 3, kUntouched);
-    communicator.all_to_all_varying(send, outgoing.parts, receive.view(), incoming.parts).wait();
+    communicator.all_to_all_varying(send, outgoing.ranges, receive.view(), incoming.ranges).wait();
     for (std::size_t r = 0; r < ranks; ++r) {
-      expect_message(receive.view().data() + incoming.parts[r].offset, r, rank, incoming.parts[r].bytes);
-      EXPECT_EQ(kUntouched, receive.view()[incoming.parts[r].offset - 1]);
+      expect_message(receive.view().data() + incoming.ranges[r].offset, r, rank, incoming.ranges[r].bytes);
+      EXPECT_EQ(kUntouched, receive.view()[incoming.ranges[r].offset - 1]);
     }
     EXPECT_TRUE(receive.intact());
   }
@@ -372,14 +372,15 @@ void check_bad_views(Communicator& communicator) {
     std::vector<std::byte> other(bytes.size());
     EXPECT_TRUE(contains(said([&] { return communicator.all_to_all(view, other); }), "multiple of"));
   }
-  std::vector<Part> parts(ranks, Part{0, 1});
-  parts.back() = {bytes.size(), 1};
-  const auto beyond = said([&] { return communicator.all_gather_varying(view.sub(0, 1), view, parts); });
-  EXPECT_TRUE(contains(beyond, "parts[" + std::to_string(ranks - 1) + "] is 1 bytes from byte")) << beyond;
-  parts.back() = {1, ~std::uint64_t{0}};  // the sum of offset and size wraps
-  EXPECT_TRUE(contains(said([&] { return communicator.all_gather_varying(view.sub(0, 1), view, parts); }), "inside"));
-  parts.pop_back();
-  EXPECT_TRUE(contains(said([&] { return communicator.all_gather_varying(view.sub(0, 1), view, parts); }), "expected"));
+  std::vector<ByteRange> ranges(ranks, ByteRange{0, 1});
+  ranges.back() = {bytes.size(), 1};
+  const auto gather = [&] { return communicator.all_gather_varying(view.sub(0, 1), view, ranges); };
+  const auto beyond = said(gather);
+  EXPECT_TRUE(contains(beyond, "ranges[" + std::to_string(ranks - 1) + "] is 1 bytes from byte")) << beyond;
+  ranges.back() = {1, ~std::uint64_t{0}};  // the sum of offset and size wraps
+  EXPECT_TRUE(contains(said(gather), "inside"));
+  ranges.pop_back();
+  EXPECT_TRUE(contains(said(gather), "expected"));
   communicator.barrier().wait();  // none of these has taken a turn
 }
 
@@ -387,26 +388,26 @@ namespace {
 
 struct Buffers {
   explicit Buffers(std::size_t ranks)
-      : sum(100), chunks(10 * ranks), chunk(10), mine(100), all(100 * ranks), other(100 * ranks), parts(ranks) {
-    for (std::size_t r = 0; r < ranks; ++r) parts[r] = {r * 100, 100};
+      : sum(100), values(10 * ranks), own(10), mine(100), all(100 * ranks), other(100 * ranks), ranges(ranks) {
+    for (std::size_t r = 0; r < ranks; ++r) ranges[r] = {r * 100, 100};
   }
-  std::vector<float> sum, chunks, chunk;
+  std::vector<float> sum, values, own;
   std::vector<std::byte> mine, all, other;
-  std::vector<Part> parts;
+  std::vector<ByteRange> ranges;
 };
 
 void one_of_each(Communicator& communicator, Buffers& b, SharedCounter& counter) {
   Handle sum = communicator.all_reduce(b.sum, Reduction::sum);
-  Handle chunk = communicator.reduce_scatter(b.chunks, b.chunk);
+  Handle scatter = communicator.reduce_scatter(b.values, b.own);
   Handle gather = communicator.all_gather(b.mine, b.all);
   gather.wait();
-  Handle varying = communicator.all_gather_varying(b.mine, b.all, b.parts);
+  Handle varying = communicator.all_gather_varying(b.mine, b.all, b.ranges);
   varying.wait();
   communicator.all_to_all(b.all, b.other).wait();
-  communicator.all_to_all_varying(b.all, b.parts, b.other, b.parts).wait();
+  communicator.all_to_all_varying(b.all, b.ranges, b.other, b.ranges).wait();
   communicator.broadcast(b.mine, 0).wait();
   counter.fetch_add(1);
-  chunk.wait();
+  scatter.wait();
   sum.wait();
   communicator.barrier().wait();
 }

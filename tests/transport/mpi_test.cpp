@@ -11,6 +11,7 @@
 
 #include "laconic/error.h"
 #include "laconic/mpi.h"
+#include "support/limited.h"
 #include "support/support.h"
 #include "transport/communicator_suite.h"
 
@@ -303,6 +304,25 @@ TEST(MpiFailure, ExceptionThatEndsARankTellsTheOthers) {
   }
 }
 
+TEST(MpiFailure, ARankWithoutAThreadTellsTheOthers) {
+  if (world_size() == 1 || !progress_thread_granted()) GTEST_SKIP() << "needs two ranks and a progress thread";
+  if (!can_limit_memory()) GTEST_SKIP() << "sanitizers need all addresses";
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  world();  // what MPI allocates with its first communicators is there
+  const std::string words = "the progress thread of MPI could not be started";
+  std::string text;
+  if (rank == 0) {
+    const NoMoreThreads here;
+    text = message_of<Error>([] { world(); });
+    EXPECT_TRUE(text.starts_with(words)) << text;
+    EXPECT_TRUE(contains(text, "ulimit -u")) << text;
+    return;
+  }
+  text = message_of<TransportError>([] { world()->barrier().wait(); });
+  EXPECT_TRUE(contains(text, "rank 0 failed: " + words)) << text;
+}
+
 TEST(MpiFailure, DuplicateHearsOfIt) {
   auto communicator = world();
   if (communicator->size() == 1) GTEST_SKIP() << "needs two ranks";
@@ -382,8 +402,8 @@ TEST(MpiLarge, MoreThanTwoToTheThirtyFirstBytes) {
   communicator->all_gather(mine, all).wait();
   for (std::uint64_t r = 0; r < ranks; ++r) check(r);
   std::fill(all.begin(), all.end(), std::byte{0});
-  std::vector<Part> sent(ranks, Part{0, kBytes});
-  std::vector<Part> received;
+  std::vector<ByteRange> sent(ranks, ByteRange{0, kBytes});
+  std::vector<ByteRange> received;
   for (std::uint64_t r = 0; r < ranks; ++r) received.push_back({r * kBytes, kBytes});
   communicator->all_to_all_varying(mine, sent, all, received).wait();
   for (std::uint64_t r = 0; r < ranks; ++r) check(r);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "laconic/error.h"
+#include "support/limited.h"
 #include "support/support.h"
 #include "transport/communicator_suite.h"
 
@@ -57,9 +58,18 @@ TEST(ThreadsTest, DescribesItself) {
 }
 
 TEST(ThreadsTest, RefusesRanksOutOfRange) {
-  EXPECT_EQ("ranks must be in 1..1024, got 0: ask for one a worker",
+  EXPECT_EQ("ranks must be in 1..1024, got 0: ask for one per worker",
             message_of<InvalidConfig>([] { thread_communicators(0); }));
   EXPECT_TRUE(contains(message_of<InvalidConfig>([] { run_ranks(5000, [](Communicator&) {}); }), "got 5000"));
+}
+
+TEST(ThreadsTest, RanksWhoseThreadsCannotBeStartedEndTheOthers) {
+  if (!can_limit_memory()) GTEST_SKIP() << "sanitizers need all addresses";
+  const std::string text = with_little_memory(std::size_t{256} << 20, [] {
+    return message_of<Error>([] { run_ranks(1000, [](Communicator& communicator) { communicator.barrier().wait(); }); });
+  });
+  EXPECT_TRUE(contains(text, " of 1000 could not be started")) << text;
+  EXPECT_TRUE(contains(text, "lower the number of ranks (--workers)")) << text;
 }
 
 // Ranks 1 and 2 start a reduction and compute on without calling; rank 0 does the whole of it.
@@ -207,16 +217,16 @@ TEST(ThreadsTest, OtherSizeRootOrReductionIsNamed) {
       "rank 0 called all_reduce (sum) of 16 bytes, rank 1 called all_reduce (max) of 16 bytes");
 }
 
-TEST(ThreadsTest, OtherPartsAreNamed) {
+TEST(ThreadsTest, OtherRangesAreNamed) {
   expect_mismatch(
       2,
       [](Communicator& communicator) {
         std::vector<std::byte> all(10);
         const std::uint64_t mine = communicator.rank() == 0 ? 3 : 4;
-        const std::vector<Part> parts{{0, mine}, {mine, 10 - mine}};
-        const auto own = parts[static_cast<std::size_t>(communicator.rank())];
+        const std::vector<ByteRange> ranges{{0, mine}, {mine, 10 - mine}};
+        const auto own = ranges[static_cast<std::size_t>(communicator.rank())];
         std::vector<std::byte> message(own.bytes);
-        communicator.all_gather_varying(message, all, parts).wait();
+        communicator.all_gather_varying(message, all, ranges).wait();
       },
       "rank 0 called all_gather_varying with sizes 3, 7, rank 1 with sizes 4, 6");
   expect_mismatch(
@@ -224,8 +234,9 @@ TEST(ThreadsTest, OtherPartsAreNamed) {
       [](Communicator& communicator) {
         std::vector<std::byte> send(10);
         std::vector<std::byte> receive(10);
-        const std::vector<Part> sent{{0, 2}, {2, 2}};
-        const std::vector<Part> expected = communicator.rank() == 0 ? sent : std::vector<Part>{{0, 3}, {3, 2}};
+        const std::vector<ByteRange> sent{{0, 2}, {2, 2}};
+        std::vector<ByteRange> expected{{0, 3}, {3, 2}};
+        if (communicator.rank() == 0) expected = sent;
         communicator.all_to_all_varying(send, sent, receive, expected).wait();
       },
       "rank 0 called all_to_all_varying with 2 bytes for rank 1, which called it expecting 3");

@@ -6,6 +6,7 @@
 #include "bench/report.h"
 #include "commands.h"
 #include "json_output.h"
+#include "laconic/threads.h"
 #include "usage.h"
 
 namespace laconic::tools {
@@ -107,7 +108,7 @@ void add_exchange(CLI::App& bench) {
       ->option_text("NUMBER");
   command->add_option("--workers", options.workers, "numbers of ranks, threads of this process; default 2,4,8,16,32")
       ->delimiter(',')
-      ->check(whole_in(1, 1024))
+      ->check(whole_in(1, kMostRanks))
       ->option_text("NUMBER[,NUMBER...]");
   command->add_option("--filter", options.filter, "only exchanges whose name contains WORD[,WORD...]")
       ->option_text("WORDS");

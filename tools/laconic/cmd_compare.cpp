@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "bench/progress.h"
 #include "commands.h"
 #include "experiment/figures.h"
@@ -38,6 +40,7 @@ struct Arguments {
 struct Row {
   std::string method;
   RunResult result{};
+  double learning_rate = 0.0;
   RankFigures figures{};
   std::string error{};
 };
@@ -87,17 +90,17 @@ std::string table_of(const std::vector<Row>& rows) {
   right[0] = false;
   std::string text = text_table(cells, right);
   for (const Row& row : rows) {
-    if (!row.error.empty()) text += fmt::format("{} failed: {}\n", row.method, row.error);
+    if (!row.error.empty()) text += fmt::format("{} failed: {}\n", row.method, printable(row.error));
   }
   return text;
 }
 
 std::string legend() {
   return fmt::format(
-      "\nPAYLOAD: the encoded message of one rank; SENT: what one rank hands to the others; of the rank that has "
-      "most.\n"
-      "STEP: measured here. @100M to @100G: FORECAST, not measured: a step on links of 100 Mbit/s to 100 Gbit/s, by\n"
-      "STEP without its waiting + messages x {:.0f} us + bytes sent / the link's. Same data and seed for all.\n",
+      "\nPAYLOAD: bytes of one rank's encoded message per step. SENT: bytes that one rank sends to the others. Both are the\n"
+      "largest over ranks. STEP: measured on this machine. @100M to @100G: forecast, not measured, of a step on links of\n"
+      "100 Mbit/s to 100 Gbit/s = compute time + {:.0f} us per message + bytes sent / bandwidth. All methods have the same\n"
+      "data and seed.\n",
       kMessageSeconds * 1e6);
 }
 
@@ -106,7 +109,7 @@ Json number(const std::optional<double>& value) { return value && std::isfinite(
 Json json_of(const Row& row) {
   const bool ran = row.error.empty();
   const RankFigures& figures = row.figures;
-  Json json{{"method", row.method}};
+  Json json{{"method", row.method}, {"learning_rate", row.learning_rate}};
   const auto put = [&](const char* key, const Json& value) { json[key] = ran ? value : Json(); };
   put("accuracy", number(row.result.accuracy));
   put("loss", number(row.result.loss));
@@ -145,13 +148,14 @@ void tell_end(const Row& row, const std::string& title, double seconds) {
 /// On a terminal the method and its step in a line that is written over; metrics where they are kept.
 class Watcher final : public Observer {
  public:
-  Watcher(const bench::Progress& progress, std::string title, std::uint32_t steps, std::unique_ptr<MetricsFile> file)
-      : progress_(progress), title_(std::move(title)), steps_(steps), file_(std::move(file)) {
+  Watcher(const bench::Progress& progress, std::string title, std::uint32_t steps, RunFolder& folder)
+      : progress_(progress), title_(std::move(title)), steps_(steps), folder_(folder) {
     progress_.say(title_);
   }
 
+  void on_start(std::uint32_t steps) override { folder_.on_start(steps); }
   void on_step(const StepRecord& record) override {
-    if (file_) file_->on_step(record);
+    folder_.on_step(record);
     const auto now = Clock::now();
     if (now - shown_ < std::chrono::milliseconds(100)) return;
     shown_ = now;
@@ -164,7 +168,7 @@ class Watcher final : public Observer {
   const bench::Progress& progress_;
   std::string title_;
   std::uint32_t steps_;
-  std::unique_ptr<MetricsFile> file_;
+  RunFolder& folder_;
   Clock::time_point shown_ = Clock::now();
 };
 
@@ -194,54 +198,87 @@ std::string folder_of(const Arguments& arguments, const RunConfig& config) {
 
 Row run_one(const RunConfig& config, const Workload& workload, Runner& runner, const RunFolder& folder,
             Watcher& watcher, const CheckpointPlan& plan) {
-  Row row{.method = config.method};
+  Row row{.method = config.method, .learning_rate = config.learning_rate};
   try {
     row.result = runner.run(config, workload, watcher, plan);
     row.figures = rank_figures(row.result);
-    if (runner.speaks()) folder.finish(config, row.result);
+    folder.finish(row.result);
   } catch (const InvalidConfig& error) {
     row.error = with_flags(error.what());  // it diverged, or it cannot be run like that: the others may
   }
   return row;
 }
 
+/// "learning rate 0.5, but 0.01 for signsgd, signum".
+std::string rates_of(const std::vector<RunConfig>& configs) {
+  std::string text = "learning rate " + text_of(configs.front().learning_rate);
+  std::vector<double> told{configs.front().learning_rate};
+  for (const RunConfig& config : configs) {
+    if (std::find(told.begin(), told.end(), config.learning_rate) != told.end()) continue;
+    told.push_back(config.learning_rate);
+    std::string methods;
+    for (const RunConfig& other : configs) {
+      if (other.learning_rate == config.learning_rate) methods += (methods.empty() ? "" : ", ") + other.method;
+    }
+    text += (told.size() == 2 ? ", but " : ", ") + text_of(config.learning_rate) + " for " + methods;
+  }
+  return text;
+}
+
 void tell_start(const Arguments& arguments, const std::vector<RunConfig>& configs) {
   if (arguments.json.on_stdout()) return;
-  std::cerr << fmt::format("{} on {}\n", configs.size() == 1 ? "one method" : fmt::format("{} methods", configs.size()),
-                           setting_of(configs.front()));
+  std::cerr << fmt::format("{} on {}; {}\n",
+                           configs.size() == 1 ? "one method" : fmt::format("{} methods", configs.size()),
+                           setting_of(configs.front()), rates_of(configs));
+}
+
+void show(const Arguments& arguments, const std::vector<RunConfig>& configs, const std::vector<Row>& rows) {
+  if (!arguments.json.on_stdout()) {
+    std::cout << setting_of(configs.front()) << "; " << rates_of(configs) << "\n\n" << table_of(rows) << legend();
+  }
+  arguments.json.write(json_of(rows));
 }
 
 void compare(const Arguments& arguments, Runner& runner) {
   std::vector<RunConfig> configs = configs_of(arguments, runner.processes());
-  std::vector<RunFolder> folders;
+  std::deque<RunFolder> folders;
+  std::string methods;
   if (runner.speaks()) arguments.json.require_writable();
   const auto workload = make_workload(configs.front(), arguments.flags.data_folder());  // the same data for all
   for (RunConfig& config : configs) {
     config = completed(std::move(config), *workload);
-    folders.emplace_back(runner.speaks() ? folder_of(arguments, config) : "", arguments.overwrite);
+    folders.emplace_back(runner.speaks() ? folder_of(arguments, config) : "", config,
+                         arguments.overwrite ? Earlier::overwritten : Earlier::kept);
+    methods += (methods.empty() ? "" : ",") + config.method;
   }
+  runner.require_same({{"methods", methods}});
   if (runner.speaks()) {
     tell_start(arguments, configs);
     tell_note(*workload);
   }
   const bench::Progress progress(runner.speaks());
   std::vector<Row> rows;
-  for (std::size_t i = 0; i < configs.size(); ++i) {
-    const RunConfig& config = configs[i];
-    const std::string title = fmt::format("{} ({} of {})", config.method, i + 1, configs.size());
-    const auto begun = std::chrono::steady_clock::now();
-    Watcher watcher(progress, title, config.steps, folders[i].begin(config));
-    const CheckpointPlan plan = plan_in(folder_of(arguments, config));
-    rows.push_back(run_one(config, *workload, runner, folders[i], watcher, plan));
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;
-    if (runner.speaks() && !arguments.json.on_stdout()) tell_end(rows.back(), title, taken.count());
+  try {
+    for (std::size_t i = 0; i < configs.size(); ++i) {
+      const RunConfig& config = configs[i];
+      const std::string title = fmt::format("{} ({} of {})", config.method, i + 1, configs.size());
+      const auto begun = std::chrono::steady_clock::now();
+      Watcher watcher(progress, title, config.steps, folders[i]);
+      const CheckpointPlan plan = plan_in(folder_of(arguments, config));
+      rows.push_back(run_one(config, *workload, runner, folders[i], watcher, plan));
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;
+      if (runner.speaks() && !arguments.json.on_stdout()) tell_end(rows.back(), title, taken.count());
+    }
+  } catch (const std::exception& error) {
+    // A full disk or a rank that is gone ends the methods that follow too. Those that have run are shown first.
+    progress.clear();
+    rows.push_back({.method = configs[rows.size()].method, .error = error.what()});
+    if (runner.speaks()) show(arguments, configs, rows);
+    throw;
   }
   progress.clear();
   if (!runner.speaks()) return;
-  if (!arguments.json.on_stdout()) {
-    std::cout << setting_of(configs.front()) << "\n\n" << table_of(rows) << legend();
-  }
-  arguments.json.write(json_of(rows));
+  show(arguments, configs, rows);
   if (std::all_of(rows.begin(), rows.end(), [](const Row& row) { return !row.error.empty(); })) {
     throw Error("no method could be run; the first said: " + rows.front().error);
   }
@@ -267,7 +304,8 @@ void add_compare(CLI::App& program) {
       "  laconic compare --task digits --methods sgd,topk,def,signum --keep 0.01 --out runs\n"
       "  laconic compare --methods sgd,signsgd --problem noisy-quadratic --set signsgd.learning_rate=0.01\n"
       "A parameter goes to the methods that have it; --set METHOD.NAME=VALUE to one of them alone.\n"
-      "The exit code is 0 if a method could be run, 1 if none could, 2 for a wrong call.");
+      "The exit code is 0 if a method could be run, 1 if none could, 2 for a wrong call. Where a full disk or a lost\n"
+      "rank ends it, it is 1, and the methods that had run are shown.");
   command->callback([arguments] { with_runner([&](Runner& runner) { compare(*arguments, runner); }); });
 }
 

@@ -21,8 +21,7 @@ namespace {
 
 std::string available_levels() {
   std::string names;
-  for (const SimdLevel level :
-       {SimdLevel::reference, SimdLevel::portable, SimdLevel::neon, SimdLevel::avx2, SimdLevel::avx512}) {
+  for (const SimdLevel level : kSimdLevels) {
     if (simd_available(level)) names += std::string(names.empty() ? "" : ", ") + simd_name(level);
   }
   return names;
@@ -62,7 +61,8 @@ std::vector<std::pair<std::string, std::string>> facts() {
   return {{"laconic", kVersion},
           {"wire version", std::to_string(kWireVersion)},
           {"SIMD level",
-           std::string(simd_name(place.simd())) + " (available: " + available_levels() + "; LACONIC_SIMD chooses one)"},
+           fmt::format("{}, vectors: {} (available: {}; LACONIC_SIMD chooses one)", simd_name(place.simd()),
+                       simd_vectors(place.simd()), available_levels())},
           {"threads", std::to_string(place.threads())},
           {"GPU", gpu_text()},
           {"Highway", built(LACONIC_HIGHWAY != 0)},

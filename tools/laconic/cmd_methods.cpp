@@ -28,12 +28,17 @@ std::string scope_of(const MethodRow& row) {
   return "-";
 }
 
+/// "8 B", or "8-20 B" where settings or the optimizer make it more.
+std::string memory_text(const MemoryBytes& memory) {
+  return text_of(memory.usual) + (memory.most > memory.usual ? "-" + text_of(memory.most) : "") + " B";
+}
+
 void show_table() {
   std::vector<std::vector<std::string>> methods{{"METHOD", "FACE", "SCOPE", "MEMORY", "WHAT IT DOES", "PAPER"}};
   std::vector<std::vector<std::string>> parameters{{"METHOD", "PARAMETER", "RANGE", "DEFAULT", "WHAT IT IS"}};
   for (const MethodRow& row : method_table()) {
     methods.push_back(
-        {row.name, face_name(row.face), scope_of(row), text_of(row.memory_bytes) + " B", row.summary, row.paper});
+        {row.name, face_name(row.face), scope_of(row), memory_text(row.memory_bytes), row.summary, row.paper});
     const char* name = row.name;  // once a method
     for (const Parameter& parameter : row.parameters) {
       parameters.push_back({name, parameter.name, parameter.range(), default_of(parameter), parameter.help});
@@ -42,8 +47,9 @@ void show_table() {
   }
   std::cout
       << text_table(methods)
-      << "\nMEMORY is bytes a parameter of the model on each rank, without the optimizer's, which psync keeps twice;\n"
-      << "def, def-a and ef-rbgs with momentum, 4 B less without.\n\n"
+      << "\nMEMORY is bytes per parameter of the model on each rank, with default settings and SGD with momentum, and the\n"
+      << "most with other settings (regtopk: step_guard) or Adam (psync). The optimizer's own memory, messages, scratch and\n"
+      << "what grows with the entries that are sent come on top. def, def-a and ef-rbgs keep 4 B less without momentum.\n\n"
       << text_table(parameters)
       << "\nDEFAULT -: none, or derived from the run. laconic methods NAME shows one method alone, with an example.\n";
 }
@@ -61,7 +67,7 @@ std::vector<std::vector<std::string>> face_lines(const MethodRow& row) {
 void show_page(const MethodRow& row) {
   std::vector<std::vector<std::string>> lines{{"what", row.summary}, {"paper", row.paper}};
   for (auto& line : face_lines(row)) lines.push_back(std::move(line));
-  lines.push_back({"memory", text_of(row.memory_bytes) + " B a parameter of the model on each rank, at most"});
+  lines.push_back({"memory", memory_text(row.memory_bytes) + " per parameter of the model on each rank"});
   lines.push_back({"example", example_call(row)});
   std::vector<std::vector<std::string>> parameters{{"PARAMETER", "RANGE", "DEFAULT", "WHAT IT IS"}};
   for (const Parameter& each : row.parameters) {
@@ -87,7 +93,8 @@ Json json_of(const MethodRow& row) {
   return {{"name", row.name},
           {"face", face_name(row.face)},
           {"scope", scope_of(row) == "-" ? Json() : Json(scope_of(row))},
-          {"memory_bytes", row.memory_bytes},
+          {"memory_bytes", row.memory_bytes.usual},
+          {"most_memory_bytes", row.memory_bytes.most},
           {"summary", row.summary},
           {"paper", row.paper},
           {"extra", row.extra},

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 
+#include "base/printable.h"
 #include "commands.h"
 #include "experiment/report.h"
 #include "output_file.h"
@@ -24,7 +25,7 @@ void report(const Arguments& arguments) {
   const auto labels = run_labels(runs);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     for (const std::string& note : runs[i].notes)
-      std::cout << fmt::format("{} ({}): {}\n", labels[i], runs[i].folder, note);
+      std::cout << printable(fmt::format("{} ({}): {}", labels[i], runs[i].folder, note)) << '\n';
   }
   const std::string page = report_page(report_json(runs));
   write_file(arguments.out, page);

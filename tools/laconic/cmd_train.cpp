@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <functional>
 #include <iostream>
 #include <memory>
 
+#include "base/printable.h"
 #include "commands.h"
 #include "experiment/files.h"
 #include "json_output.h"
@@ -29,20 +31,25 @@ struct Arguments {
 
 std::string optional_text(const std::optional<double>& value) { return value ? fmt::format("{:.4e}", *value) : "-"; }
 
-/// On a terminal one line that is written over, else a plain line now and then; and the metrics file where there is
-/// one.
+/// On a terminal one line that is written over, else a plain line now and then; and the run's folder.
 class Watcher final : public Observer {
  public:
   /// mpirun gives its processes a terminal of its own, whatever its output is: there, lines. Where stdout belongs to
   /// JSON the line is on stderr, and none in a pipe.
-  Watcher(const RunConfig& config, bool alone, std::FILE* stream, std::unique_ptr<MetricsFile> file)
+  Watcher(std::uint32_t steps, bool alone, std::FILE* stream, RunFolder& folder, std::function<void()> tell_start)
       : stream_(stream),
         terminal_(alone && isatty(fileno(stream)) != 0),
-        every_(std::max(1U, config.steps / 20)),
-        file_(std::move(file)) {}
+        every_(std::max(1U, steps / 20)),
+        folder_(folder),
+        tell_start_(std::move(tell_start)) {}
+
+  void on_start(std::uint32_t steps) override {
+    folder_.on_start(steps);
+    tell_start_();
+  }
 
   void on_step(const StepRecord& record) override {
-    if (file_) file_->on_step(record);
+    folder_.on_step(record);
     sent_ += record.report.traffic.sent_bytes;
     if (!record.loss) return;
     const std::string worth =
@@ -71,7 +78,8 @@ class Watcher final : public Observer {
   std::uint32_t every_;
   std::uint32_t last_ = 0;
   std::uint64_t sent_ = 0;
-  std::unique_ptr<MetricsFile> file_;
+  RunFolder& folder_;
+  std::function<void()> tell_start_;
 };
 
 std::string summary(const RunConfig& config, const RunResult& result) {
@@ -92,6 +100,7 @@ std::string summary(const RunConfig& config, const RunResult& result) {
   if (result.mean_bits > 0.0) rows.push_back({"bits", fmt::format("{:.2f} a field", result.mean_bits)});
   if (result.rounds > 0) rows.push_back({"rounds", std::to_string(result.rounds)});
   if (result.skipped > 0) rows.push_back({"skipped", std::to_string(result.skipped)});
+  if (result.undone > 0) rows.push_back({"undone", std::to_string(result.undone)});
   return text_table(rows);
 }
 
@@ -128,7 +137,7 @@ void tell_start(const Arguments& arguments, const RunConfig& config, const Resum
   const std::string fate = resumed.folder.empty()       ? "kept nowhere (--out DIR keeps it)"
                            : resumed.checkpoint.empty() ? "written to " + resumed.folder
                                                         : "goes on from " + resumed.checkpoint;
-  std::cout << fmt::format("{} on {}; {}", config.method, setting_of(config), fate) << std::endl;
+  std::cout << printable(fmt::format("{} on {}; {}", config.method, setting_of(config), fate)) << std::endl;
 }
 
 void train(const Arguments& arguments, Runner& runner) {
@@ -138,23 +147,26 @@ void train(const Arguments& arguments, Runner& runner) {
   RunConfig config = resuming ? resumed_config(arguments, resumed, processes) : config_of(arguments, processes);
   const auto workload = make_workload(config, arguments.flags.data_folder());
   config = completed(std::move(config), *workload);
-  std::unique_ptr<MetricsFile> metrics;
-  const RunFolder folder(runner.speaks() ? resumed.folder : "", arguments.overwrite || resuming);
+  const Earlier earlier = resuming               ? Earlier::resumed
+                          : arguments.overwrite ? Earlier::overwritten
+                                                : Earlier::kept;
+  RunFolder folder(runner.speaks() ? resumed.folder : "", config, earlier);
   if (runner.speaks()) {
     arguments.json.require_writable();
     if (resuming) require_sound_checkpoint(resumed.checkpoint, config.workers);
-    tell_start(arguments, config, resumed);
-    tell_note(*workload);
-    metrics = resuming ? folder.go_on(checkpoint_steps(resumed.checkpoint)) : folder.begin(config);
   }
   CheckpointPlan plan = plan_in(resumed.folder);
   plan.resume = resumed.checkpoint;
-  Watcher watcher(config, processes == 0, arguments.json.on_stdout() ? stderr : stdout, std::move(metrics));
+  Watcher watcher(config.steps, processes == 0, arguments.json.on_stdout() ? stderr : stdout, folder, [&] {
+    tell_start(arguments, config, resumed);
+    tell_note(*workload);
+  });
+  runner.require_same({{"methods", config.method}});
   const RunResult result = runner.run(config, *workload, watcher, plan);
   if (!runner.speaks()) return;
   watcher.clear();
   if (!arguments.json.on_stdout()) std::cout << summary(config, result) << std::flush;
-  folder.finish(config, result);
+  folder.finish(result);
   arguments.json.write(result_json(config, result));
 }
 

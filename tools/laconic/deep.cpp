@@ -17,6 +17,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/printable.h"
 #include "bench/progress.h"
 #include "output_file.h"
 #include "text_table.h"
@@ -46,7 +47,7 @@ void DeepFlags::add_to(CLI::App& command) {
       ->check(whole_in(0, 1024))
       ->option_text("NUMBER");
   command.add_option("--seconds", seconds, "with --deep: begin no run any more after so long; 0: no end")
-      ->check(CLI::NonNegativeNumber)
+      ->check(finite_from_zero())
       ->option_text("NUMBER");
   command.add_flag("--run-only", run_only, "with --deep: make the runs and print their figures, judge nothing");
   command
@@ -93,7 +94,7 @@ class Board {
 
   void say(const std::string& line) {
     line_.clear();
-    std::cerr << line << '\n';
+    std::cerr << printable(line) << '\n';  // why a run failed may quote files
   }
 
   void show(const deep::Progress& progress, const deep::DeepResult* done) {

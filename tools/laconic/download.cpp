@@ -19,20 +19,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kUnpacked = "unpacked";  ///< a folder, until its files are in place
+constexpr const char* kUnpacked = "unpacked";  ///< the archive's files, until they are in place
 
 std::string name_in(std::string_view url) { return std::string(url.substr(url.rfind('/') + 1)); }
 
-/// A file or folder that is gone at the end, whatever happens, unless it was renamed before.
-class Temporary {
+/// A new folder beside a file, gone at the end whatever happens.
+class FolderBeside {
  public:
-  explicit Temporary(fs::path path) : path_(std::move(path)) {}
-  ~Temporary() {
+  explicit FolderBeside(const fs::path& file) : path_(make_folder_beside(file.string())) {}
+  ~FolderBeside() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
   }
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
+  FolderBeside(const FolderBeside&) = delete;
+  FolderBeside& operator=(const FolderBeside&) = delete;
   const fs::path& path() const { return path_; }
 
  private:
@@ -70,18 +70,17 @@ void rename_into(const fs::path& from, const fs::path& to) {
   if (failed) throw Error("cannot write " + to.string() + ": " + failed.message());
 }
 
-/// Unpacks the archive's files, leaving out the folder that they lie in, and moves those that the task reads into
-/// place.
+/// Unpacks the archive's files beside it, leaving out the folder that they lie in, and moves those that the task reads
+/// into place.
 void unpack(const TaskRow& row, const fs::path& archive, const fs::path& folder) {
-  const Temporary unpacked(temporary_beside((folder / kUnpacked).string()));
-  fs::create_directories(unpacked.path());
-  const int tar =
-      run_program({"tar", "-xzf", archive.string(), "-C", unpacked.path().string(), "--strip-components=1"});
+  const fs::path unpacked = archive.parent_path() / kUnpacked;
+  fs::create_directories(unpacked);
+  const int tar = run_program({"tar", "-xzf", archive.string(), "-C", unpacked.string(), "--strip-components=1"});
   if (tar != 0) {
     throw Error("cannot unpack " + archive.string() + ": " +
                 (tar < 0 ? "there is no tar here" : "tar ended with " + std::to_string(tar)));
   }
-  for (const TaskFile& file : row.files) rename_into(unpacked.path() / file.name, folder / file.name);
+  for (const TaskFile& file : row.files) rename_into(unpacked / file.name, folder / file.name);
 }
 
 bool is_here(const TaskRow& row, const std::string& data_folder, const Download& download) {
@@ -109,16 +108,17 @@ void download_one(const TaskRow& row, const fs::path& folder, const Download& do
   const std::string name = name_in(download.url);
   // Hundreds of megabytes, where an earlier download was stopped.
   for (const std::string& left : {name, std::string(kUnpacked)}) remove_cut_writes((folder / left).string());
-  const Temporary beside(temporary_beside((folder / name).string()));
-  std::string fault = fetch(download.url, beside.path().string());
-  if (fault.empty()) fault = fault_of(beside.path().string(), download);
+  const FolderBeside beside(folder / name);
+  const fs::path fetched = beside.path() / name;
+  std::string fault = fetch(download.url, fetched.string());
+  if (fault.empty()) fault = fault_of(fetched.string(), download);
   if (!fault.empty()) {
     throw Error("cannot fetch " + std::string(download.url) + ": " + fault + "; the files can be put there by hand");
   }
   if (download.archive) {
-    unpack(row, beside.path(), folder);
+    unpack(row, fetched, folder);
   } else {
-    rename_into(beside.path(), folder / name);
+    rename_into(fetched, folder / name);
   }
 }
 

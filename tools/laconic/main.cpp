@@ -1,8 +1,10 @@
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <exception>
 #include <iostream>
 #include <string>
 
+#include "base/memory.h"
 #include "commands.h"
 #include "laconic/version.h"
 #include "usage.h"
@@ -30,9 +32,15 @@ void keep_freed_memory() {
 #endif
 }
 
-}  // namespace
+/// What was printed may still lie in memory, and a full disk shows when it is written.
+int flushed(int code) {
+  std::cout.flush();
+  const bool whole = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good();
+  if (whole || code != 0) return code;
+  return complain("cannot write all of the output to stdout: is the disk full?", laconic::tools::kFailure);
+}
 
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   keep_freed_memory();
   CLI::App program{"Laconic: distributed training that says less and learns the same."};
   program.name("laconic");
@@ -63,6 +71,7 @@ int main(int argc, char** argv) {
   laconic::tools::add_reproduce(program);
   laconic::tools::add_report(program);
   laconic::tools::add_diagnose(program);
+  laconic::tools::refuse_empty_values(program);
   try {
     program.parse(argc, argv);
     if (program.get_subcommands().empty()) std::cout << program.help();  // nothing asked: what could be
@@ -71,7 +80,11 @@ int main(int argc, char** argv) {
     if (error.get_exit_code() == 0) return program.exit(error);
     return complain(laconic::tools::usage_error(program, error), laconic::tools::kUsage);
   } catch (const std::exception& error) {
-    return complain(error.what(), laconic::tools::exit_code(error));
+    return complain(laconic::error_text(error), laconic::tools::exit_code(error));
   }
   return 0;
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return flushed(run(argc, argv)); }

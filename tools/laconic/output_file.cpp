@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include "experiment/whole_file.h"
 #include "laconic/error.h"
@@ -20,10 +19,7 @@ void require_writable(const std::string& path) {
     if (::access(path.c_str(), W_OK) != 0) throw Error("cannot write " + path + ": you may not");
     return;
   }
-  const std::string temporary = temporary_beside(path);
-  if (!std::ofstream(temporary))
-    throw Error("cannot write " + path + ": is there such a folder, and may you write there?");
-  fs::remove(temporary, ignored);
+  require_room_beside(path);
 }
 
 void write_file(const std::string& path, const std::string& text) {

@@ -7,6 +7,7 @@
 #include "data/task.h"
 #include "experiment/files.h"
 #include "laconic/error.h"
+#include "laconic/threads.h"
 #include "methods/table.h"
 #include "parameter_help.h"
 
@@ -95,11 +96,12 @@ void RunFlags::add_to(CLI::App& command, const std::string& evaluations) {
   flags_.push_back({"run", "learning_rate", "", nullptr});
   flags_.back().option = command
                              .add_option("--lr,--learning-rate,--learning_rate", flags_.back().value,
-                                         "learning rate, 0 or more; default: the problem's or task's")
+                                         "learning rate, 0 or more; default: the problem's or task's, votes have their own")
                              ->group(run)
                              ->option_text("VALUE");
-  add_flag(command, "run", "schedule", "STEP:FACTOR[,STEP:FACTOR...], factors on the learning rate", run);
-  add_flag(command, "run", "workers", "ranks, 1..4096; default: the problem's or task's, or mpirun's", run);
+  add_flag(command, "run", "schedule", "STEP:FACTOR[,STEP:FACTOR...], factors on the learning rate, or none", run);
+  add_flag(command, "run", "workers",
+           "ranks, 1.." + std::to_string(kMostRanks) + "; default: the problem's or task's, or mpirun's", run);
   add_flag(command, "run", "steps", "of each worker; 0: only the start is evaluated; default: the problem's or task's",
            run);
   add_flag(command, "run", "seed", "of data, noise and every draw; default 1", run);
@@ -109,7 +111,8 @@ void RunFlags::add_to(CLI::App& command, const std::string& evaluations) {
   add_flag(command, "run", "adversaries",
            "workers, the last ones, that invert their gradients, 0 to all of them; default 0", run);
   add_flag(command, "run", "compute_seconds", "least time of a gradient in seconds, 0 to 3600; default 0", run);
-  add_flag(command, "run", "slowdown", "by rank, such as 1,1,1,4: times --compute-seconds; default 1 for all", run);
+  add_flag(command, "run", "slowdown", "by rank, such as 1,1,1,4, or none: times --compute-seconds; default 1 for all",
+           run);
   add_flag(command, "run", "checkpoint_interval", "steps between checkpoints in the run's folder; default 0: none",
            run);
   add_flag(command, "run", "timeout", "seconds after which a silent rank is given up; default 60", run);

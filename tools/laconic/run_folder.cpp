@@ -10,37 +10,53 @@ namespace laconic::tools {
 
 namespace fs = std::filesystem;
 
-RunFolder::RunFolder(std::string path, bool overwrite) : path_(std::move(path)) {
+RunFolder::RunFolder(std::string path, RunConfig config, Earlier earlier)
+    : path_(std::move(path)), config_(std::move(config)), earlier_(earlier) {
   if (path_.empty()) return;
   std::error_code failed;
-  for (const char* name : {"config.json", "metrics.jsonl", "result.json"}) {
-    if (!overwrite && fs::exists(file(name), failed)) {
-      throw Error(path_ + " holds a run already (" + name + "): name another folder, or add --overwrite");
-    }
-  }
   fs::create_directories(path_, failed);
   if (failed) {
     throw Error("cannot make the folder " + path_ + " (" + failed.message() +
                 "): name one where you may write, such as runs/first");
   }
+  require_place();  // before the lock's file is made: nothing is written into a folder that is refused
+  lock_.emplace(path_);
+  require_place();  // another process may have begun a run there meanwhile
   require_writable(file("config.json"));
+  if (!is_config_of_run(file("config.json"))) return;
   for (const char* name : {"config.json", "metrics.jsonl", "result.json", "model.safetensors"}) {
     remove_cut_writes(file(name));
   }
 }
 
-std::unique_ptr<MetricsFile> RunFolder::begin(const RunConfig& config) const {
-  if (path_.empty()) return nullptr;
-  std::error_code ignored;
-  // An earlier run's, so that nothing goes on from them.
-  for (const char* name : {"result.json", "model.safetensors"}) fs::remove(file(name), ignored);
-  for (const std::string& each : find_checkpoints(file("checkpoints"))) fs::remove_all(each, ignored);
-  write_file(file("config.json"), config_json(config));
-  return std::make_unique<MetricsFile>(file("metrics.jsonl"));
+/// Files of these names may be anybody's: only a folder with a config.json of ours is a run.
+void RunFolder::require_place() const {
+  if (earlier_ == Earlier::resumed) return;
+  const bool ours = is_config_of_run(file("config.json"));
+  if (ours && earlier_ == Earlier::overwritten) return;
+  for (const char* name : {"config.json", "metrics.jsonl", "result.json", "model.safetensors", "checkpoints"}) {
+    std::error_code ignored;
+    if (!fs::exists(fs::symlink_status(file(name), ignored))) continue;
+    if (ours) throw Error(path_ + " holds a run already (" + name + "): name another folder, or add --overwrite");
+    throw Error(path_ + " has " + name + " in it but is no run of laconic, so nothing there is replaced: " +
+                "name another folder, or move it elsewhere");
+  }
 }
 
-std::unique_ptr<MetricsFile> RunFolder::go_on(std::uint32_t steps) const {
-  return path_.empty() ? nullptr : std::make_unique<MetricsFile>(file("metrics.jsonl"), steps);
+void RunFolder::on_start(std::uint32_t steps) {
+  if (path_.empty()) return;
+  if (earlier_ != Earlier::resumed) {
+    std::error_code ignored;
+    // So that nothing goes on from them.
+    for (const char* name : {"result.json", "model.safetensors"}) fs::remove(file(name), ignored);
+    remove_checkpoints(file("checkpoints"));
+    write_file(file("config.json"), config_json(config_));
+  }
+  metrics_.emplace(file("metrics.jsonl"), steps);
+}
+
+void RunFolder::on_step(const StepRecord& record) {
+  if (metrics_) metrics_->on_step(record);
 }
 
 void require_place_for_checkpoints(const RunConfig& config, const std::string& out) {
@@ -72,8 +88,8 @@ Resumed find_resumed(const std::string& path) {
   return {named.string(), all.front()};
 }
 
-void RunFolder::finish(const RunConfig& config, const RunResult& result) const {
-  if (!path_.empty()) write_file(file("result.json"), result_json(config, result));
+void RunFolder::finish(const RunResult& result) const {
+  if (!path_.empty()) write_file(file("result.json"), result_json(config_, result));
 }
 
 }  // namespace laconic::tools

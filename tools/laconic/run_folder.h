@@ -1,30 +1,41 @@
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <string>
 
 #include "experiment/checkpoint.h"
 #include "experiment/files.h"
+#include "experiment/folder_lock.h"
 
 namespace laconic::tools {
 
-/// What a run leaves on disk: config.json and metrics.jsonl from its start, result.json from its end, and what its
-/// ranks write by its plan.
-class RunFolder {
- public:
-  /// Empty: nothing is written. Error if the folder cannot be made, or holds a run and `overwrite` is false.
-  RunFolder(std::string path, bool overwrite);
+/// What becomes of a run that is in the folder already.
+enum class Earlier { kept, overwritten, resumed };
 
-  /// The configuration is written, an earlier result removed; metrics go to the file that is handed back, if any.
-  std::unique_ptr<MetricsFile> begin(const RunConfig& config) const;
-  /// The same for a run that goes on after so many steps: its configuration is there.
-  std::unique_ptr<MetricsFile> go_on(std::uint32_t steps) const;
-  void finish(const RunConfig& config, const RunResult& result) const;
+/// What a run leaves on disk: config.json and metrics.jsonl from its start, result.json from its end, and what its
+/// ranks write by its plan. Nothing in the folder changes before the run starts, and no other process writes there as
+/// long as this lives.
+class RunFolder final : public Observer {
+ public:
+  /// Without a path nothing is written. Error if the folder cannot be made, if another process writes there, if it
+  /// holds a run and `earlier` is kept, and always if it holds files of a run's names that no run of Laconic wrote.
+  RunFolder(std::string path, RunConfig config, Earlier earlier);
+
+  /// Writes the configuration and removes what an earlier run left. A run that is resumed has its configuration there,
+  /// and keeps the metrics of its first `steps`.
+  void on_start(std::uint32_t steps) override;
+  void on_step(const StepRecord& record) override;
+  void finish(const RunResult& result) const;
 
  private:
   std::string file(const char* name) const { return path_ + "/" + name; }
+  void require_place() const;
 
   std::string path_;
+  RunConfig config_;
+  Earlier earlier_;
+  std::optional<FolderLock> lock_;
+  std::optional<MetricsFile> metrics_;
 };
 
 /// InvalidConfig where checkpoints are wanted and there is no folder for them.

@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "base/memory.h"
 #include "laconic/error.h"
 #include "usage.h"
 #if LACONIC_MPI
@@ -22,6 +23,7 @@ class ThreadRunner final : public Runner {
  public:
   int processes() const override { return 0; }
   bool speaks() const override { return true; }
+  void require_same(const std::vector<AgreedField>& /*fields*/) override {}
   RunResult run(const RunConfig& config, const Workload& workload, Observer& observer,
                 const CheckpointPlan& checkpoints) override {
     return run_threads(config, workload, &observer, checkpoints).front();
@@ -46,6 +48,9 @@ class MpiRunner final : public Runner {
   int rank() const { return rank_; }
   int processes() const override { return size_; }
   bool speaks() const override { return rank_ == 0; }
+  void require_same(const std::vector<AgreedField>& fields) override {
+    require_agreement(*mpi_communicator(MPI_COMM_WORLD), fields);
+  }
   RunResult run(const RunConfig& config, const Workload& workload, Observer& observer,
                 const CheckpointPlan& checkpoints) override {
     Observer silent;
@@ -75,7 +80,7 @@ class MpiRunner final : public Runner {
 
 /// Ends every rank. What this one had in flight cannot be taken back, so nothing more is asked of MPI.
 [[noreturn]] void end_all(const std::exception& error) {
-  std::cerr << complaint(error.what()) << std::endl;
+  std::cerr << complaint(error_text(error)) << std::endl;
   MPI_Abort(MPI_COMM_WORLD, exit_code(error));
   std::abort();
 }

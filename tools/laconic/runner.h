@@ -2,8 +2,10 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "experiment/run.h"
+#include "transport/agreement.h"
 
 namespace laconic::tools {
 
@@ -15,6 +17,8 @@ class Runner {
   virtual int processes() const = 0;
   /// True in the one process that prints and writes.
   virtual bool speaks() const = 0;
+  /// InvalidConfig on all processes, naming the first of the fields that differs between them. Collective.
+  virtual void require_same(const std::vector<AgreedField>& fields) = 0;
   /// This process's rank of the run, or rank 0 of its threads. The observer sees rank 0.
   virtual RunResult run(const RunConfig& config, const Workload& workload, Observer& observer,
                         const CheckpointPlan& checkpoints = {}) = 0;

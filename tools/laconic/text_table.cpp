@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/printable.h"
+
 namespace laconic::tools {
 namespace {
 
@@ -14,8 +16,11 @@ std::string three_digits(double value) {
 
 }  // namespace
 
-std::string text_table(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right) {
+std::string text_table(std::vector<std::vector<std::string>> rows, const std::vector<bool>& right) {
   std::vector<std::size_t> widths;
+  for (auto& row : rows) {
+    for (std::string& cell : row) cell = printable(cell);
+  }
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());

@@ -7,7 +7,8 @@
 namespace laconic::tools {
 
 /// Columns as wide as their widest cell, two spaces apart; numbers, in columns that `right` names, end together.
-std::string text_table(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right = {});
+/// Control characters, which a name in a file may have, are escaped.
+std::string text_table(std::vector<std::vector<std::string>> rows, const std::vector<bool>& right = {});
 
 /// "1234", "12.3 kB", "4.56 MB": three digits that count.
 std::string bytes_text(double bytes);

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <set>
 #include <sstream>
 #include <vector>
 
+#include "base/printable.h"
 #include "base/suggestion.h"
 #include "data/task.h"
 #include "laconic/nonfinite.h"
@@ -163,6 +165,30 @@ CLI::Validator whole_in(std::uint64_t low, std::uint64_t high) {
       "");
 }
 
+CLI::Validator finite_from_zero() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        double value = 0.0;
+        const char* end = text.data() + text.size();
+        const auto read = std::from_chars(text.data(), end, value);
+        const bool allowed = read.ec == std::errc() && read.ptr == end && value >= 0.0 && std::isfinite(value);
+        return allowed ? std::string() : "must be a finite number, 0 or more, got \"" + text + "\"";
+      },
+      "");
+}
+
+void refuse_empty_values(CLI::App& command) {
+  const CLI::Validator not_empty(
+      [](const std::string& text) {
+        return text.empty() ? "must not be empty: give a value, or leave it out" : std::string();
+      },
+      "");
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_items_expected_min() > 0) option->check(not_empty);
+  }
+  for (CLI::App* each : command.get_subcommands([](CLI::App*) { return true; })) refuse_empty_values(*each);
+}
+
 std::shared_ptr<CLI::FormatterBase> help_formatter() { return std::make_shared<HelpFormatter>(); }
 
 std::vector<std::string> without_repeats(const std::vector<std::string>& names) {
@@ -195,7 +221,7 @@ std::string with_flags(std::string message) {
 std::string complaint(std::string message) {
   message = with_flags(std::move(message));
   std::replace(message.begin(), message.end(), '\n', ' ');
-  return "laconic: " + message;
+  return "laconic: " + printable(message);  // it may quote files
 }
 
 int exit_code(const std::exception& error) {

@@ -13,6 +13,12 @@ namespace laconic::tools {
 /// For options: a whole number in low..high; the refusal names both and what was given.
 CLI::Validator whole_in(std::uint64_t low, std::uint64_t high);
 
+/// For options: a number of 0 or more that is finite.
+CLI::Validator finite_from_zero();
+
+/// Makes every option of the command, and of its commands, refuse an empty value, which would pass for the default.
+void refuse_empty_values(CLI::App& command);
+
 /// Help in lines that fit a page, with one spelling of each flag.
 std::shared_ptr<CLI::FormatterBase> help_formatter();
 

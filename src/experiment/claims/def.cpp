@@ -8,6 +8,7 @@
 #include "experiment/claims_list.h"
 #include "experiment/claims_tools.h"
 #include "laconic/error.h"
+#include "transport/turns/run_ranks.h"
 
 namespace laconic::claims {
 namespace {

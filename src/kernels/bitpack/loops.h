@@ -13,6 +13,11 @@ void pack_fields(View<const std::uint32_t> fields, int bits, std::byte* packed);
 void unpack_fields(const std::byte* packed, int bits, View<std::uint32_t> fields);
 }  // namespace laconic::reference
 
+namespace laconic::portable {
+void pack_fields(SimdLevel level, View<const std::uint32_t> fields, int bits, std::byte* packed);
+void unpack_fields(SimdLevel level, const std::byte* packed, int bits, View<std::uint32_t> fields);
+}  // namespace laconic::portable
+
 namespace laconic::simd {
 void pack_fields(SimdLevel level, View<const std::uint32_t> fields, int bits, std::byte* packed);
 void unpack_fields(SimdLevel level, const std::byte* packed, int bits, View<std::uint32_t> fields);

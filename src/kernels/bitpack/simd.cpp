@@ -104,10 +104,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace laconic {
-
-HWY_EXPORT(pack_groups);
-HWY_EXPORT(unpack_groups);
-
 namespace simd {
 
 // The plain stream behind the last full group is short: the reference's loop serves every level.

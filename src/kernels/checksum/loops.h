@@ -21,6 +21,9 @@ using ChecksumLanes = std::array<std::uint32_t, kChecksumLanes>;
 namespace reference {
 void checksum_stripes(const std::byte* bytes, std::size_t stripes, ChecksumLanes& lanes);
 }  // namespace reference
+namespace portable {
+void checksum_stripes(SimdLevel level, const std::byte* bytes, std::size_t stripes, ChecksumLanes& lanes);
+}  // namespace portable
 namespace simd {
 void checksum_stripes(SimdLevel level, const std::byte* bytes, std::size_t stripes, ChecksumLanes& lanes);
 }  // namespace simd

@@ -67,8 +67,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace laconic {
-HWY_EXPORT(StripesLoop);
-
 namespace simd {
 
 void checksum_stripes(SimdLevel level, const std::byte* bytes, std::size_t stripes, ChecksumLanes& lanes) {

@@ -16,6 +16,13 @@ void add_from_16bit(const std::uint16_t* values, ValueFormat format, float* out,
 bool round_through_16bit(ValueFormat format, float* values, float* errors, std::size_t n);
 }  // namespace reference
 
+namespace portable {
+bool to_16bit(SimdLevel level, const float* values, ValueFormat format, std::uint16_t* out, std::size_t n);
+void from_16bit(SimdLevel level, const std::uint16_t* values, ValueFormat format, float* out, std::size_t n);
+void add_from_16bit(SimdLevel level, const std::uint16_t* values, ValueFormat format, float* out, std::size_t n);
+bool round_through_16bit(SimdLevel level, ValueFormat format, float* values, float* errors, std::size_t n);
+}  // namespace portable
+
 namespace simd {
 bool to_16bit(SimdLevel level, const float* values, ValueFormat format, std::uint16_t* out, std::size_t n);
 void from_16bit(SimdLevel level, const std::uint16_t* values, ValueFormat format, float* out, std::size_t n);

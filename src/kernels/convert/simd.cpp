@@ -186,11 +186,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace laconic {
-HWY_EXPORT(NarrowLoop);
-HWY_EXPORT(WidenLoop);
-HWY_EXPORT(WidenAddLoop);
-HWY_EXPORT(RoundLoop);
-
 namespace simd {
 
 bool to_16bit(SimdLevel level, const float* values, ValueFormat format, std::uint16_t* out, std::size_t n) {

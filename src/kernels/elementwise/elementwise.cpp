@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "base/check.h"
@@ -94,6 +95,13 @@ void weighted_sum(Place& place, Parts parts, std::span<const float> weights, Vie
     const Stretch stretch{range.begin, range.end};
     return LACONIC_DISPATCH(place.simd(), weighted_sum, parts, weights, out.data(), stretch);
   });
+}
+
+void spoil_if_nonfinite(Place& place, View<float> values, StatusView status) {
+  require_device("values", values.device(), place.device());
+  require_status(place, status);
+  require_at_least("values", values.size(), 1);
+  if (status[0].nonfinite != 0) values[0] = std::numeric_limits<float>::quiet_NaN();
 }
 
 void find_nonfinite(Place& place, View<const float> values, StatusView status) {

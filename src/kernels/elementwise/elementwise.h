@@ -26,6 +26,9 @@ void sum_in_rank_order(Place& place, std::span<const View<const float>> parts, f
 void weighted_sum(Place& place, std::span<const View<const float>> parts, std::span<const float> weights,
                   View<float> out, StatusView status);
 
+/// values[0] = NaN if status.nonfinite is set: an engine's own sum carries no flag, so the values must show it.
+void spoil_if_nonfinite(Place& place, View<float> values, StatusView status);
+
 /// Sets status.nonfinite if a value is NaN or Inf; reads only.
 void find_nonfinite(Place& place, View<const float> values, StatusView status);
 

@@ -27,6 +27,14 @@ bool weighted_sum(Parts parts, std::span<const float> weights, float* out, Stret
 bool find_nonfinite(const float* values, std::size_t n);
 }  // namespace reference
 
+namespace portable {
+void axpy(SimdLevel level, float alpha, const float* x, float* y, std::size_t n);
+void divide(SimdLevel level, float divisor, float* values, std::size_t n);
+bool sum_in_rank_order(SimdLevel level, Parts parts, float divisor, float* out, Stretch stretch);
+bool weighted_sum(SimdLevel level, Parts parts, std::span<const float> weights, float* out, Stretch stretch);
+bool find_nonfinite(SimdLevel level, const float* values, std::size_t n);
+}  // namespace portable
+
 namespace simd {
 void axpy(SimdLevel level, float alpha, const float* x, float* y, std::size_t n);
 void divide(SimdLevel level, float divisor, float* values, std::size_t n);

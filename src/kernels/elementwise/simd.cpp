@@ -141,12 +141,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace laconic {
-HWY_EXPORT(AxpyLoop);
-HWY_EXPORT(DivideLoop);
-HWY_EXPORT(SumLoop);
-HWY_EXPORT(WeightedLoop);
-HWY_EXPORT(NonfiniteLoop);
-
 namespace simd {
 
 void axpy(SimdLevel level, float alpha, const float* x, float* y, std::size_t n) {

@@ -14,6 +14,11 @@ void block_squares(View<const float> values, double* sums);
 void block_largest(View<const float> values, std::uint32_t* largest);
 }  // namespace laconic::reference
 
+namespace laconic::portable {
+void block_squares(SimdLevel level, View<const float> values, double* sums);
+void block_largest(SimdLevel level, View<const float> values, std::uint32_t* largest);
+}  // namespace laconic::portable
+
 namespace laconic::simd {
 void block_squares(SimdLevel level, View<const float> values, double* sums);
 void block_largest(SimdLevel level, View<const float> values, std::uint32_t* largest);

@@ -69,4 +69,34 @@ void sum_of_squares(Place& place, View<const float> values, View<double> result,
   if (!std::isfinite(result[0])) status[0].nonfinite = 1;
 }
 
+double squared_distance(Place& place, View<const float> x, View<const float> y) {
+  require_device("x", x.device(), place.device());
+  require_device("y", y.device(), place.device());
+  require_size("y", y.size(), x.size());
+  double squares = 0.0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double difference = static_cast<double>(x[i]) - static_cast<double>(y[i]);
+    squares += difference * difference;
+  }
+  return squares;
+}
+
+float mean_magnitude(Place& place, View<const float> values) {
+  require_device("values", values.device(), place.device());
+  if (values.empty()) return 0.0F;
+  const Workspace::Scope scope(place.workspace());
+  const View<double> sums = place.workspace().take<double>((values.size() + kNormBlock - 1) / kNormBlock);
+  parallel_ranges(place.pool(), values.size(), kNormBlock, [&](Range range) {
+    for (std::size_t begin = range.begin; begin < range.end; begin += kNormBlock) {
+      double sum = 0.0;
+      const std::size_t end = std::min(begin + kNormBlock, range.end);
+      for (std::size_t i = begin; i < end; ++i) sum += static_cast<double>(std::fabs(values[i]));
+      sums[begin / kNormBlock] = sum;
+    }
+  });
+  double total = 0.0;
+  for (const double sum : sums) total += sum;
+  return static_cast<float>(total / static_cast<double>(values.size()));
+}
+
 }  // namespace laconic

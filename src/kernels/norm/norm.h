@@ -19,4 +19,11 @@ void norm(Place& place, View<const float> values, Norm kind, View<float> result,
 /// The float64 sum of squares in the same tree, for those who add norms of parts.
 void sum_of_squares(Place& place, View<const float> values, View<double> result, StatusView status);
 
+/// ‖x − y‖² in float64, one entry after another.
+double squared_distance(Place& place, View<const float> x, View<const float> y);
+
+/// Σ|v|/n, rounded once: blocks of 8,192 entries added one after another in float64, then the blocks. 0 for an empty
+/// view.
+float mean_magnitude(Place& place, View<const float> values);
+
 }  // namespace laconic

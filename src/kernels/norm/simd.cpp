@@ -91,10 +91,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace laconic {
-
-HWY_EXPORT(square_blocks);
-HWY_EXPORT(largest_blocks);
-
 namespace simd {
 
 void block_squares(SimdLevel level, View<const float> values, double* sums) {

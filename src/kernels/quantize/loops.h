@@ -37,6 +37,12 @@ void quantize(View<const float> values, const QuantizeScale& scale, const Quanti
 void dequantize_add(const std::byte* packed, float step, int bits, View<float> values);
 }  // namespace laconic::reference
 
+namespace laconic::portable {
+void quantize(SimdLevel level, View<const float> values, const QuantizeScale& scale, const Quantizer& quantizer,
+              std::byte* packed);
+void dequantize_add(SimdLevel level, const std::byte* packed, float step, int bits, View<float> values);
+}  // namespace laconic::portable
+
 namespace laconic::simd {
 void quantize(SimdLevel level, View<const float> values, const QuantizeScale& scale, const Quantizer& quantizer,
               std::byte* packed);

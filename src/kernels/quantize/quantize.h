@@ -15,7 +15,7 @@ namespace laconic {
 ///   r = min((|x|·scale)·(s / (norm·scale)), s), no fused operation;
 ///   r·65536 is cut to an integer, draw16(rounding, i) is added, the level is what is above bit 16;
 ///   where those 16 bits sum to 65535 the next 16 of r's fraction and draw16(tail, i) decide the carry.
-/// A norm of zero gives all zeros. Value of a level: sign · (level · (norm / s)).
+/// A norm of zero gives all zeros. The sign of -0 is plus, as for votes. Value of a level: sign · (level · (norm / s)).
 struct Quantizer {
   int bits = 8;             ///< 2..16
   Stream rounding;          ///< the tail's purpose follows it: rounding_tail or return_tail

@@ -99,7 +99,8 @@ HWY_INLINE void quantize_row(const float* row, WordVec random, const Units& unit
   const FloatVec value = hn::LoadU(d, row);
   const WordVec sum = rounded(value, random, units);
   highest = hn::Max(highest, hn::BitCast(QuantizeHalves(), sum));
-  const WordVec sign = hn::ShiftRightSame(hn::BitCast(du, value), 32 - bits);
+  const FloatVec plus_zero = hn::Add(value, hn::Zero(d));  // -0 + 0 is +0
+  const WordVec sign = hn::ShiftRightSame(hn::BitCast(du, plus_zero), 32 - bits);
   writer.append(hn::OrAnd(hn::ShiftRight<16>(sum), sign, hn::Set(du, 1U << (bits - 1))), bits);
 }
 

@@ -46,7 +46,7 @@ void quantize(View<const float> values, const QuantizeScale& scale, const Quanti
     for (std::size_t i = 0; i < count; ++i) {
       const float value = values[begin + i];
       const std::uint32_t level = level_of(value, scale, quantizer.rounding, quantizer.first + begin + i);
-      fields[i] = level | static_cast<std::uint32_t>(std::signbit(value)) << sign_bit;
+      fields[i] = level | static_cast<std::uint32_t>(std::signbit(value + 0.0F)) << sign_bit;
     }
     pack_fields({fields.data(), count}, quantizer.bits, packed + packed_bytes(begin, quantizer.bits));
   }

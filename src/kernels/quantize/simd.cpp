@@ -35,10 +35,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace laconic {
-
-HWY_EXPORT(quantize_groups);
-HWY_EXPORT(dequantize_groups);
-
 namespace simd {
 
 // The vectors take whole groups; what follows the last is short, and the reference's loop serves every level.

@@ -19,6 +19,9 @@ struct ScoreLoop {
 namespace reference {
 void score(const ScoreLoop& loop);
 }
+namespace portable {
+void score(SimdLevel level, const ScoreLoop& loop);
+}
 namespace simd {
 void score(SimdLevel level, const ScoreLoop& loop);
 }

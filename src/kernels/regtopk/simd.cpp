@@ -64,10 +64,6 @@ void Score(const ScoreLoop& loop) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace laconic {
-HWY_EXPORT(Score);
-}
-
 namespace laconic::simd {
 void score(SimdLevel level, const ScoreLoop& loop) { LACONIC_SIMD_CALL(level, Score)(loop); }
 }  // namespace laconic::simd

@@ -14,6 +14,11 @@ bool pack_signs(View<const float> values, std::uint32_t* words);
 void unpack_signs(const std::uint32_t* words, float magnitude, View<float> values);
 }  // namespace laconic::reference
 
+namespace laconic::portable {
+bool pack_signs(SimdLevel level, View<const float> values, std::uint32_t* words);
+void unpack_signs(SimdLevel level, const std::uint32_t* words, float magnitude, View<float> values);
+}  // namespace laconic::portable
+
 namespace laconic::simd {
 bool pack_signs(SimdLevel level, View<const float> values, std::uint32_t* words);
 void unpack_signs(SimdLevel level, const std::uint32_t* words, float magnitude, View<float> values);

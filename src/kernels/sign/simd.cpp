@@ -78,10 +78,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace laconic {
-
-HWY_EXPORT(pack_words);
-HWY_EXPORT(unpack_words);
-
 namespace simd {
 
 bool pack_signs(SimdLevel level, View<const float> values, std::uint32_t* words) {

@@ -16,7 +16,10 @@ constexpr std::size_t kTileWords = kTile / 64;
 constexpr std::size_t kTileGroups = kTileWords / 64;
 constexpr std::size_t kShortMerge = 32'768;  // entries below which a second thread does not pay
 
-/// Sums of kTile neighbouring indices. Between uses all zero, so that clearing costs only what was touched.
+/// Where a sum begins: -0 + x is x, bit for bit.
+constexpr float kNothing = -0.0F;
+
+/// Sums of kTile neighbouring indices. Between uses all are nothing, so that clearing costs only what was touched.
 struct Tile {
   View<float> sums;
   View<std::uint64_t> touched;  ///< a bit an index
@@ -24,7 +27,7 @@ struct Tile {
 
   /// Only the first `used` sums, so that short scopes do not pay for a whole tile.
   void clear(std::uint64_t used) {
-    std::memset(sums.data(), 0, std::min<std::uint64_t>(used, kTile) * sizeof(float));
+    std::fill_n(sums.data(), std::min<std::uint64_t>(used, kTile), kNothing);
     std::memset(touched.data(), 0, touched.size_bytes());
     std::memset(groups.data(), 0, groups.size_bytes());
   }
@@ -51,7 +54,7 @@ struct Tile {
         for (std::uint64_t bits = std::exchange(touched[word], 0); bits != 0; bits &= bits - 1) {
           const std::size_t offset = word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
           sum.indices[count] = base + static_cast<std::uint32_t>(offset);
-          sum.values[count] = std::exchange(sums[offset], 0.0F);
+          sum.values[count] = std::exchange(sums[offset], kNothing);
           ++count;
         }
       }

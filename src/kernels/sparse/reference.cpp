@@ -12,7 +12,7 @@ std::uint64_t merge_sum(std::span<const ConstSparseView> parts, View<std::uint64
       if (index < least) least = index;
     }
     if (least > kMostSparseEntries) return count;
-    float total = 0.0F;
+    float total = -0.0F;  // -0 + x is x, bit for bit
     for (std::size_t part = 0; part < parts.size(); ++part) {
       if (cursors[part] == parts[part].size() || parts[part].indices[cursors[part]] != least) continue;
       total = total + parts[part].values[cursors[part]++];

@@ -50,6 +50,19 @@ void gather(Place& place, View<const float> from, View<const std::uint32_t> indi
   });
 }
 
+void shift_indices(Place& place, std::uint64_t by, View<std::uint32_t> indices) {
+  require_device("indices", indices.device(), place.device());
+  if (by == 0) return;
+  for (std::uint32_t& index : indices) index += static_cast<std::uint32_t>(by);
+}
+
+void copy_indices(Place& place, View<const std::uint32_t> from, View<std::uint32_t> to) {
+  require_device("from", from.device(), place.device());
+  require_device("to", to.device(), place.device());
+  require_size("to", to.size(), from.size());
+  std::copy(from.begin(), from.end(), to.begin());
+}
+
 std::uint64_t merge_sum(Place& place, std::span<const ConstSparseView> parts, SparseView sum) {
   std::uint64_t total = 0;
   for (const auto& part : parts) {

@@ -15,8 +15,14 @@ void scatter(Place& place, ConstSparseView entries, View<float> out);
 /// values[i] = from[indices[i]].
 void gather(Place& place, View<const float> from, View<const std::uint32_t> indices, View<float> values);
 
-/// Sums sparse parts in rank order: `sum` receives every index that some part has, ascending, with 0 + the values of
-/// the parts that have it in the parts' order. Returns how many, at most the parts' sizes together, which `sum` must
+/// indices[i] += by, where every sum is below 2^32.
+void shift_indices(Place& place, std::uint64_t by, View<std::uint32_t> indices);
+
+void copy_indices(Place& place, View<const std::uint32_t> from, View<std::uint32_t> to);
+
+/// Sums sparse parts in rank order: `sum` receives every index that some part has, ascending, with the sum of the values
+/// of the parts that have it, in the parts' order and beginning with the first, so that a lone -0 stays -0. Returns how
+/// many, at most the parts' sizes together, which `sum` must
 /// hold.
 std::uint64_t merge_sum(Place& place, std::span<const ConstSparseView> parts, SparseView sum);
 

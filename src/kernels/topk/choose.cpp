@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernels/simd.h"
 #include "kernels/topk/candidates.h"
 #include "kernels/topk/loops.h"
 
@@ -89,7 +90,8 @@ std::uint32_t choose_threshold(SimdLevel level, ThreadPool& pool, std::span<Part
     for_each_part(pool, parts, [&](std::size_t i) {
       Part& part = parts[i];
       const std::uint32_t* keys = first ? part.keys : part.scratch;
-      part.members = simd::gather_between(level, keys, part.members, window.low, last, part.scratch);
+      const GatherKeys gather{keys, part.members, window.low, last, part.scratch};
+      part.members = LACONIC_VECTOR_CALL(level, gather_between, gather);
     });
     window.shift = window.shift > kBinBits ? window.shift - kBinBits : 0;
   }

@@ -2,9 +2,9 @@
 
 #include "kernels/topk/candidates.h"
 
-// The loops that simd.cpp gives for each level.
+// The loops of the fast selection, which simd.cpp and portable.cpp give for each of their levels.
 
-namespace laconic::simd {
+namespace laconic::topk {
 
 /// One block of a scan. Candidates are appended at indices/values, which have room for the block and the overrun.
 struct ScanBlock {
@@ -13,26 +13,43 @@ struct ScanBlock {
   float* rest;
   std::size_t size;
   std::uint32_t first_index;
-  topk::Bounds bounds;  ///< zero >= candidate
+  Bounds bounds;  ///< zero >= candidate
   std::uint32_t* indices;
   std::uint32_t* values;
 };
-/// Returns how many candidates there were; `highest` is raised to the largest key met.
-std::size_t scan_add(SimdLevel level, const ScanBlock& block, std::int32_t& highest);
-std::size_t scan_again(SimdLevel level, const ScanBlock& block, std::int32_t& highest);
 
-/// Copies the keys in [low, high] to `members` in order; returns how many.
-std::size_t gather_between(SimdLevel level, const std::uint32_t* keys, std::size_t n, std::uint32_t low,
-                           std::uint32_t high, std::uint32_t* members);
+/// Keys among which the threshold still is, and the bounds that choose from them.
+struct GatherKeys {
+  const std::uint32_t* keys;
+  std::size_t size;
+  std::uint32_t low;
+  std::uint32_t high;
+  std::uint32_t* members;  ///< may be `keys`
+};
 
 /// Writes a part's selected entries to indices/values (greater + equal of them) and repairs `rest`.
 struct EmitPart {
-  const topk::Part* part;
+  const Part* part;
   std::uint32_t threshold;
   float* rest;
   std::uint32_t* indices;
   float* values;
 };
-void emit_part(SimdLevel level, const EmitPart& emit);
 
+}  // namespace laconic::topk
+
+namespace laconic::simd {
+/// Returns how many candidates there were; `highest` is raised to the largest key met.
+std::size_t scan_add(SimdLevel level, const topk::ScanBlock& block, std::int32_t& highest);
+std::size_t scan_again(SimdLevel level, const topk::ScanBlock& block, std::int32_t& highest);
+/// Copies the keys in [low, high] to `members` in order; returns how many.
+std::size_t gather_between(SimdLevel level, const topk::GatherKeys& gather);
+void emit_part(SimdLevel level, const topk::EmitPart& emit);
 }  // namespace laconic::simd
+
+namespace laconic::portable {
+std::size_t scan_add(SimdLevel level, const topk::ScanBlock& block, std::int32_t& highest);
+std::size_t scan_again(SimdLevel level, const topk::ScanBlock& block, std::int32_t& highest);
+std::size_t gather_between(SimdLevel level, const topk::GatherKeys& gather);
+void emit_part(SimdLevel level, const topk::EmitPart& emit);
+}  // namespace laconic::portable

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "kernels/residual.h"
 #include "kernels/topk/kth_largest.h"
 
 namespace laconic::topk {
@@ -93,7 +94,7 @@ class Sample {
     std::uint32_t* keys = keys_.data() + line * kLine;
     for (std::size_t i = 0; i < kLine; ++i) {
       const std::size_t at = begin + i;
-      keys[i] = key_of(again ? selection.rest[at] : selection.gradient[at] + selection.residual[at]);
+      keys[i] = key_of(again ? selection.rest[at] : with_residual(selection.gradient[at], selection.residual[at]));
     }
     if (selection.rescored != nullptr) rescore(*selection.rescored, selection, begin, again, keys);
   }
@@ -104,7 +105,7 @@ class Sample {
     for (auto next = std::lower_bound(support.begin(), support.end(), begin);
          next != support.end() && *next < begin + kLine; ++next) {
       const std::size_t at = *next;
-      const float value = again ? selection.rest[at] : selection.gradient[at] + selection.residual[at];
+      const float value = again ? selection.rest[at] : with_residual(selection.gradient[at], selection.residual[at]);
       keys[at - begin] = key_of(rescored.score_at(static_cast<std::uint32_t>(next - support.begin()), value));
     }
   }

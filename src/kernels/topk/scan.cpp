@@ -2,6 +2,7 @@
 #include <array>
 #include <optional>
 
+#include "kernels/simd.h"
 #include "kernels/topk/candidates.h"
 #include "kernels/topk/kth_largest.h"
 #include "kernels/topk/loops.h"
@@ -112,12 +113,13 @@ void scan_part(SimdLevel level, const Selection& selection, Part& part, bool aga
 
     const std::size_t end = std::min(begin + kBlock, part.range.end);
     const Bounds bounds{part.bounds.candidate, std::max(part.bounds.zero, part.bounds.candidate)};
-    const simd::ScanBlock block{selection.gradient.data() + begin, selection.residual.data() + begin,
-                                selection.rest.data() + begin,     end - begin,
-                                static_cast<std::uint32_t>(begin), bounds,
-                                part.indices + part.count,         part.values + part.count};
+    const ScanBlock block{selection.gradient.data() + begin, selection.residual.data() + begin,
+                          selection.rest.data() + begin,     end - begin,
+                          static_cast<std::uint32_t>(begin), bounds,
+                          part.indices + part.count,         part.values + part.count};
     const std::size_t first = part.count;
-    part.count += again ? scan_again(level, block, part.highest) : scan_add(level, block, part.highest);
+    part.count += again ? LACONIC_VECTOR_CALL(level, scan_again, block, part.highest)
+                        : LACONIC_VECTOR_CALL(level, scan_add, block, part.highest);
     if (rescorer) {
       rescorer->rescore(part, first, end);
     } else {

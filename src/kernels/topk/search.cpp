@@ -2,6 +2,7 @@
 #include <array>
 
 #include "base/workspace.h"
+#include "kernels/simd.h"
 #include "kernels/topk/candidates.h"
 #include "kernels/topk/loops.h"
 #include "kernels/topk/sample.h"
@@ -84,8 +85,8 @@ class Search {
     place_.pool().run(parts_.size(), [&](std::size_t i) {
       const Part& part = parts_[i];
       const SparseView target = selection_.selected.sub(part.offset, part.greater + part.equal);
-      simd::emit_part(place_.simd(),
-                      {&part, threshold, selection_.rest.data(), target.indices.data(), target.values.data()});
+      const EmitPart emit{&part, threshold, selection_.rest.data(), target.indices.data(), target.values.data()};
+      LACONIC_VECTOR_CALL(place_.simd(), emit_part, emit);
     });
     return std::bit_cast<float>(threshold);
   }
@@ -109,12 +110,7 @@ class Search {
 };
 
 }  // namespace
+
+void search_largest(Place& place, const Selection& selection, Status& status) { Search(place, selection).run(status); }
+
 }  // namespace laconic::topk
-
-namespace laconic::simd {
-
-void select_largest(SimdLevel, Place& place, const topk::Selection& selection, Status& status) {
-  topk::Search(place, selection).run(status);
-}
-
-}  // namespace laconic::simd

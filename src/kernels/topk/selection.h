@@ -46,6 +46,10 @@ inline constexpr std::uint32_t kNonfiniteKey = 0x7F80'0000U;
 /// Checks views and sizes, then runs the implementation that the place asks for.
 void select(Place& place, const Selection& selection, StatusView status);
 
+/// The fast way: candidates.h says how. Not for the level `reference`.
+void search_largest(Place& place, const Selection& selection, Status& status);
+void split_candidates(Place& place, ConstSparseView entries, SparseView kept, SparseView left);
+
 /// How a call ends that met a NaN or an Inf: indices that exist, values 0. The guess in status.threshold stays.
 void give_up_nonfinite(const Selection& selection, Status& status);
 
@@ -55,8 +59,3 @@ namespace laconic::reference {
 void select_largest(Place& place, const topk::Selection& selection, Status& status);
 void split_largest(Place& place, ConstSparseView entries, SparseView kept, SparseView left);
 }  // namespace laconic::reference
-
-namespace laconic::simd {
-void select_largest(SimdLevel level, Place& place, const topk::Selection& selection, Status& status);
-void split_largest(SimdLevel level, Place& place, ConstSparseView entries, SparseView kept, SparseView left);
-}  // namespace laconic::simd

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 
+#include "kernels/residual.h"
 #include "kernels/topk/loops.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -39,8 +40,14 @@ HWY_INLINE std::uint64_t bits_of(D d, M mask) {
   return word;
 }
 
+/// As with_residual.
+template <class V>
+HWY_INLINE V WithResidual(V gradient, V residual) {
+  return hn::IfThenElse(hn::Eq(residual, hn::Zero(Floats())), gradient, hn::Add(gradient, residual));
+}
+
 template <bool kAdd>
-std::size_t Scan(const simd::ScanBlock& block, std::int32_t& highest) {
+std::size_t Scan(const topk::ScanBlock& block, std::int32_t& highest) {
   const Floats df;
   const Ints di;
   const auto magnitude = hn::Set(di, 0x7FFF'FFFF);
@@ -62,7 +69,7 @@ std::size_t Scan(const simd::ScanBlock& block, std::int32_t& highest) {
   for (; i + kGroup <= block.size; i += kGroup) {
     std::uint64_t found = 0;
     for (std::size_t j = 0; j < kGroup; j += kLanes) {
-      const auto a = kAdd ? hn::Add(hn::LoadU(df, block.gradient + i + j), hn::LoadU(df, block.residual + i + j))
+      const auto a = kAdd ? WithResidual(hn::LoadU(df, block.gradient + i + j), hn::LoadU(df, block.residual + i + j))
                           : hn::LoadU(df, rest + i + j);
       const auto key = hn::And(hn::BitCast(di, a), magnitude);
       most = hn::Max(most, key);
@@ -73,7 +80,7 @@ std::size_t Scan(const simd::ScanBlock& block, std::int32_t& highest) {
   }
   highest = hn::GetLane(hn::MaxOfLanes(di, most));
   for (; i < block.size; ++i) {
-    if constexpr (kAdd) rest[i] = block.gradient[i] + block.residual[i];
+    if constexpr (kAdd) rest[i] = with_residual(block.gradient[i], block.residual[i]);
     const auto key = static_cast<std::int32_t>(topk::key_of(rest[i]));
     highest = std::max(highest, key);
     if (key > block.bounds.candidate) store_candidate(i);
@@ -81,11 +88,11 @@ std::size_t Scan(const simd::ScanBlock& block, std::int32_t& highest) {
   return count;
 }
 
-std::size_t ScanAdd(const simd::ScanBlock& block, std::int32_t& highest) { return Scan<true>(block, highest); }
-std::size_t ScanAgain(const simd::ScanBlock& block, std::int32_t& highest) { return Scan<false>(block, highest); }
+std::size_t ScanAdd(const topk::ScanBlock& block, std::int32_t& highest) { return Scan<true>(block, highest); }
+std::size_t ScanAgain(const topk::ScanBlock& block, std::int32_t& highest) { return Scan<false>(block, highest); }
 
-std::size_t GatherBetween(const std::uint32_t* keys, std::size_t n, std::uint32_t low, std::uint32_t high,
-                          std::uint32_t* members) {
+std::size_t GatherBetween(const topk::GatherKeys& gather) {
+  const auto [keys, n, low, high, members] = gather;
   const Words du;
   const Ints di;
   const auto magnitude = hn::Set(du, 0x7FFF'FFFFU);
@@ -111,7 +118,7 @@ std::size_t GatherBetween(const std::uint32_t* keys, std::size_t n, std::uint32_
 /// Writes down which candidates are selected, and remembers those whose zero was guessed wrong.
 class Emitter {
  public:
-  explicit Emitter(const simd::EmitPart& emit) : emit_(emit), part_(*emit.part), equals_left_(part_.equal) {}
+  explicit Emitter(const topk::EmitPart& emit) : emit_(emit), part_(*emit.part), equals_left_(part_.equal) {}
 
   /// The candidates from i on whose bits are set: above the threshold, at the threshold, set to zero by the scan.
   HWY_INLINE void emit(std::size_t i, std::uint64_t above, std::uint64_t equal, std::uint64_t zeroed) {
@@ -155,14 +162,14 @@ class Emitter {
     }
   }
 
-  const simd::EmitPart& emit_;
+  const topk::EmitPart& emit_;
   const topk::Part& part_;
   std::size_t equals_left_;
   std::size_t written_ = 0;
   std::size_t repairs_ = 0;
 };
 
-void EmitPart(const simd::EmitPart& emit) {
+void EmitPart(const topk::EmitPart& emit) {
   const topk::Part& part = *emit.part;
   const Ints di;
   const Words du;
@@ -186,29 +193,21 @@ void EmitPart(const simd::EmitPart& emit) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace laconic {
-HWY_EXPORT(ScanAdd);
-HWY_EXPORT(ScanAgain);
-HWY_EXPORT(GatherBetween);
-HWY_EXPORT(EmitPart);
-}  // namespace laconic
-
 namespace laconic::simd {
 
-std::size_t scan_add(SimdLevel level, const ScanBlock& block, std::int32_t& highest) {
+std::size_t scan_add(SimdLevel level, const topk::ScanBlock& block, std::int32_t& highest) {
   return LACONIC_SIMD_CALL(level, ScanAdd)(block, highest);
 }
 
-std::size_t scan_again(SimdLevel level, const ScanBlock& block, std::int32_t& highest) {
+std::size_t scan_again(SimdLevel level, const topk::ScanBlock& block, std::int32_t& highest) {
   return LACONIC_SIMD_CALL(level, ScanAgain)(block, highest);
 }
 
-std::size_t gather_between(SimdLevel level, const std::uint32_t* keys, std::size_t n, std::uint32_t low,
-                           std::uint32_t high, std::uint32_t* members) {
-  return LACONIC_SIMD_CALL(level, GatherBetween)(keys, n, low, high, members);
+std::size_t gather_between(SimdLevel level, const topk::GatherKeys& gather) {
+  return LACONIC_SIMD_CALL(level, GatherBetween)(gather);
 }
 
-void emit_part(SimdLevel level, const EmitPart& emit) { LACONIC_SIMD_CALL(level, EmitPart)(emit); }
+void emit_part(SimdLevel level, const topk::EmitPart& emit) { LACONIC_SIMD_CALL(level, EmitPart)(emit); }
 
 }  // namespace laconic::simd
 #endif

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "base/check.h"
-#include "kernels/simd.h"
 #include "kernels/topk/selection.h"
 
 namespace laconic {
@@ -41,7 +40,8 @@ void select(Place& place, const Selection& selection, StatusView status) {
   require_device("residual", selection.residual.device(), place.device());
   require_device("rest", selection.rest.device(), place.device());
   require_device("status", status.device(), place.device());
-  LACONIC_DISPATCH(place.simd(), select_largest, place, selection, status[0]);
+  const bool plain = place.simd() == SimdLevel::reference;
+  plain ? reference::select_largest(place, selection, status[0]) : search_largest(place, selection, status[0]);
 }
 
 void give_up_nonfinite(const Selection& selection, Status& status) {
@@ -66,7 +66,8 @@ void split_largest(Place& place, ConstSparseView entries, SparseView kept, Spars
   require_pair(place, "entries", entries);
   require_pair(place, "kept", kept);
   require_pair(place, "left", left);
-  LACONIC_DISPATCH(place.simd(), split_largest, place, entries, kept, left);
+  const bool plain = place.simd() == SimdLevel::reference;
+  plain ? reference::split_largest(place, entries, kept, left) : topk::split_candidates(place, entries, kept, left);
 }
 
 }  // namespace laconic

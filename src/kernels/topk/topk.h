@@ -25,8 +25,9 @@ using ConstSparseView = SparseViews<const std::uint32_t, const float>;
 /// Indices are 32 bits: a scope has at most this many entries.
 inline constexpr std::uint64_t kMostSparseEntries = 0xFFFF'FFFF;
 
-/// Error feedback and exact top-k in one: a = gradient + residual; `selected` receives the selected.size() entries of a
-/// that are largest by magnitude, by ascending index, equals by lowest index; `rest` receives a with those set to zero.
+/// Error feedback and exact top-k in one: a = gradient + residual, where a residual of zero changes no bit; `selected`
+/// receives the selected.size() entries of a that are largest by magnitude, by ascending index, equals by lowest index;
+/// `rest` receives a with those set to zero.
 /// `rest` may be `residual` itself. The result does not depend on threads or level.
 ///
 /// status.threshold > 0 is last step's threshold and starts warm: a few sampled cache lines confirm it, and candidates

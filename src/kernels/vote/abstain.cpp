@@ -1,6 +1,7 @@
 #include "kernels/vote/abstain.h"
 
 #include <array>
+#include <cmath>
 
 #include "base/check.h"
 #include "base/thread_pool.h"
@@ -35,6 +36,24 @@ class Counters {
 };
 
 }  // namespace
+
+void abstention_margins(Place& place, View<const float> values, float least, View<float> margins) {
+  require_device("values", values.device(), place.device());
+  require_device("margins", margins.device(), place.device());
+  require_size("margins", margins.size(), values.size());
+  parallel_ranges(place.pool(), values.size(), 16, [&](Range range) {
+    for (std::size_t i = range.begin; i < range.end; ++i) margins[i] = std::fabs(values[i]) - least;
+  });
+}
+
+void silence(Place& place, View<const float> nobody, View<float> vote) {
+  require_device("nobody", nobody.device(), place.device());
+  require_device("vote", vote.device(), place.device());
+  require_size("vote", vote.size(), nobody.size());
+  parallel_ranges(place.pool(), vote.size(), 16, [&](Range range) {
+    for (std::size_t i = range.begin; i < range.end; ++i) vote[i] = nobody[i] < 0.0F ? 0.0F : vote[i];
+  });
+}
 
 void vote_with_abstentions(Place& place, std::span<const OpenBallot> ballots, const TieRule& rule,
                            View<std::uint32_t> signs, View<std::uint32_t> abstains) {

@@ -19,6 +19,10 @@ namespace laconic::reference {
 void vote(Ballots ballots, Range range, const TieRule& rule, std::uint32_t* out);
 }  // namespace laconic::reference
 
+namespace laconic::portable {
+void vote(SimdLevel level, Ballots ballots, Range range, const TieRule& rule, std::uint32_t* out);
+}  // namespace laconic::portable
+
 namespace laconic::simd {
 void vote(SimdLevel level, Ballots ballots, Range range, const TieRule& rule, std::uint32_t* out);
 }  // namespace laconic::simd

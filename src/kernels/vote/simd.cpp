@@ -178,11 +178,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace laconic {
-
-HWY_EXPORT(vote_small);
-HWY_EXPORT(vote_medium);
-HWY_EXPORT(vote_large);
-
 namespace simd {
 
 void vote(SimdLevel level, Ballots ballots, Range range, const TieRule& rule, std::uint32_t* out) {

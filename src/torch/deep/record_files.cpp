@@ -1,10 +1,8 @@
 #include "torch/deep/record_files.h"
 
-#include <fstream>
-#include <nlohmann/json.hpp>
-
 #include "experiment/files.h"
 #include "experiment/json_record.h"
+#include "experiment/parsed_text.h"
 #include "experiment/run_folder.h"
 #include "laconic/error.h"
 
@@ -27,8 +25,7 @@ bool same_run(const RunConfig& config, const fs::path& file) {
 }
 
 JsonRecord read_object(const fs::path& file) {
-  std::ifstream input(file);
-  return JsonRecord(nlohmann::json::parse(input, nullptr, false), file.string());
+  return {parse_json(text_of_file(file.string()).value_or(""), file.string()), file.string()};
 }
 
 }  // namespace

@@ -7,10 +7,13 @@
 #include <exception>
 #include <filesystem>
 #include <mutex>
+#include <optional>
+#include <system_error>
 #include <thread>
 
 #include "data/task.h"
 #include "experiment/files.h"
+#include "experiment/folder_lock.h"
 #include "experiment/whole_file.h"
 #include "laconic/error.h"
 #include "torch/deep/record_files.h"
@@ -25,15 +28,17 @@ using Clock = std::chrono::steady_clock;
 /// Metrics on disk, and the board that watchers see.
 class Recorder final : public Observer {
  public:
-  Recorder(const fs::path& file, std::uint32_t steps, std::function<void(const StepRecord&)> tell)
-      : file_(file.string(), steps), tell_(std::move(tell)) {}
+  Recorder(const fs::path& file, std::function<void(const StepRecord&)> tell)
+      : path_(file.string()), tell_(std::move(tell)) {}
+  void on_start(std::uint32_t steps) override { file_.emplace(path_, steps); }
   void on_step(const StepRecord& record) override {
-    file_.on_step(record);
+    file_->on_step(record);
     tell_(record);
   }
 
  private:
-  MetricsFile file_;
+  std::string path_;
+  std::optional<MetricsFile> file_;
   std::function<void(const StepRecord&)> tell_;
 };
 
@@ -56,14 +61,14 @@ CheckpointPlan plan_for(const Record& record) {
 void make_run(const Record& record, const std::string& data, std::function<void(const StepRecord&)> tell) {
   const auto workload = task_workload(record.config, data);
   fs::create_directories(record.folder);
+  const FolderLock lock(record.folder.string());
   const CheckpointPlan plan = plan_for(record);
   if (plan.resume.empty()) {
     for (const char* file : {"result.json", kModelFile, kFlatnessFile}) fs::remove(record.folder / file);
     fs::remove_all(plan.folder);
     write_whole_file((record.folder / "config.json").string(), config_json(record.config));
   }
-  const std::uint32_t made = plan.resume.empty() ? 0 : checkpoint_steps(plan.resume);
-  Recorder recorder(record.folder / "metrics.jsonl", made, std::move(tell));
+  Recorder recorder(record.folder / "metrics.jsonl", std::move(tell));
   const RunResult result = run_threads(record.config, *workload, &recorder, plan).front();
   if (record.run->keeps_model) {
     write_whole_file((record.folder / kModelFile).string(), as_bytes(View<const float>(result.model)));
@@ -81,7 +86,11 @@ class Foreman {
 
   std::vector<DeepResult> work() {
     std::vector<std::thread> threads;
-    for (int i = 1; i < options_.jobs; ++i) threads.emplace_back([this] { take_jobs(); });
+    try {
+      for (int i = 1; i < options_.jobs; ++i) threads.emplace_back([this] { take_jobs(); });
+    } catch (const std::system_error&) {
+      // The system has no more threads: those that started do all the jobs.
+    }
     take_jobs();
     for (std::thread& thread : threads) thread.join();
     if (failed_) std::rethrow_exception(failed_);

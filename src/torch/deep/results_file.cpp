@@ -2,10 +2,9 @@
 
 #include <charconv>
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "experiment/json_record.h"
+#include "experiment/parsed_text.h"
 #include "laconic/error.h"
 
 namespace laconic::deep {
@@ -80,9 +79,9 @@ std::string results_json(const std::vector<DeepResult>& results) {
 }
 
 std::vector<DeepResult> read_results_json(const std::string& path) {
-  std::ifstream input(path);
-  if (!input) throw InvalidConfig("cannot read " + path + ": name a file that reproduce --deep --run-only --json made");
-  const auto json = nlohmann::json::parse(input, nullptr, false);
+  const auto text = text_of_file(path);
+  if (!text) throw InvalidConfig("cannot read " + path + ": name a file that reproduce --deep --run-only --json made");
+  const auto json = parse_json(*text, path);
   if (!json.is_array()) throw InvalidConfig(path + " is no JSON array of results");
   std::vector<DeepResult> results;
   for (std::size_t i = 0; i < json.size(); ++i) {

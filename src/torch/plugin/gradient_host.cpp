@@ -3,6 +3,8 @@
 #include <chrono>
 #include <string>
 
+#include "base/memory.h"
+#include "base/no_thread.h"
 #include "exchange/exchange.h"
 #include "laconic/error.h"
 #include "laconic/nonfinite.h"
@@ -13,11 +15,13 @@ namespace {
 /// How long exchanges in flight may lie while no piece comes.
 constexpr std::chrono::microseconds kPollInterval{200};
 
+constexpr const char* kWhat = "a hook";
+
 std::string text_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const std::exception& known) {
-    return known.what();
+    return error_text(known);
   } catch (...) {
     return "an unknown error";
   }
@@ -33,12 +37,26 @@ GradientHost::GradientHost(std::shared_ptr<Communicator> communicator, int threa
       neighbours_(methods_->neighbours()),
       scaled_(scaled),
       rank_(communicator_->rank()),
-      ranks_(communicator_->size()),
-      thread_([this] { run(); }) {}
+      ranks_(communicator_->size()) {
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::exception& reason) {
+    throw no_thread("the thread of the hook could not be started", "threads= or the ranks per machine", reason);
+  }
+  try {
+    // A rank that has no thread is an error of all; and one that went on and ended would break groups that others are
+    // still connecting.
+    communicator_->barrier().wait();
+  } catch (...) {
+    close();
+    throw;
+  }
+}
 
 GradientHost::~GradientHost() { close(); }
 
 void GradientHost::close() {
+  process_.require("close()", kWhat);
   const std::lock_guard once(closing_);
   if (!thread_.joinable()) return;
   bool in_step = false;
@@ -57,6 +75,7 @@ void GradientHost::close() {
 }
 
 void GradientHost::submit(std::unique_ptr<Piece> piece) {
+  if (!process_.is_this()) return piece->fail(refusal_in_fork());
   std::exception_ptr failure;
   {
     const std::lock_guard lock(mutex_);
@@ -68,6 +87,15 @@ void GradientHost::submit(std::unique_ptr<Piece> piece) {
   } else {
     changed_.notify_all();
   }
+}
+
+std::exception_ptr GradientHost::refusal_in_fork() const {
+  try {
+    process_.require("a step", kWhat);
+  } catch (...) {
+    return std::current_exception();
+  }
+  return {};
 }
 
 /// True: there is something to do but polling.
@@ -154,6 +182,10 @@ void GradientHost::finish() {
     const Stopwatch inside(metrics_.method_seconds);
     counted = methods_->finish(!scaled_);
   }
+  {
+    const std::lock_guard lock(mutex_);
+    in_step_ = false;  // whoever waits for a piece may end the host as soon as it is closed
+  }
   const Stopwatch converting(metrics_.convert_seconds);
   // Those that are not closed yet stay where an error finds them: whoever waits for them must be told.
   while (!open_pieces_.empty()) {
@@ -176,7 +208,8 @@ void GradientHost::fail(std::exception_ptr error) {
 }
 
 /// Runs the task on the thread, and throws here what it throws.
-void GradientHost::on_thread(const Task& task) {
+void GradientHost::on_thread(const char* call, const Task& task) {
+  process_.require(call, kWhat);
   std::exception_ptr error;
   bool done = false;
   Task wrapped = [&] {
@@ -198,7 +231,7 @@ void GradientHost::on_thread(const Task& task) {
 
 HostMetrics GradientHost::metrics() {
   HostMetrics found;
-  on_thread([&] {
+  on_thread("metrics()", [&] {
     if (!methods_->is_open()) metrics_.residual_norm = methods_->residual_norm();
     metrics_.last = methods_->last();
     metrics_.total = methods_->total();
@@ -211,12 +244,12 @@ HostMetrics GradientHost::metrics() {
 
 State GradientHost::save() {
   State state;
-  on_thread([&] { state = methods_->save(); });
+  on_thread("state_dict()", [&] { state = methods_->save(); });
   return state;
 }
 
 void GradientHost::load(View<const std::byte> saved, const std::string& refusal) {
-  on_thread([&] { methods_->load(saved, refusal); });
+  on_thread("load_state_dict()", [&] { methods_->load(saved, refusal); });
 }
 
 }  // namespace laconic::plugin

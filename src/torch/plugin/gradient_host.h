@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "torch/plugin/method_set.h"
+#include "torch/plugin/own_process.h"
 
 namespace laconic::plugin {
 
@@ -49,7 +50,8 @@ struct HostMetrics {
 /// work and all the waiting: `submit` only queues, so that it may be called where nothing must wait. A step begins with
 /// its first piece and ends when every parameter is there; all its pieces are closed together. An error reaches every
 /// piece of its step and every later call, and the other ranks by the communicator's fail(); only a non-finite value,
-/// which all ranks meet alike, leaves the host as it was.
+/// which all ranks meet alike, leaves the host as it was. In a fork of the process every call is an InvalidConfig, and
+/// the host must not be destroyed.
 class GradientHost {
  public:
   /// Collective. The communicator and the place are used by the host's thread alone from then on.
@@ -83,9 +85,11 @@ class GradientHost {
   void take(std::unique_ptr<Piece> piece);
   void finish();
   void fail(std::exception_ptr error);
-  void on_thread(const Task& task);
+  void on_thread(const char* call, const Task& task);
+  std::exception_ptr refusal_in_fork() const;
   bool wait_for_work(std::unique_lock<std::mutex>& lock);
 
+  OwnProcess process_;
   std::shared_ptr<Communicator> communicator_;
   std::unique_ptr<Place> place_;
   std::unique_ptr<MethodSet> methods_;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
+#include "base/philox.h"
 #include "exchange/exchange.h"
 #include "kernels/elementwise/elementwise.h"
 #include "laconic/error.h"
@@ -24,6 +26,13 @@ std::string list_of(const std::vector<std::uint32_t>& numbers) {
 }
 
 }  // namespace
+
+std::uint64_t seed_of_group(std::uint64_t seed, std::uint32_t group) {
+  if (group == 0) return seed;
+  const Stream stream{.seed = seed, .tensor = group, .purpose = Purpose::group_seed};
+  const PhiloxBlock words = stream.block(0);
+  return std::uint64_t{words[1]} << 32 | words[0];
+}
 
 SetMetrics& SetMetrics::operator+=(const SetMetrics& other) {
   traffic += other.traffic;
@@ -71,7 +80,6 @@ MethodSet::MethodSet(std::vector<Tensor> parameters, std::vector<MethodGroup> gr
     carried_.reserve(offsets_.back());
     fill(place_, 0.0F, carried_.view(offsets_.back()));
   }
-  communicator_.barrier().wait();  // who went on and ended would break groups that others are still connecting
 }
 
 void MethodSet::require_cover(const std::vector<MethodGroup>& groups) const {
@@ -120,8 +128,9 @@ void MethodSet::begin() {
   arrived_ = 0;
   last_ = {};
   open_ = true;
-  const StepKey key{options_.seed, step_, static_cast<std::uint32_t>(communicator_.rank())};
-  for (Group& group : active()) group.method->begin(key);
+  const auto rank = static_cast<std::uint32_t>(communicator_.rank());
+  std::uint32_t number = 0;
+  for (Group& group : active()) group.method->begin({seed_of_group(options_.seed, number++), step_, rank});
 }
 
 void MethodSet::add(std::span<const TensorPart> parts) {
@@ -244,9 +253,9 @@ State MethodSet::save() const {
   state.put("skipped", static_cast<double>(skipped_));
   put_tensors(state, parameters_);
   for (std::size_t i = 0; i < groups_.size(); ++i) {
-    State part = groups_[i].method->save();
-    part.put("host's parameters", View<const std::uint32_t>(groups_[i].parameters));
-    state.put("group " + std::to_string(i), part);
+    const std::string group = "group " + std::to_string(i);
+    state.put(group, View<const std::uint32_t>(groups_[i].parameters));
+    state.put(group, groups_[i].method->save());
   }
   if (options_.drops_unused) save_carried(state);
   return state;
@@ -264,20 +273,21 @@ void MethodSet::require_loadable(const State& state) const {
   require_number(state, "rank", communicator_.rank(), "each rank loads its own");
   require_number(state, "seed", static_cast<double>(options_.seed), "attach with the seed of the run that was saved");
   require_tensors(state, parameters_);
-  for (const char* count : {"step", "skipped"}) state.number(count);
+  state.count("step", std::numeric_limits<std::uint32_t>::max());
+  state.count("skipped");
   if (state.has("group " + std::to_string(groups_.size()))) {
     throw InvalidConfig("saved state has more groups than the " + std::to_string(groups_.size()) +
                         " of this run: attach with the groups of the run that was saved");
   }
   for (std::size_t i = 0; i < groups_.size(); ++i) {
-    const State part = state.part("group " + std::to_string(i));
-    std::vector<std::uint32_t> members(part.size("host's parameters"));
-    part.get("host's parameters", View<std::uint32_t>(members));
+    const std::string group = "group " + std::to_string(i);
+    std::vector<std::uint32_t> members(state.size(group));
+    state.get(group, View<std::uint32_t>(members));
     if (members != groups_[i].parameters) {
       throw InvalidConfig("saved state has other parameters in group " + std::to_string(i) +
                           ": attach with the groups of the run that was saved");
     }
-    groups_[i].method->require_loadable(part);
+    groups_[i].method->require_loadable(state.part(group));
   }
   if (options_.drops_unused) {
     State carried;

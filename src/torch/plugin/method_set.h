@@ -21,7 +21,7 @@ struct MethodGroup {
 
 /// What all ranks have alike.
 struct MethodSetOptions {
-  std::uint64_t seed = 0;
+  std::uint64_t seed = 0;    ///< of the first group's draws; the others' seeds derive from it and their number
   std::uint32_t warmup = 0;  ///< first steps, in which everything travels dense
   NonfinitePolicy policy = NonfinitePolicy::error;
   /// The host's optimizer may leave out a parameter that no rank used. What the others sent of it then waits for a
@@ -48,13 +48,18 @@ struct SetMetrics {
   SetMetrics& operator+=(const SetMetrics& other);
 };
 
+/// The seed of a group's draws; the first group has the host's own. A method numbers its tensors by itself, so groups with
+/// the same seed would round tensors of the same number by the same draws.
+std::uint64_t seed_of_group(std::uint64_t seed, std::uint32_t group);
+
 /// The gradient methods of a host: each parameter belongs to one of them, and their steps count together or not at all.
 /// One thread at a time. Parameters are keyed by their index in registration order, so nothing depends on how they
 /// arrive. The methods share one communicator: what they exchange early goes over duplicates of it, and the rest in the
 /// order of the groups.
 class MethodSet {
  public:
-  /// Makes the methods. Collective: ranks that differ are all told where. Groups must cover every parameter once.
+  /// Makes the methods. Collective: ranks that differ are all told where. Groups must cover every parameter once. Ranks
+  /// meet once more before any of them may end: lanes of others may still be connecting.
   MethodSet(std::vector<Tensor> parameters, std::vector<MethodGroup> groups, const MethodSetOptions& options,
             Communicator& communicator, Place& place);
 

@@ -1,5 +1,7 @@
 #include "torch/plugin/model_host.h"
 
+#include <array>
+
 #include "base/check.h"
 #include "exchange/exchange.h"
 #include "kernels/elementwise/elementwise.h"
@@ -22,13 +24,16 @@ ModelHost::ModelHost(std::shared_ptr<Communicator> communicator, int threads, st
       coefficients_(group_of_.size()),
       model_(size_),
       gradient_(size_) {
+  agree(std::array<AgreedField, 3>{{{"nonfinite", policy_ == NonfinitePolicy::error ? "error" : "skip"},
+                                    {"scoring", calls_.scoring ? "a function" : "none"},
+                                    {"after_round", calls_.after_round ? "a function" : "none"}}});
   method_ = make_model_method(method, options, optimizer_options(), this->communicator(), place());
   if (calls_.scoring) {
     method_->set_scoring([this](View<const float> /*model*/, View<float> gradient) { score(gradient); });
   }
   method_->set_after_round([this](const StepReport&) { after_round(); });
   method_->register_tensors(parameters().tensors());
-  // Who went on and ended would break groups that others are still connecting. Not after start, which may wait in a
+  // Whoever went on and ended would break groups that others are still connecting. Not after start, which may wait in a
   // round for ranks that have gone on.
   this->communicator().barrier().wait();
   parameters().read(place(), model());
@@ -165,11 +170,8 @@ OptimizerHost::Change ModelHost::prepare_load(const State& state) {
 OptimizerHost::Change ModelHost::prepare_redeal(const std::vector<State>& saved) {
   std::vector<State> states;
   for (const State& each : saved) states.push_back(each.part("method"));
-  OptimizerOptions optimizer = optimizer_options();
-  // All of them must remember alike: those that come have made no step that would tell.
-  if (is_sgd() && states.front().size("momentum") > 0) optimizer.momentum = 0.5;
   const MethodMaker make = [&](Communicator& communicator, Place& place) {
-    return make_model_method(name_, options_, optimizer, communicator, place);
+    return make_model_method(name_, options_, optimizer_options(), communicator, place);
   };
   std::vector<float> dealt(is_sgd() ? size_ : 0);
   State mine = redealt(states, rank(), ranks(), parameters().tensors(), make, View<float>(dealt));
@@ -205,9 +207,8 @@ std::vector<float> ModelHost::dealt_model(const std::vector<State>& saved, const
   return model;
 }
 
-/// An asynchronous run takes its next ticket, and may join a round with it.
+/// An asynchronous run may join a round here, which moves the model.
 void ModelHost::do_go_on() {
-  if (!async_) return;
   set_finished(method_->start(model()).finished);
   write_model();
 }

@@ -4,13 +4,14 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
+#include "base/memory.h"
 #include "exchange/dense_sum.h"
 #include "laconic/error.h"
 #include "laconic/nonfinite.h"
 #include "torch/plugin/saved_state.h"
 #include "torch/plugin/tensors.h"
-#include "transport/agreement.h"
 
 namespace laconic::plugin {
 
@@ -46,6 +47,11 @@ void OptimizerHost::require_same_tensors() {
     fields.push_back({"a tensor of the model", at::toString(each.scalar_type()) + std::to_string(each.numel())});
   }
   require_agreement(*side_, fields);
+}
+
+void OptimizerHost::agree(std::span<const AgreedField> fields) {
+  require_own_process("step()");
+  require_agreement(*communicator_, fields);
 }
 
 void OptimizerHost::broadcast(const std::vector<at::Tensor>& tensors) {
@@ -86,6 +92,7 @@ void OptimizerHost::average(const std::vector<at::Tensor>& tensors) {
 }
 
 bool OptimizerHost::step(const HostStepInput& input) {
+  require_own_process("step()");
   if (reads_out_) {
     throw InvalidConfig("step() inside read_out(): the parameters are the point to test; leave the with block first");
   }
@@ -100,7 +107,7 @@ bool OptimizerHost::step(const HostStepInput& input) {
   } catch (const TransportError&) {
     throw;
   } catch (const std::exception& error) {
-    communicator_->fail(error.what());
+    communicator_->fail(error_text(error));
     throw;
   }
   finished_ = report.finished;
@@ -116,6 +123,7 @@ bool OptimizerHost::step(const HostStepInput& input) {
 }
 
 void OptimizerHost::enter_read_out() {
+  require_own_process("read_out()");
   if (reads_out_) throw InvalidConfig("read_out() inside read_out(): leave the with block first");
   side_->barrier().wait();
   do_enter_read_out();
@@ -129,6 +137,7 @@ void OptimizerHost::leave_read_out() {
 }
 
 State OptimizerHost::save() {
+  require_own_process("state_dict()");
   State state;
   state.put("host of " + method(), 1.0);
   state.put("rank", static_cast<double>(rank()));
@@ -155,6 +164,7 @@ void OptimizerHost::require_fitting(const State& state, int rank, int ranks) con
 
 /// All is looked at before anything changes, on any rank. `counted`: the state whose counts go on here.
 void OptimizerHost::take(const std::function<Change()>& prepare, const State* counted, std::string refusal) {
+  require_own_process("load_state_dict()");
   if (reads_out_) refusal = "a state was given inside read_out(): leave the with block first";
   Change change;
   std::uint32_t step = 0;
@@ -163,11 +173,11 @@ void OptimizerHost::take(const std::function<Change()>& prepare, const State* co
   try {
     if (refusal.empty()) {
       change = prepare();
-      step = static_cast<std::uint32_t>(counted->number("step"));
+      step = static_cast<std::uint32_t>(counted->count("step", std::numeric_limits<std::uint32_t>::max()));
       metrics.steps = step;
-      metrics.skipped = static_cast<std::uint64_t>(counted->number("skipped"));
-      metrics.rounds = static_cast<std::uint64_t>(counted->number("rounds"));
-      finished = counted->number("finished") != 0.0;
+      metrics.skipped = counted->count("skipped");
+      metrics.rounds = counted->count("rounds");
+      finished = counted->count("finished", 1) != 0;
     }
   } catch (const std::exception& error) {
     refusal = error.what();
@@ -200,6 +210,7 @@ void OptimizerHost::redeal(const std::vector<State>& saved, std::string refusal)
 }
 
 OptimizerMetrics OptimizerHost::metrics() {
+  require_own_process("metrics()");
   OptimizerMetrics metrics = metrics_;
   metrics.residual_norm = residual_norm();
   return metrics;

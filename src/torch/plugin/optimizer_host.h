@@ -1,16 +1,19 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 
+#include "torch/plugin/own_process.h"
 #include "torch/plugin/parameter_set.h"
+#include "transport/agreement.h"
 
 namespace laconic::plugin {
 
 /// What a training loop says with each step.
 struct HostStepInput {
-  float loss = 0.0F;                       ///< this worker's
-  float factor = 1.0F;                     ///< that gradients are multiplied with: one over a loss scale
-  bool skips = false;                      ///< a value that is not finite drops the step, whatever the policy
+  float loss = std::numeric_limits<float>::quiet_NaN();  ///< this worker's, which lsgd asks for
+  float factor = 1.0F;                                   ///< that gradients are multiplied with: one over a loss scale
+  bool skips = false;                                    ///< a non-finite value drops the step, whatever the policy
   std::span<const Coefficients> groups{};  ///< one a group of parameters, for methods that are SGD themselves
 };
 
@@ -40,7 +43,8 @@ struct OptimizerMetrics {
 };
 
 /// Runs a method for a training loop that steps by itself: an optimizer around the loop's own. Everything happens in
-/// the caller's thread. A failure on one rank is told to the others, which end with a TransportError.
+/// the caller's thread. A failure on one rank is told to the others, which end with a TransportError. In a fork of the
+/// process every call is an InvalidConfig, and the host must not be destroyed.
 class OptimizerHost {
  public:
   /// Collective; begins with the parameters' common start. Methods get the communicator; a duplicate of it is for calls
@@ -50,6 +54,11 @@ class OptimizerHost {
   OptimizerHost(const OptimizerHost&) = delete;
   OptimizerHost& operator=(const OptimizerHost&) = delete;
 
+  /// InvalidConfig that names the call, in a fork of the process that made this.
+  void require_own_process(const char* call) const { process_.require(call, "an optimizer"); }
+
+  /// InvalidConfig on all ranks, which names rank and field, unless all came with the same. Collective, as a step is.
+  void agree(std::span<const AgreedField> fields);
   /// Every rank ends with rank 0's values, of whatever type. Collective.
   void broadcast(const std::vector<at::Tensor>& tensors);
   /// Every rank ends with the mean of all ranks' values, summed in rank order in float32. Collective.
@@ -92,7 +101,7 @@ class OptimizerHost {
   using Change = std::function<void()>;
   virtual Change prepare_load(const State& state) = 0;
   virtual Change prepare_redeal(const std::vector<State>& saved) = 0;
-  /// After the change; may be collective.
+  /// After the change. Collective where a method starts again.
   virtual void do_go_on() {}
   virtual double residual_norm() = 0;
   virtual std::string method() const = 0;
@@ -115,6 +124,7 @@ class OptimizerHost {
   void require_fitting(const State& state, int rank, int ranks) const;
   void take(const std::function<Change()>& prepare, const State* counted, std::string refusal);
 
+  OwnProcess process_;
   std::shared_ptr<Communicator> communicator_;
   std::unique_ptr<Communicator> side_;
   Place place_;

@@ -10,7 +10,9 @@ ReducingHost::ReducingHost(std::shared_ptr<Communicator> communicator, int threa
                            std::vector<MethodGroup> groups, const MethodSetOptions& options)
     : OptimizerHost(std::move(communicator), threads, options.seed, std::move(the_parameters)),
       groups_(groups),
-      methods_(parameters().tensors(), std::move(groups), options, this->communicator(), place()) {}
+      methods_(parameters().tensors(), std::move(groups), options, this->communicator(), place()) {
+  this->communicator().barrier().wait();
+}
 
 StepReport ReducingHost::do_step(const HostStepInput& input) {
   std::span<const TensorPart> parts;
@@ -47,9 +49,8 @@ OptimizerHost::Change ReducingHost::prepare_redeal(const std::vector<State>& sav
     const MethodMaker make = [&](Communicator& communicator, Place& place) {
       return make_method(groups_[i].method, groups_[i].options, communicator, place);
     };
-    State mine = redealt(states, rank(), ranks(), members, make);
-    mine.put("host's parameters", View<const std::uint32_t>(groups_[i].parameters));
-    dealt.put(name, mine);
+    dealt.put(name, View<const std::uint32_t>(groups_[i].parameters));
+    dealt.put(name, redealt(states, rank(), ranks(), members, make));
   }
   return prepare(dealt);
 }

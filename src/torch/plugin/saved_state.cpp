@@ -1,14 +1,23 @@
 #include "torch/plugin/saved_state.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "laconic/error.h"
-#include "transport/agreement.h"
 
 namespace laconic::plugin {
 namespace {
 
 constexpr const char* kTensors = "tensors";
+
+constexpr std::uint64_t kLongestRefusal = 4096;
+
+/// What ranks tell each other of a load.
+struct Answer {
+  std::uint64_t place = 0;
+  std::uint64_t refusal_bytes = 0;  ///< 0: none
+};
+static_assert(sizeof(Answer) == 16);
 
 /// FNV-1a of name and size, one word a tensor.
 std::vector<std::uint32_t> words_of(std::span<const Tensor> tensors) {
@@ -53,13 +62,24 @@ void require_number(const State& state, const char* name, double mine, const cha
 }
 
 void agree_on_load(Communicator& communicator, std::uint64_t place, const std::string& refusal) {
-  const AgreedField field{"step of the saved state", refusal.empty() ? std::to_string(place) : refusal};
-  try {
-    require_agreement(communicator, {&field, 1});
-  } catch (const InvalidConfig&) {
-    if (refusal.empty()) throw;
+  std::string text = refusal.substr(0, kLongestRefusal);
+  const Answer mine{place, text.size()};
+  std::vector<Answer> all(static_cast<std::size_t>(communicator.size()));
+  communicator.all_gather(as_bytes(View<const Answer>(&mine, 1)), as_writable_bytes(View<Answer>(all))).wait();
+  const auto refuses = std::ranges::find_if(all, [](const Answer& each) { return each.refusal_bytes != 0; });
+  if (refuses != all.end()) {
+    const auto rank = static_cast<int>(refuses - all.begin());
+    if (communicator.rank() != rank) text.assign(std::min(refuses->refusal_bytes, kLongestRefusal), ' ');
+    communicator.broadcast({reinterpret_cast<std::byte*>(text.data()), text.size()}, rank).wait();
+    if (!refusal.empty()) throw InvalidConfig(refusal);
+    throw InvalidConfig("rank " + std::to_string(rank) +
+                        " refused to load its state, and so no rank has loaded: " + text);
   }
-  if (!refusal.empty()) throw InvalidConfig(refusal);
+  const auto other = std::ranges::find_if(all, [&](const Answer& each) { return each.place != all.front().place; });
+  if (other == all.end()) return;
+  throw InvalidConfig("rank " + std::to_string(other - all.begin()) + " was given a state of step " +
+                      std::to_string(other->place) + ", rank 0 one of step " + std::to_string(all.front().place) +
+                      ": load what all ranks saved together");
 }
 
 }  // namespace laconic::plugin

@@ -19,8 +19,8 @@ void put_tensors(State& state, std::span<const Tensor> tensors);
 /// InvalidConfig that names the first parameter which the state has another one for.
 void require_tensors(const State& state, std::span<const Tensor> tensors);
 
-/// All ranks go on from the same place, or all throw InvalidConfig: who refuses why, the others that one did. Empty
-/// `refusal`: this rank has loaded its state, and is at `place` now. Collective.
+/// All ranks go on from the same place, or all throw InvalidConfig: a rank that refuses says why, the others name it and
+/// say the same. Empty `refusal`: this rank can go on from its state, and would be at step `place`. Collective.
 void agree_on_load(Communicator& communicator, std::uint64_t place, const std::string& refusal);
 
 }  // namespace laconic::plugin

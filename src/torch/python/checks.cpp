@@ -14,14 +14,13 @@ void check_method(const std::string& method, const Texts& texts, bool is_sgd) {
     optimizer.name = "host";
     optimizer.host = [](View<const float>, View<float>) {};
   }
-  run_ranks(1, [&](Communicator& communicator) {
-    Place place(CpuOptions{.threads = 1});
-    if (method_row(method).face == Face::gradient) {
-      make_method(method, options, communicator, place);
-    } else {
-      make_model_method(method, options, optimizer, communicator, place);
-    }
-  });
+  const auto alone = thread_communicators(1);
+  Place place(CpuOptions{.threads = 1});
+  if (method_row(method).face == Face::gradient) {
+    make_method(method, options, *alone.front(), place);
+  } else {
+    make_model_method(method, options, optimizer, *alone.front(), place);
+  }
 }
 
 const char* face_of(const std::string& method) {

@@ -1,5 +1,6 @@
 #include <pybind11/stl.h>
 
+#include "torch/plugin/reserved_threads.h"
 #include "torch/python/handover.h"
 
 namespace laconic::python {
@@ -20,6 +21,7 @@ std::shared_ptr<Communicator> c10d_communicator(const py::object& group, const p
 }  // namespace
 
 void bind_communicator(py::module_& module) {
+  using Unlocked = py::call_guard<py::gil_scoped_release>;
   py::class_<Communicator, std::shared_ptr<Communicator>>(
       module, "Communicator", "The ranks of a run and the engine between them. laconic._groups makes these.")
       .def_property_readonly("rank", &Communicator::rank)
@@ -30,7 +32,10 @@ void bind_communicator(py::module_& module) {
           "Seconds that a wait lasts.")
       .def(
           "fail", [](Communicator& self, const std::string& reason) { self.fail(reason); }, py::arg("reason"),
-          py::call_guard<py::gil_scoped_release>(), "Tells the others that this rank cannot go on, and why.");
+          Unlocked(), "Tells the others that this rank cannot go on, and why.");
+  py::class_<plugin::ReservedThreads>(module, "ReservedThreads", "Threads that wait until they are released.")
+      .def(py::init<int, const std::string&>(), py::arg("count"), py::arg("purpose"), Unlocked())
+      .def("release", &plugin::ReservedThreads::release, Unlocked());
   module.def("c10d_communicator", &c10d_communicator, py::arg("group"), py::arg("store"), py::arg("make_group"),
              py::arg("timeout"), py::arg("staging") = py::none(),
              "A communicator over a process group that nobody else uses, its store, and a callable that makes further "

@@ -1,5 +1,4 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
-#include <unistd.h>
 
 #include <mutex>
 
@@ -14,15 +13,6 @@ namespace {
 
 using plugin::DdpHost;
 
-/// A fork of the process has no thread of the host's and would wait for it for ever: there the host is left as it is.
-struct EndHost {
-  pid_t owner = getpid();
-
-  void operator()(DdpHost* host) const {
-    if (getpid() == owner) delete_unlocked(host);
-  }
-};
-
 /// Those that are alive, so that they can be ended before the interpreter is: their threads need its lock to end while
 /// a step is open.
 class LivingHosts {
@@ -34,7 +24,7 @@ class LivingHosts {
   }
 
   void close() {
-    if (getpid() != owner_) return;  // a fork, which has none of the threads
+    if (!process_.is_this()) return;
     std::vector<std::weak_ptr<DdpHost>> hosts;
     {
       const std::lock_guard lock(mutex_);
@@ -46,7 +36,7 @@ class LivingHosts {
   }
 
  private:
-  pid_t owner_ = getpid();
+  plugin::OwnProcess process_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<DdpHost>> hosts_;
 };
@@ -63,7 +53,7 @@ std::shared_ptr<DdpHost> make_host(std::shared_ptr<Communicator> communicator, i
   plugin::DdpModel model{std::move(names), std::move(parameters), scale.value_or(at::Tensor())};
   py::gil_scoped_release unlocked;
   const std::shared_ptr<DdpHost> host(
-      new DdpHost(std::move(communicator), threads, std::move(model), groups_of(groups), options), EndHost());
+      new DdpHost(std::move(communicator), threads, std::move(model), groups_of(groups), options), EndHost<DdpHost>());
   living_hosts().add(host);
   return host;
 }
@@ -76,6 +66,20 @@ plugin::MethodSetOptions set_options(std::uint64_t seed, std::uint32_t warmup, b
           .drops_unused = drops_unused,
           .chunk_entries = chunk_entries};
 }
+
+/// What arranges a reducer's buckets later and does not keep the host alive until then.
+class Arranging {
+ public:
+  explicit Arranging(const std::shared_ptr<DdpHost>& host) : host_(host) {}
+
+  /// Nothing, if the host has ended.
+  void arrange(c10d::Reducer& reducer, std::size_t bytes) const {
+    if (const auto host = host_.lock()) host->arrange(reducer, bytes);
+  }
+
+ private:
+  std::weak_ptr<DdpHost> host_;
+};
 
 /// The conventional hook's future: it holds the bucket's tensor as Python sees it, made here, where the interpreter's
 /// lock is held, so that completing it needs no lock.
@@ -130,6 +134,9 @@ void bind_ddp(py::module_& module) {
   py::class_<plugin::MethodSetOptions>(module, "HookOptions")
       .def(py::init(&set_options), py::kw_only(), py::arg("seed"), py::arg("warmup"), py::arg("skip"),
            py::arg("drops_unused"), py::arg("chunk_entries"));
+  py::class_<Arranging>(module, "Arranging")
+      .def("arrange", &Arranging::arrange, py::arg("reducer"), py::arg("bytes"),
+           "Fills the reducer's buckets anew, so that nothing need be copied. Between steps.");
   py::class_<DdpHost, std::shared_ptr<DdpHost>>(module, "DdpHost", "What laconic.State and laconic.attach stand on.")
       .def(py::init(&make_host), py::arg("communicator"), py::arg("threads"), py::arg("names"), py::arg("parameters"),
            py::arg("scale"), py::arg("groups"), py::arg("options"))
@@ -139,8 +146,9 @@ void bind_ddp(py::module_& module) {
             reducer.register_comm_hook(std::make_unique<plugin::DdpHook>(self));
           },
           py::arg("reducer"), "Makes this the reducer's hook, without Python in the step.")
-      .def("arrange", &DdpHost::arrange, py::arg("reducer"), py::arg("bytes"),
-           "Fills the reducer's buckets anew, so that nothing need be copied. Between steps.")
+      .def(
+          "arranging", [](const std::shared_ptr<DdpHost>& self) { return Arranging(self); },
+          "What fills a reducer's buckets, and does not keep this alive.")
       .def("submit", &submit, py::arg("bucket"), "Queues a bucket; a future of its tensor.")
       .def(
           "close", [](DdpHost& self) { self.gradients().close(); }, py::call_guard<py::gil_scoped_release>(),

@@ -1,5 +1,7 @@
 #include <exception>
+#include <new>
 
+#include "base/memory.h"
 #include "laconic/error.h"
 #include "torch/python/bindings.h"
 
@@ -23,6 +25,13 @@ void bind_errors(py::module_& module) {
           "Bytes arrived damaged, or a saved state is: nothing was written from them.");
   present(py::register_exception<TransportError>(module, "TransportError", PyExc_RuntimeError),
           "Another rank failed, with its reason, or did not answer within the timeout.");
+  py::register_exception_translator([](std::exception_ptr error) {
+    try {
+      if (error) std::rethrow_exception(error);
+    } catch (const std::bad_alloc& full) {
+      PyErr_SetString(PyExc_MemoryError, error_text(full).c_str());
+    }
+  });
 }
 
 }  // namespace laconic::python

@@ -8,6 +8,7 @@
 
 #include "methods/settings.h"
 #include "torch/plugin/method_set.h"
+#include "torch/plugin/own_process.h"
 #include "torch/plugin/tensors.h"
 #include "torch/python/bindings.h"
 
@@ -60,5 +61,16 @@ void delete_unlocked(Host* host) {
     delete host;
   }
 }
+
+/// Ends a host in the process that made it. A fork has none of its threads and would wait for them for ever: there the
+/// host is left as it is.
+template <class Host>
+struct EndHost {
+  plugin::OwnProcess process;
+
+  void operator()(Host* host) const {
+    if (process.is_this()) delete_unlocked(host);
+  }
+};
 
 }  // namespace laconic::python

@@ -3,7 +3,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "torch/plugin/c10d_communicator.h"
+#include "torch/plugin/c10d/communicator.h"
 #include "torch/python/bindings.h"
 
 // What torch's own Python classes hold, shared with them.

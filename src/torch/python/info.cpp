@@ -1,6 +1,7 @@
 #include <pybind11/stl.h>
 #include <torch/version.h>
 
+#include "laconic/place.h"
 #include "laconic/version.h"
 #include "methods/table.h"
 #include "torch/python/bindings.h"
@@ -25,7 +26,8 @@ py::dict described(const MethodRow& row) {
   entry["face"] = row.face == Face::gradient ? "gradient" : "model";
   entry["summary"] = row.summary;
   entry["paper"] = row.paper;
-  entry["memory_bytes"] = row.memory_bytes;
+  entry["memory_bytes"] = row.memory_bytes.usual;
+  entry["most_memory_bytes"] = row.memory_bytes.most;
   entry["parameters"] = parameters;
   return entry;
 }
@@ -36,13 +38,16 @@ void bind_info(py::module_& module) {
   module.attr("version") = kVersion;
   module.attr("torch_version") = std::to_string(TORCH_VERSION_MAJOR) + "." + std::to_string(TORCH_VERSION_MINOR);
   module.def(
+      "simd", [] { return std::make_pair(simd_name(default_simd()), simd_vectors(default_simd())); },
+      "The SIMD level that kernels run at, and whose vectors those are: none, compiler or Highway.");
+  module.def(
       "methods",
       [] {
         py::list rows;
         for (const MethodRow& row : method_table()) rows.append(described(row));
         return rows;
       },
-      "The table of methods: name, face, summary, paper, memory_bytes a parameter, parameters.");
+      "The table of methods: name, face, summary, paper, memory_bytes and most_memory_bytes per parameter, parameters.");
 }
 
 }  // namespace laconic::python

@@ -37,7 +37,7 @@ std::shared_ptr<OptimizerHost> reducing_host(std::shared_ptr<Communicator> commu
   options.policy = policy_of(skips);
   return {new plugin::ReducingHost(std::move(communicator), threads, parameters_of(std::move(model)), groups_of(groups),
                                    options),
-          delete_unlocked<OptimizerHost>};
+          EndHost<OptimizerHost>()};
 }
 
 std::shared_ptr<OptimizerHost> model_host(std::shared_ptr<Communicator> communicator, int threads, GivenModel model,
@@ -48,7 +48,7 @@ std::shared_ptr<OptimizerHost> model_host(std::shared_ptr<Communicator> communic
       std::move(communicator), threads, seed, parameters_of(std::move(model)), method.first,
       options_of(method.first, method.second), std::move(calls), policy_of(skips));
   host->set_groups(std::move(group_of_parameter));
-  return {host.release(), delete_unlocked<OptimizerHost>};
+  return {host.release(), EndHost<OptimizerHost>()};
 }
 
 bool step(OptimizerHost& host, const std::vector<CoefficientTuple>& groups, float loss, float factor, bool skips) {
@@ -56,6 +56,12 @@ bool step(OptimizerHost& host, const std::vector<CoefficientTuple>& groups, floa
   for (const auto& [rate, momentum, decay, nesterov] : groups)
     coefficients.push_back({rate, momentum, decay, nesterov});
   return host.step({.loss = loss, .factor = factor, .skips = skips, .groups = coefficients});
+}
+
+void agree(OptimizerHost& host, const Texts& texts) {
+  std::vector<AgreedField> fields;
+  for (const auto& [name, value] : texts) fields.push_back({name, value});
+  host.agree(fields);
 }
 
 at::Tensor save(OptimizerHost& host) { return tensor_of(host.save()); }
@@ -113,6 +119,8 @@ void bind_optimizer(py::module_& module) {
       .def_property_readonly("reads_out", &OptimizerHost::reads_out)
       .def_property_readonly("rank", &OptimizerHost::rank)
       .def_property_readonly("ranks", &OptimizerHost::ranks)
+      .def("close", [](const OptimizerHost& self) { self.require_own_process("close()"); })
+      .def("agree", &agree, py::arg("fields"), Unlocked())
       .def("broadcast", &OptimizerHost::broadcast, py::arg("tensors"), Unlocked())
       .def("average", &OptimizerHost::average, py::arg("tensors"), Unlocked())
       .def("enter_read_out", &OptimizerHost::enter_read_out, Unlocked())

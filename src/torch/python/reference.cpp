@@ -65,7 +65,8 @@ std::vector<at::Tensor> step_on_threads(const std::string& method, const Texts& 
     made->start(model);
     std::uint32_t step = 0;
     for (const at::Tensor& gradient : gradients[rank]) {
-      made->step({{seed, step++, rank}, learning_rate}, model, plugin::float_view(gradient, "a gradient"));
+      constexpr float kLoss = 0.0F;  // lsgd asks for one
+      made->step({{seed, step++, rank}, learning_rate, kLoss}, model, plugin::float_view(gradient, "a gradient"));
     }
   });
   return models;

@@ -2,15 +2,28 @@
 
 #include <pybind11/stl.h>
 
+#include "base/printable.h"
+#include "laconic/error.h"
 #include "torch/python/bindings.h"
 
 namespace laconic::python {
+namespace {
+
+/// Names that stand in files and folders reach a terminal with the traceback.
+std::string data_of(const std::vector<std::string>& runs) {
+  try {
+    return report_json(read_runs(runs));
+  } catch (const InvalidConfig& error) {
+    throw InvalidConfig(printable(error.what()));
+  }
+}
+
+}  // namespace
 
 /// Only where nlohmann-json was found; laconic.report says so where it was not.
 void bind_report(py::module_& module) {
-  module.def(
-      "report_json", [](const std::vector<std::string>& runs) { return report_json(read_runs(runs)); }, py::arg("runs"),
-      py::call_guard<py::gil_scoped_release>(), "What the page of charts needs of these runs' folders, as JSON.");
+  module.def("report_json", &data_of, py::arg("runs"), py::call_guard<py::gil_scoped_release>(),
+             "What the page of charts needs of these runs' folders, as JSON.");
 }
 
 }  // namespace laconic::python

@@ -19,36 +19,36 @@ constexpr int kHost = 0;
 }  // namespace
 
 /// All ranks have met just before: MPI_Win_allocate blocks only for the time of its own messages.
-void CounterHost::add_window() {
+void Counters::add_window() {
   std::lock_guard lock(mpi_mutex());
   auto added = std::make_unique<Window>();
   std::int64_t* values = nullptr;
-  const MPI_Aint bytes = link_.rank() == kHost ? kCountersAWindow * sizeof(std::int64_t) : 0;
+  const MPI_Aint bytes = world_.rank() == kHost ? kCountersPerWindow * sizeof(std::int64_t) : 0;
   require_success(MPI_Win_allocate(bytes, sizeof(std::int64_t), MPI_INFO_NULL, communicator_, &values, &added->window),
                   "MPI_Win_allocate");
   require_success(MPI_Win_set_errhandler(added->window, MPI_ERRORS_RETURN), "MPI_Win_set_errhandler");
   require_success(MPI_Win_lock_all(MPI_MODE_NOCHECK, added->window), "MPI_Win_lock_all");
-  if (link_.rank() == kHost) {
-    std::fill_n(values, kCountersAWindow, 0);
+  if (world_.rank() == kHost) {
+    std::fill_n(values, kCountersPerWindow, 0);
     require_success(MPI_Win_sync(added->window), "MPI_Win_sync");
   }
   windows_.push_back(std::move(added));
   used_ = 0;
 }
 
-std::pair<CounterHost::Window*, std::size_t> CounterHost::make(Milliseconds timeout) {
-  link_.meet(communicator_, "make_counter", timeout);
-  if (used_ == kCountersAWindow) {
+std::pair<Counters::Window*, std::size_t> Counters::make(Milliseconds timeout) {
+  world_.meet(communicator_, "make_counter", timeout);
+  if (used_ == kCountersPerWindow) {
     add_window();
-    link_.meet(communicator_, "make_counter", timeout);  // the host has written its zeros
+    world_.meet(communicator_, "make_counter", timeout);  // the host has written its zeros
     // OpenMPI's pt2pt windows block in the first call for the host's answer: here it is sure to give one, by polling.
-    fetch_add(link_, *windows_.back(), 0, 0, timeout);
-    link_.meet(communicator_, "make_counter", timeout);
+    fetch_add(world_, *windows_.back(), 0, 0, timeout);
+    world_.meet(communicator_, "make_counter", timeout);
   }
   return {windows_.back().get(), used_++};
 }
 
-void CounterHost::free() noexcept {
+void Counters::free() noexcept {
   for (auto& each : windows_) {
     std::lock_guard lock(mpi_mutex());
     MPI_Win_unlock_all(each->window);
@@ -57,10 +57,10 @@ void CounterHost::free() noexcept {
   windows_.clear();
 }
 
-std::int64_t fetch_add(Link& link, CounterHost::Window& window, std::size_t place, std::int64_t amount,
+std::int64_t fetch_add(World& world, Counters::Window& window, std::size_t place, std::int64_t amount,
                        Milliseconds timeout) {
-  link.throw_if_failed("fetch_add of a shared counter");
-  CounterHost::Cell& cell = window.cells[place];
+  world.throw_if_failed("fetch_add of a shared counter");
+  Counters::Cell& cell = window.cells[place];
   cell.amount = amount;
   MPI_Request request = MPI_REQUEST_NULL;
   {
@@ -76,10 +76,10 @@ std::int64_t fetch_add(Link& link, CounterHost::Window& window, std::size_t plac
   };
   const auto name = [] { return std::string("fetch_add of a shared counter"); };
   try {
-    if (link.poll(deadline_after(timeout), name, finished)) return cell.before;
+    if (world.poll(deadline_after(timeout), name, finished)) return cell.before;
     throw_timeout(timeout);
   } catch (const std::exception& error) {
-    link.fail(error.what());  // MPI still has the cell, and the ticket is lost
+    world.fail(error.what());  // MPI still has the cell, and the ticket is lost
     throw;
   }
 }

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "transport/mpi/link.h"
+#include "transport/mpi/world.h"
 
 namespace laconic::mpi {
 
@@ -19,9 +19,9 @@ namespace laconic::mpi {
 /// process that make or free windows of two communicators at once may still wait for each other, each in another
 /// process: counters, and the ends of communicators that have some, come one at a time in a process, in the same order
 /// in all. A rank that dies between the meeting and the call leaves the others in it, and no timeout ends that.
-class CounterHost {
+class Counters {
  public:
-  static constexpr std::size_t kCountersAWindow = 256;
+  static constexpr std::size_t kCountersPerWindow = 256;
 
   /// What a fetch_add in flight reads and writes; it stays while MPI may use it.
   struct Cell {
@@ -30,10 +30,10 @@ class CounterHost {
   };
   struct Window {
     MPI_Win window = MPI_WIN_NULL;
-    std::array<Cell, kCountersAWindow> cells;
+    std::array<Cell, kCountersPerWindow> cells;
   };
 
-  CounterHost(Link& link, MPI_Comm communicator) : link_(link), communicator_(communicator) {}
+  Counters(World& world, MPI_Comm communicator) : world_(world), communicator_(communicator) {}
 
   /// Collective. A counter at zero: its window and its place in it.
   std::pair<Window*, std::size_t> make(Milliseconds timeout);
@@ -45,18 +45,18 @@ class CounterHost {
  private:
   void add_window();
 
-  Link& link_;
+  World& world_;
   MPI_Comm communicator_;
   std::vector<std::unique_ptr<Window>> windows_;
-  std::size_t used_ = kCountersAWindow;  ///< of the last window
+  std::size_t used_ = kCountersPerWindow;  ///< of the last window
 };
 
 /// Adds to a counter and returns what was there. Polls; the host's progress thread serves it. After a timeout MPI may
-/// still add and write the cell, and nobody would get the ticket, so the link is failed: no later call touches the
+/// still add and write the cell, and nobody would get the ticket, so the world is failed: no later call touches the
 /// cell.
 /// Where OpenMPI 4's rdma windows run over TCP, the MPI call that starts it blocks until the host answers, under the
 /// lock, and the timeout does not end that: there the host's progress thread bounds it.
-std::int64_t fetch_add(Link& link, CounterHost::Window& window, std::size_t place, std::int64_t amount,
+std::int64_t fetch_add(World& world, Counters::Window& window, std::size_t place, std::int64_t amount,
                        Milliseconds timeout);
 
 }  // namespace laconic::mpi

@@ -17,8 +17,8 @@ std::string MpiOperation::name() const { return describe(call_) + " (operation "
 
 void MpiOperation::reset(const Call& call, std::uint64_t sequence, Milliseconds patience) {
   call_ = call;
-  call_.send_parts = {};
-  call_.receive_parts = {};
+  call_.send_ranges = {};
+  call_.receive_ranges = {};
   sequence_ = sequence;
   patience_ = patience;
   requests_.clear();
@@ -53,7 +53,7 @@ bool MpiOperation::finish() {
   if (requests_.empty()) return true;
   require(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE));
   requests_.clear();
-  link_.operation_ended();
+  world_.operation_ended();
   return true;
 }
 
@@ -61,9 +61,9 @@ bool MpiOperation::test() {
   {
     std::lock_guard lock(mpi_mutex());
     if (finish()) return true;
-    link_.look();
+    world_.look();
   }
-  if (link_.failed()) link_.throw_if_failed(name());
+  if (world_.failed()) world_.throw_if_failed(name());
   return false;
 }
 
@@ -72,11 +72,11 @@ void MpiOperation::wait(Milliseconds timeout) {
     std::lock_guard lock(mpi_mutex());
     if (finish()) return;
   }
-  const bool done = link_.poll_with_roll_call(
+  const bool done = world_.poll_with_roll_call(
       timeout, [this] { return name(); }, [this] { return finish(); });
   if (done) return;
   try {
-    link_.throw_timeout(name(), timeout);
+    world_.throw_timeout(name(), timeout);
   } catch (const TransportError& error) {
     timeout_ = error.what();
     throw;
@@ -105,8 +105,8 @@ bool MpiOperation::cancel_receives() {
 void MpiOperation::release() noexcept {
   bool clean = requests_.empty();
   try {
-    if (!clean && timeout_.empty() && !link_.failed()) {
-      clean = link_.poll(
+    if (!clean && timeout_.empty() && !world_.failed()) {
+      clean = world_.poll(
           deadline_after(patience_), [this] { return name(); }, [this] { return finish(); });
     }
   } catch (...) {
@@ -114,30 +114,14 @@ void MpiOperation::release() noexcept {
   }
   try {
     if (!clean) {
-      link_.fail(timeout_.empty() ? "it withdrew from " + name() : timeout_);
+      world_.fail(timeout_.empty() ? "it withdrew from " + name() : timeout_);
       clean = cancel_receives();
     }
   } catch (...) {
     clean = false;
   }
   std::lock_guard lock(mpi_mutex());
-  pool_.give_back(*this, clean);
-}
-
-MpiOperation& OperationPool::take(const Call& call, Milliseconds patience) {
-  if (free_.empty()) {
-    operations_.push_back(std::make_unique<MpiOperation>(link_, *this));
-    free_.reserve(operations_.size());
-    free_.push_back(operations_.back().get());
-  }
-  MpiOperation& operation = *free_.back();
-  free_.pop_back();
-  operation.reset(call, next_sequence_++, patience);
-  return operation;
-}
-
-void OperationPool::give_back(MpiOperation& operation, bool clean) {
-  if (clean) free_.push_back(&operation);
+  if (clean) pool_.give_back(*this);
 }
 
 }  // namespace laconic::mpi

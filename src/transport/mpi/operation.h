@@ -6,17 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "transport/call.h"
-#include "transport/mpi/link.h"
+#include "laconic/communicator.h"
+#include "transport/mpi/world.h"
+#include "transport/operation_pool.h"
 
 namespace laconic::mpi {
-
-class OperationPool;
 
 /// One collective of this rank: the requests that it was split into. Lives in its pool, which reuses it.
 class MpiOperation final : public Operation {
  public:
-  MpiOperation(Link& link, OperationPool& pool) : link_(link), pool_(pool) {}
+  MpiOperation(World& world, OperationPool<MpiOperation>& pool) : world_(world), pool_(pool) {}
 
   bool test() override;
   void wait(Milliseconds timeout) override;
@@ -36,8 +35,8 @@ class MpiOperation final : public Operation {
   bool cancel_receives();
   std::string name() const;
 
-  Link& link_;
-  OperationPool& pool_;
+  World& world_;
+  OperationPool<MpiOperation>& pool_;
   Call call_;                 ///< for messages
   Milliseconds patience_{0};  ///< how long a dropped handle waits for its end
   std::uint64_t sequence_ = 0;
@@ -45,22 +44,6 @@ class MpiOperation final : public Operation {
   std::size_t ended_ = 0;     ///< leading requests that have ended
   std::size_t receives_ = 0;  ///< leading requests that MPI can take back
   std::string timeout_;       ///< what was said when a wait was in vain
-};
-
-/// Operations of one communicator, reused: nothing is allocated after warm-up. Under the lock.
-class OperationPool {
- public:
-  explicit OperationPool(Link& link) : link_(link) {}
-
-  MpiOperation& take(const Call& call, Milliseconds patience);
-  /// Takes back an operation whose requests have ended; `clean` if it may be used again.
-  void give_back(MpiOperation& operation, bool clean);
-
- private:
-  Link& link_;
-  std::vector<std::unique_ptr<MpiOperation>> operations_;
-  std::vector<MpiOperation*> free_;
-  std::uint64_t next_sequence_ = 0;
 };
 
 }  // namespace laconic::mpi

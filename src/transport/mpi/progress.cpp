@@ -50,11 +50,11 @@ void Progress::run() {
 void Progress::work() {
   auto idle_since = Clock::now();
   while (!stopping_ && Clock::now() - idle_since < kLinger) {
-    if (needed() && !link_.failed()) {
+    if (needed() && !world_.failed()) {
       idle_since = Clock::now();
-      for (int i = 0; i < kLooks && !link_.somebody_polls(); ++i) {
+      for (int i = 0; i < kLooks && !world_.somebody_polls(); ++i) {
         std::lock_guard lock(mpi_mutex());
-        link_.look();
+        world_.look();
       }
     }
     std::this_thread::sleep_for(kInterval);

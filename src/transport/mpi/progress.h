@@ -5,7 +5,7 @@
 #include <mutex>
 #include <thread>
 
-#include "transport/mpi/link.h"
+#include "transport/mpi/world.h"
 
 namespace laconic::mpi {
 
@@ -14,7 +14,7 @@ namespace laconic::mpi {
 /// counter exists, and sleeps otherwise. Needs MPI_THREAD_SERIALIZED.
 class Progress {
  public:
-  explicit Progress(Link& link) : link_(link), thread_([this] { run(); }) {}
+  explicit Progress(World& world) : world_(world), thread_([this] { run(); }) {}
   ~Progress();
 
   /// An operation has been started.
@@ -23,11 +23,11 @@ class Progress {
   void serve_counters();
 
  private:
-  bool needed() const { return serving_ || link_.in_flight(); }
+  bool needed() const { return serving_ || world_.in_flight(); }
   void run();
   void work();
 
-  Link& link_;
+  World& world_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<bool> serving_{false};

@@ -5,16 +5,13 @@
 #include <cstring>
 
 #include "base/thread_pool.h"
+#include "transport/copy_bytes.h"
 
 namespace laconic::threads {
 namespace {
 
 /// Entries summed at a time: the partial sums stay in the first-level cache.
 constexpr std::size_t kTile = 2048;
-
-void copy_bytes(std::byte* target, const std::byte* source, std::uint64_t bytes) {
-  if (bytes != 0 && target != source) std::memcpy(target, source, bytes);
-}
 
 const float* floats(const std::byte* bytes) { return reinterpret_cast<const float*>(bytes); }
 float* floats(std::byte* bytes) { return reinterpret_cast<float*>(bytes); }
@@ -40,8 +37,8 @@ void reduce(std::span<const Call> calls, Range range, Input&& input, Output&& ou
   }
 }
 
-void all_reduce(std::span<const Call> calls, std::size_t share) {
-  const Range range = part_of(calls[0].bytes / sizeof(float), share, calls.size(), 16);
+void all_reduce(std::span<const Call> calls, std::size_t destination) {
+  const Range range = part_of(calls[0].bytes / sizeof(float), destination, calls.size(), 16);
   reduce(
       calls, range, [](const Call& call) { return floats(call.receive); },
       [&](std::size_t begin, const float* sums, std::size_t count) {
@@ -72,7 +69,7 @@ void move_to(std::span<const Call> calls, std::size_t destination) {
       return;
     case CallKind::all_gather_varying:
       for (std::size_t r = 0; r < calls.size(); ++r) {
-        copy_bytes(target.receive + target.receive_parts[r].offset, calls[r].send, target.receive_parts[r].bytes);
+        copy_bytes(target.receive + target.receive_ranges[r].offset, calls[r].send, target.receive_ranges[r].bytes);
       }
       return;
     case CallKind::all_to_all:
@@ -82,8 +79,8 @@ void move_to(std::span<const Call> calls, std::size_t destination) {
       return;
     case CallKind::all_to_all_varying:
       for (std::size_t r = 0; r < calls.size(); ++r) {
-        const Part& landing = target.receive_parts[r];
-        copy_bytes(target.receive + landing.offset, calls[r].send + calls[r].send_parts[destination].offset,
+        const ByteRange& landing = target.receive_ranges[r];
+        copy_bytes(target.receive + landing.offset, calls[r].send + calls[r].send_ranges[destination].offset,
                    landing.bytes);
       }
       return;

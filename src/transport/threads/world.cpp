@@ -4,6 +4,7 @@
 #include <exception>
 #include <thread>
 
+#include "laconic/threads.h"
 #include "transport/deadline.h"
 #include "transport/failure.h"
 #include "transport/threads/movement.h"
@@ -11,182 +12,182 @@
 namespace laconic::threads {
 namespace {
 
-using State = Meeting::State;
+using State = SharedOperation::State;
 
 /// How long a wait looks before it sleeps: ranks that run in step arrive within this.
 constexpr auto kSpin = std::chrono::microseconds(50);
 
-constexpr std::size_t kFirstRing = 16;  // a power of two
+std::size_t checked(int ranks) {
+  if (ranks >= 1 && ranks <= kMostRanks) return static_cast<std::size_t>(ranks);
+  throw InvalidConfig("ranks must be in 1.." + std::to_string(kMostRanks) + ", got " + std::to_string(ranks) +
+                      ": ask for one per worker");
+}
 
-std::string operation_text(const Meeting& meeting, const Call& call) {
-  return describe(call) + " (operation " + std::to_string(meeting.sequence) + ")";
+std::string operation_text(const SharedOperation& operation, const Call& call) {
+  return describe(call) + " (operation " + std::to_string(operation.sequence) + ")";
 }
 
 }  // namespace
 
-World::World(std::size_t ranks) : ranks_(ranks) { open_lane(0, 0); }
+World::World(int ranks) : ranks_(checked(ranks)) { open_channel(0, 0); }
 
-Lane& World::open_lane(std::uint64_t parent, std::size_t index) {
-  auto lane = std::make_unique<Lane>();
-  lane->id = lanes_opened_++;
-  lane->parent = parent;
-  lane->index = index;
-  lane->ring.resize(kFirstRing);
-  lane->gone.resize(ranks_);
-  lanes_.push_back(std::move(lane));
-  // Ranks that call one after another are at two meetings of a lane at most: a step allocates nothing however far one
-  // rank is ahead of another.
-  while (meetings_.size() < 2 * lanes_.size()) add_meeting();
-  return *lanes_.back();
+SharedChannel& World::open_channel(std::uint64_t parent, std::size_t index) {
+  auto channel = std::make_unique<SharedChannel>(ranks_);
+  channel->id = channels_opened_++;
+  channel->parent = parent;
+  channel->index = index;
+  channels_.push_back(std::move(channel));
+  // Ranks that call one after another are at two operations of a channel at most: a step allocates nothing however far
+  // one rank is ahead of another.
+  while (operations_.size() < 2 * channels_.size()) add_operation();
+  return *channels_.back();
 }
 
-void World::add_meeting() {
-  meetings_.push_back(std::make_unique<Meeting>(*this, ranks_));
-  free_.reserve(meetings_.size());  // so that giving back never allocates
-  free_.push_back(meetings_.back().get());
+void World::add_operation() {
+  operations_.push_back(std::make_unique<SharedOperation>(*this, ranks_));
+  free_.reserve(operations_.size());  // so that giving back never allocates
+  free_.push_back(operations_.back().get());
 }
 
-Lane& World::lane_beside(const Lane& parent, std::size_t index) {
+SharedChannel& World::channel_beside(const SharedChannel& parent, std::size_t index) {
   std::lock_guard lock(mutex_);
-  for (auto lane = lanes_.begin() + 1; lane != lanes_.end(); ++lane) {
-    if ((*lane)->parent == parent.id && (*lane)->index == index) return **lane;
+  for (auto channel = channels_.begin() + 1; channel != channels_.end(); ++channel) {
+    if ((*channel)->parent == parent.id && (*channel)->index == index) return **channel;
   }
-  return open_lane(parent.id, index);
+  return open_channel(parent.id, index);
 }
 
-Meeting& World::meeting_of(Lane& lane, std::uint64_t sequence) {
-  if (sequence < lane.last) return *lane.at(sequence);
-  if (sequence - lane.first == lane.ring.size()) {
-    Lane larger;
-    larger.ring.resize(lane.ring.size() * 2);
-    for (std::uint64_t s = lane.first; s < lane.last; ++s) larger.at(s) = lane.at(s);
-    lane.ring.swap(larger.ring);
-  }
-  if (free_.empty()) add_meeting();
-  Meeting* meeting = free_.back();
+SharedOperation& World::operation_at(SharedChannel& channel, std::uint64_t sequence) {
+  if (sequence < channel.last) return *channel.at(sequence);
+  channel.make_room();
+  if (free_.empty()) add_operation();
+  SharedOperation& operation = *free_.back();
   free_.pop_back();
-  meeting->reset(lane, sequence);
-  lane.at(sequence) = meeting;
-  lane.last = sequence + 1;
-  return *meeting;
+  operation.reset(channel, sequence);
+  channel.open(operation);
+  return operation;
 }
 
-void World::recycle(Meeting& meeting) {
-  Lane& lane = *meeting.lane;
-  lane.at(meeting.sequence) = nullptr;
-  while (lane.first < lane.last && lane.at(lane.first) == nullptr) ++lane.first;
-  free_.push_back(&meeting);
+void World::recycle(SharedOperation& operation) {
+  operation.channel->end(operation);
+  free_.push_back(&operation);
 }
 
-void World::publish(Meeting& meeting, std::size_t rank, const Call& call) {
-  meeting.send_parts[rank].assign(call.send_parts.begin(), call.send_parts.end());
-  meeting.receive_parts[rank].assign(call.receive_parts.begin(), call.receive_parts.end());
-  meeting.calls[rank] = call;
-  meeting.calls[rank].send_parts = meeting.send_parts[rank];
-  meeting.calls[rank].receive_parts = meeting.receive_parts[rank];
-  meeting.arrived[rank] = 1;
-  ++meeting.arrivals;
+void World::publish(SharedOperation& operation, std::size_t rank, const Call& call) {
+  operation.send_ranges[rank].assign(call.send_ranges.begin(), call.send_ranges.end());
+  operation.receive_ranges[rank].assign(call.receive_ranges.begin(), call.receive_ranges.end());
+  operation.calls[rank] = call;
+  operation.calls[rank].send_ranges = operation.send_ranges[rank];
+  operation.calls[rank].receive_ranges = operation.receive_ranges[rank];
+  operation.arrived[rank] = 1;
+  ++operation.arrivals;
 }
 
-Operation* World::start(Lane& lane, std::size_t rank, std::uint64_t sequence, const Call& call) {
+ThreadOperation& World::start(SharedChannel& channel, std::size_t rank, std::uint64_t sequence, const Call& call) {
   std::lock_guard lock(mutex_);
   if (failed_) throw PeerFailure(failure_ + "; " + describe(call) + " was not started");
-  Meeting& meeting = meeting_of(lane, sequence);
-  publish(meeting, rank, call);
-  if (meeting.state == State::gathering) {
-    const auto gone = std::ranges::find_if(lane.gone, [](const std::string& why) { return !why.empty(); });
-    if (std::string text = mismatch(meeting, rank); !text.empty()) {
-      meeting.ranks_disagree = true;
-      break_up(meeting, std::move(text));
-    } else if (gone != lane.gone.end() && meeting.arrived[static_cast<std::size_t>(gone - lane.gone.begin())] == 0) {
-      break_up(meeting, *gone);
-    } else if (meeting.arrivals == ranks_) {
-      meeting.state = State::moving;
-      meeting.changed.notify_all();
+  SharedOperation& operation = operation_at(channel, sequence);
+  publish(operation, rank, call);
+  if (operation.state == State::gathering) {
+    const auto gone = std::ranges::find_if(channel.gone, [](const std::string& why) { return !why.empty(); });
+    if (std::string text = mismatch(operation, rank); !text.empty()) {
+      operation.ranks_disagree = true;
+      break_up(operation, std::move(text));
+    } else if (gone != channel.gone.end() &&
+               operation.arrived[static_cast<std::size_t>(gone - channel.gone.begin())] == 0) {
+      break_up(operation, *gone);
+    } else if (operation.arrivals == ranks_) {
+      operation.state = State::moving;
+      operation.changed.notify_all();
     }
   }
-  return &meeting.operations[rank];
+  return operation.by_rank[rank];
 }
 
-void World::help(Lock& lock, Meeting& meeting, std::size_t rank) {
-  for (std::size_t i = 0; i < ranks_ && meeting.state == State::moving; ++i) {
+void World::help(Lock& lock, SharedOperation& operation, std::size_t rank) {
+  for (std::size_t i = 0; i < ranks_ && operation.state == State::moving; ++i) {
     const std::size_t destination = (rank + i) % ranks_;
-    if (meeting.claimed[destination] != 0) continue;
-    meeting.claimed[destination] = 1;
+    if (operation.claimed[destination] != 0) continue;
+    operation.claimed[destination] = 1;
     lock.unlock();
-    move_to(meeting.calls, destination);
+    move_to(operation.calls, destination);
     lock.lock();
-    if (++meeting.finished == ranks_) {
-      meeting.state = State::done;
-      meeting.changed.notify_all();
+    if (++operation.finished == ranks_) {
+      operation.state = State::done;
+      operation.changed.notify_all();
     }
   }
 }
 
 /// True if done; throws if it never will be.
-bool World::finished(const Meeting& meeting) const {
-  if (meeting.state == State::done) return true;
-  if (meeting.state != State::broken) return false;
-  if (meeting.ranks_disagree) throw InvalidConfig(meeting.fault);
-  throw PeerFailure(meeting.fault);
+bool World::finished(const SharedOperation& operation) const {
+  if (operation.state == State::done) return true;
+  if (operation.state != State::broken) return false;
+  if (operation.ranks_disagree) throw InvalidConfig(operation.fault);
+  throw PeerFailure(operation.fault);
 }
 
-bool World::test(Meeting& meeting, std::size_t rank) {
-  if (meeting.state == State::gathering) return false;
+bool World::test(SharedOperation& operation, std::size_t rank) {
+  if (operation.state == State::gathering) return false;
   Lock lock(mutex_);
-  help(lock, meeting, rank);
-  return finished(meeting);
+  help(lock, operation, rank);
+  return finished(operation);
 }
 
-void World::wait(Meeting& meeting, std::size_t rank, Milliseconds timeout) {
+void World::wait(SharedOperation& operation, std::size_t rank, Milliseconds timeout) {
   const auto deadline = deadline_after(timeout);
   const auto spin_end = std::min(deadline, Clock::now() + kSpin);
-  while (meeting.state == State::gathering && Clock::now() < spin_end) std::this_thread::yield();
+  while (operation.state == State::gathering && Clock::now() < spin_end) std::this_thread::yield();
   Lock lock(mutex_);
   for (;;) {
-    help(lock, meeting, rank);
-    meeting.changed.wait(lock, [&] { return meeting.state != State::moving; });  // others move the last shares
-    if (finished(meeting)) return;
-    const bool late = meeting.changed.wait_until(lock, deadline) == std::cv_status::timeout;
-    if (late && meeting.state == State::gathering) throw TransportError(timeout_text(meeting, timeout));
+    help(lock, operation, rank);
+    operation.changed.wait(lock, [&] { return operation.state != State::moving; });  // others move the last bytes
+    if (finished(operation)) return;
+    const bool late = operation.changed.wait_until(lock, deadline) == std::cv_status::timeout;
+    if (late && operation.state == State::gathering) throw TransportError(timeout_text(operation, timeout));
   }
 }
 
-std::string World::timeout_text(const Meeting& meeting, Milliseconds timeout) const {
+std::string World::timeout_text(const SharedOperation& operation, Milliseconds timeout) const {
   std::string missing;
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
-    if (meeting.arrived[rank] == 0) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+    if (operation.arrived[rank] == 0) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
   }
-  const auto present = std::ranges::find(meeting.arrived, std::uint8_t{1}) - meeting.arrived.begin();
-  return operation_text(meeting, meeting.calls[static_cast<std::size_t>(present)]) + " did not end within " +
+  const auto present = std::ranges::find(operation.arrived, std::uint8_t{1}) - operation.arrived.begin();
+  return operation_text(operation, operation.calls[static_cast<std::size_t>(present)]) + " did not end within " +
          std::to_string(timeout.count()) + " ms: rank " + missing +
          " has not started it; see what it does, or raise the timeout";
 }
 
-void World::release(Meeting& meeting, std::size_t rank) noexcept {
+void World::throw_timeout(const SharedOperation& operation, Milliseconds timeout) const {
+  std::lock_guard lock(mutex_);
+  throw TransportError(timeout_text(operation, timeout));
+}
+
+void World::release(SharedOperation& operation, std::size_t rank) noexcept {
   Lock lock(mutex_);
-  if (meeting.state == State::gathering) {
+  if (operation.state == State::gathering) {
     const char* why = std::uncaught_exceptions() > 0 ? ", as an exception ended its step" : " before it was done";
-    break_up(meeting,
-             "rank " + std::to_string(rank) + " withdrew from " + operation_text(meeting, meeting.calls[rank]) + why);
+    const std::string text = operation_text(operation, operation.calls[rank]);
+    break_up(operation, "rank " + std::to_string(rank) + " withdrew from " + text + why);
   }
-  help(lock, meeting, rank);
-  meeting.changed.wait(lock, [&] { return meeting.state != State::moving; });
-  if (++meeting.releases == ranks_) recycle(meeting);
+  help(lock, operation, rank);
+  operation.changed.wait(lock, [&] { return operation.state != State::moving; });
+  if (++operation.releases == ranks_) recycle(operation);
 }
 
-void World::break_up(Meeting& meeting, std::string fault) {
-  meeting.fault = std::move(fault);
-  meeting.state = State::broken;
-  meeting.changed.notify_all();
+void World::break_up(SharedOperation& operation, std::string fault) {
+  operation.fault = std::move(fault);
+  operation.state = State::broken;
+  operation.changed.notify_all();
 }
 
-/// Breaks the meetings that wait for a rank which will not come.
-void World::break_stranded(Lane& lane, std::size_t rank, const std::string& fault) {
-  for (std::uint64_t sequence = lane.first; sequence < lane.last; ++sequence) {
-    Meeting* meeting = lane.at(sequence);
-    if (meeting == nullptr || meeting->state != State::gathering) continue;
-    if (failed_ || meeting->arrived[rank] == 0) break_up(*meeting, fault);
+/// Breaks the operations that wait for a rank which will not come.
+void World::break_stranded(SharedChannel& channel, std::size_t rank, const std::string& fault) {
+  for (std::uint64_t sequence = channel.first; sequence < channel.last; ++sequence) {
+    SharedOperation* operation = channel.at(sequence);
+    if (operation == nullptr || operation->state != State::gathering) continue;
+    if (failed_ || operation->arrived[rank] == 0) break_up(*operation, fault);
   }
 }
 
@@ -195,21 +196,21 @@ void World::fail(std::size_t rank, std::string_view reason) noexcept {
   if (failed_) return;
   failure_ = "rank " + std::to_string(rank) + " failed: " + std::string(reason);
   failed_ = true;
-  for (auto& lane : lanes_) break_stranded(*lane, rank, failure_);
+  for (auto& channel : channels_) break_stranded(*channel, rank, failure_);
 }
 
-void World::leave(Lane& lane, std::size_t rank) noexcept {
+void World::leave(SharedChannel& channel, std::size_t rank) noexcept {
   std::lock_guard lock(mutex_);
-  lane.gone[rank] = "rank " + std::to_string(rank) + " has ended and takes part in no further operation";
-  break_stranded(lane, rank, lane.gone[rank]);
-  if (++lane.departures == ranks_ && &lane != lanes_.front().get()) close(lane);
+  channel.gone[rank] = "rank " + std::to_string(rank) + " has ended and takes part in no further operation";
+  break_stranded(channel, rank, channel.gone[rank]);
+  if (++channel.departures == ranks_ && &channel != channels_.front().get()) close(channel);
 }
 
-void World::close(Lane& lane) {
-  for (Meeting* meeting : lane.ring) {
-    if (meeting != nullptr) free_.push_back(meeting);  // broken, and some rank never came
+void World::close(SharedChannel& channel) {
+  for (SharedOperation* operation : channel.ring) {
+    if (operation != nullptr) free_.push_back(operation);  // broken, and some rank never came
   }
-  std::erase_if(lanes_, [&](const auto& each) { return each.get() == &lane; });
+  std::erase_if(channels_, [&](const auto& each) { return each.get() == &channel; });
 }
 
 void World::throw_if_failed() const {
@@ -218,11 +219,11 @@ void World::throw_if_failed() const {
   throw PeerFailure(failure_);
 }
 
-Counter World::counter(Lane& lane, std::size_t index) {
+Counter World::counter(SharedChannel& channel, std::size_t index) {
   std::lock_guard lock(mutex_);
-  if (lane.counters.size() <= index) lane.counters.resize(index + 1);
-  Counter counter = lane.counters[index].lock();
-  if (!counter) lane.counters[index] = counter = std::make_shared<std::atomic<std::int64_t>>(0);
+  if (channel.counters.size() <= index) channel.counters.resize(index + 1);
+  Counter counter = channel.counters[index].lock();
+  if (!counter) channel.counters[index] = counter = std::make_shared<std::atomic<std::int64_t>>(0);
   return counter;
 }
 

@@ -8,78 +8,66 @@
 #include <string_view>
 #include <vector>
 
-#include "transport/threads/meeting.h"
+#include "transport/threads/channel.h"
 
 namespace laconic::threads {
 
 using Counter = std::shared_ptr<std::atomic<std::int64_t>>;
 
-/// The calls of one communicator and those of its duplicates are ordered among themselves only: a lane each. Meetings
-/// in flight stand in a ring by sequence number: [first, last) have been opened, a null one has ended.
-struct Lane {
-  std::uint64_t id = 0;
-  std::uint64_t parent = 0;  ///< the lane that it is a duplicate of
-  std::size_t index = 0;     ///< its how-many-eth
-  std::vector<Meeting*> ring;
-  std::uint64_t first = 0;
-  std::uint64_t last = 0;
-  std::vector<std::string> gone;  ///< by rank: why it takes part no more, or empty
-  std::size_t departures = 0;
-  std::vector<std::weak_ptr<std::atomic<std::int64_t>>> counters;
-
-  Meeting*& at(std::uint64_t sequence) { return ring[sequence % ring.size()]; }
-};
-
-/// What the ranks of one process share. Each rank publishes its views at a meeting; once all have arrived, whoever
-/// tests or waits moves bytes: its own share first, then shares that nobody has claimed, so that a collective completes
-/// though a rank that started it computes on. A call that every rank has started completes even after a failure.
+/// What the ranks of one process share. Each rank publishes its call, with its views, in an operation; once all have
+/// arrived, whoever tests or waits moves bytes: what lands at its own rank first, then what nobody has claimed. So a
+/// collective completes though a rank that started it computes on. A call that every rank has started completes even
+/// after a failure.
 class World {
  public:
-  explicit World(std::size_t ranks);
+  /// InvalidConfig unless there are 1 to 1024 ranks.
+  explicit World(int ranks);
 
   std::size_t ranks() const { return ranks_; }
 
-  Lane& first_lane() { return *lanes_.front(); }
-  /// Lane number `index` of those that begin beside `parent`; the first rank that asks opens it.
-  Lane& lane_beside(const Lane& parent, std::size_t index);
+  SharedChannel& first_channel() { return *channels_.front(); }
+  /// Channel number `index` of those that begin beside `parent`; the first rank that asks opens it.
+  SharedChannel& channel_beside(const SharedChannel& parent, std::size_t index);
 
-  /// Publishes the rank's call number `sequence` in a lane. Never blocks. TransportError once a rank has failed.
-  Operation* start(Lane& lane, std::size_t rank, std::uint64_t sequence, const Call& call);
+  /// Publishes the rank's call number `sequence` in a channel. Never blocks. TransportError once a rank has failed.
+  ThreadOperation& start(SharedChannel& channel, std::size_t rank, std::uint64_t sequence, const Call& call);
 
-  bool test(Meeting& meeting, std::size_t rank);
-  void wait(Meeting& meeting, std::size_t rank, Milliseconds timeout);
-  void release(Meeting& meeting, std::size_t rank) noexcept;
+  bool test(SharedOperation& operation, std::size_t rank);
+  void wait(SharedOperation& operation, std::size_t rank, Milliseconds timeout);
+  void release(SharedOperation& operation, std::size_t rank) noexcept;
+  /// TransportError that names the ranks which have not started it.
+  [[noreturn]] void throw_timeout(const SharedOperation& operation, Milliseconds timeout) const;
 
-  /// Every meeting that cannot complete any more ends with a TransportError that says so.
+  /// Every operation that cannot complete any more ends with a TransportError that says so.
   void fail(std::size_t rank, std::string_view reason) noexcept;
-  /// The rank's communicator is gone: meetings of its lane that it has not joined cannot complete.
-  void leave(Lane& lane, std::size_t rank) noexcept;
+  /// The rank's communicator is gone: operations of its channel that it has not joined cannot complete.
+  void leave(SharedChannel& channel, std::size_t rank) noexcept;
   void throw_if_failed() const;
 
-  /// Counter number `index` of a lane; the first rank that asks makes it.
-  Counter counter(Lane& lane, std::size_t index);
+  /// Counter number `index` of a channel; the first rank that asks makes it.
+  Counter counter(SharedChannel& channel, std::size_t index);
 
  private:
   using Lock = std::unique_lock<std::mutex>;
 
-  Lane& open_lane(std::uint64_t parent, std::size_t index);
-  void add_meeting();
-  Meeting& meeting_of(Lane& lane, std::uint64_t sequence);
-  void recycle(Meeting& meeting);
-  void close(Lane& lane);
-  void publish(Meeting& meeting, std::size_t rank, const Call& call);
-  void help(Lock& lock, Meeting& meeting, std::size_t rank);
-  void break_up(Meeting& meeting, std::string fault);
-  void break_stranded(Lane& lane, std::size_t rank, const std::string& fault);
-  bool finished(const Meeting& meeting) const;
-  std::string timeout_text(const Meeting& meeting, Milliseconds timeout) const;
+  SharedChannel& open_channel(std::uint64_t parent, std::size_t index);
+  void add_operation();
+  SharedOperation& operation_at(SharedChannel& channel, std::uint64_t sequence);
+  void recycle(SharedOperation& operation);
+  void close(SharedChannel& channel);
+  void publish(SharedOperation& operation, std::size_t rank, const Call& call);
+  void help(Lock& lock, SharedOperation& operation, std::size_t rank);
+  void break_up(SharedOperation& operation, std::string fault);
+  void break_stranded(SharedChannel& channel, std::size_t rank, const std::string& fault);
+  bool finished(const SharedOperation& operation) const;
+  std::string timeout_text(const SharedOperation& operation, Milliseconds timeout) const;
 
   const std::size_t ranks_;
   mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<Lane>> lanes_;  ///< those that some rank still uses; the first one stays
-  std::uint64_t lanes_opened_ = 0;
-  std::vector<std::unique_ptr<Meeting>> meetings_;
-  std::vector<Meeting*> free_;
+  std::vector<std::unique_ptr<SharedChannel>> channels_;  ///< those that some rank still uses; the first one stays
+  std::uint64_t channels_opened_ = 0;
+  std::vector<std::unique_ptr<SharedOperation>> operations_;
+  std::vector<SharedOperation*> free_;
   std::atomic<bool> failed_{false};
   std::string failure_;  ///< of the first rank that failed
 };

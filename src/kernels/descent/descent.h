@@ -1,0 +1,72 @@
+#pragma once
+
+#include "laconic/coefficients.h"
+#include "laconic/place.h"
+#include "laconic/status.h"
+#include "laconic/view.h"
+
+namespace laconic {
+
+// The loops of optimizers, of momenta and of errors in parameter units. Every product, sum, quotient and root is
+// rounded by itself, so a device or a vector unit gives the bits of these loops. Views of one call have equal sizes; an
+// empty momentum means that there is none.
+
+/// SGD: d = gradient + weight_decay·model; m = momentum·m + d; model −= learning_rate·m, or by d + momentum·m with
+/// Nesterov's momentum, or by d without a momentum.
+void sgd_step(Place& place, const Coefficients& coefficients, View<const float> gradient, View<float> momentum,
+              View<float> model);
+
+/// Adam's numbers in one step. 1 − β is rounded once from float64: in float32 it would be off by 1e-5 of itself.
+struct AdamCoefficients {
+  float learning_rate = 0.0F;
+  float weight_decay = 0.0F;
+  float beta1 = 0.0F;
+  float beta2 = 0.0F;
+  float fresh1 = 0.0F;       ///< 1 − β1
+  float fresh2 = 0.0F;       ///< 1 − β2
+  float correction1 = 0.0F;  ///< 1 − β1^steps
+  float correction2 = 0.0F;  ///< 1 − β2^steps
+  float epsilon = 0.0F;
+};
+
+/// Adam (Kingma, Ba 2015), bias-corrected; weight_decay·model is added to the gradient.
+void adam_step(Place& place, const AdamCoefficients& coefficients, View<const float> gradient, View<float> first,
+               View<float> second, View<float> model);
+
+/// y = (1 − share)·y + share·x.
+void blend(Place& place, float share, View<const float> x, View<float> y);
+
+/// out = beta·before + (1 − beta)·gradient: a running mean of gradients. `out` may be `before`.
+void running_mean(Place& place, float beta, View<const float> before, View<const float> gradient, View<float> out);
+
+/// out = x − scale·y. `out` may be y.
+void subtract_scaled(Place& place, View<const float> x, float scale, View<const float> y, View<float> out);
+
+/// out −= x − y.
+void subtract_difference(Place& place, View<const float> x, View<const float> y, View<float> out);
+
+/// out = values + residual, where a residual of zero changes no bit of the value (−0 + 0 would be +0). Sets
+/// status.nonfinite if a sum is NaN or Inf.
+void add_residual(Place& place, View<const float> values, View<const float> residual, View<float> out,
+                  StatusView status);
+
+/// The memory that error feedback in parameter units works on, for the entries that share their coefficients.
+struct ErrorFeedback {
+  View<const float> model;  ///< where the gradient was taken
+  View<const float> error;
+  View<float> next_error;
+  View<float> momentum;  ///< empty without a momentum
+};
+
+/// next_error = learning_rate·d + error, where d is SGD's direction of this step; error is added as in add_residual.
+/// The momentum takes its step, and the gradient ends with the momentum as it was before, so that a step which is
+/// dropped can be undone; without a momentum it ends as gradient + weight_decay·model. Sets status.nonfinite if
+/// next_error has NaN or Inf.
+void add_step_to_error(Place& place, const Coefficients& coefficients, View<float> gradient, const ErrorFeedback& memory,
+                       StatusView status);
+
+/// model −= learning_rate·d, the same direction, from what add_step_to_error left in `gradient` and `momentum`.
+void follow_step(Place& place, const Coefficients& coefficients, View<const float> gradient, View<const float> momentum,
+                 View<float> model);
+
+}  // namespace laconic

@@ -1,0 +1,41 @@
+#include "kernels/sparse/draw.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+#include "base/thread_pool.h"
+#include "base/workspace.h"
+
+namespace laconic {
+
+/// Draw i falls in [0, size - count + i]; one that is taken already stands for size - count + i itself, which cannot be.
+void draw_indices(Place& place, const Stream& stream, std::uint64_t first, std::uint64_t size,
+                  View<std::uint32_t> indices) {
+  require_device("indices", indices.device(), place.device());
+  LACONIC_CHECK(indices.size() <= size);
+  const std::uint64_t below = size - indices.size();
+  parallel_ranges(place.pool(), indices.size(), 16, [&](Range range) {
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      indices[i] = static_cast<std::uint32_t>(draw_below(stream, i, below + i + 1));
+    }
+  });
+  const Workspace::Scope scope(place.workspace());
+  const View<std::uint64_t> drawn = place.workspace().take<std::uint64_t>((size + 63) / 64);
+  std::fill(drawn.begin(), drawn.end(), 0U);
+  const auto bit_of = [](std::uint64_t index) { return std::uint64_t{1} << (index % 64); };
+  for (std::uint64_t i = 0; i < indices.size(); ++i) {
+    std::uint64_t index = indices[i];
+    if ((drawn[index / 64] & bit_of(index)) != 0) index = below + i;
+    drawn[index / 64] |= bit_of(index);
+  }
+  std::size_t next = 0;
+  for (std::size_t word = 0; word < drawn.size(); ++word) {
+    for (std::uint64_t bits = drawn[word]; bits != 0; bits &= bits - 1) {
+      indices[next++] = static_cast<std::uint32_t>(first + word * 64 + std::countr_zero(bits));
+    }
+  }
+  LACONIC_CHECK(next == indices.size());
+}
+
+}  // namespace laconic

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <string>
+#include <vector>
+
+#include "torch/plugin/c10d/channel.h"
+#include "transport/deadline.h"
+#include "transport/operation_pool.h"
+
+namespace laconic::plugin {
+
+/// One collective of this rank. c10d cannot take a collective back, so one that is withdrawn leaves its tensors to the
+/// engine until that has done with them. So the engine works on the caller's views only where these are ranges of
+/// message memory (base/message_memory.h), side by side, of which the tensor is an owner too; else on tensors of the
+/// operation's own, which costs a pass over the message each way, and the caller's memory is free at once.
+class C10dOperation final : public Operation {
+ public:
+  C10dOperation(const C10dChannel& channel, OperationPool<C10dOperation>& pool) : channel_(channel), pool_(pool) {}
+
+  bool test() override;
+  void wait(Milliseconds timeout) override;
+  void release() noexcept override;
+
+  /// Gives the call to the engine. TransportError, and a failure for all, if that refuses.
+  void start(const Call& call, std::uint64_t sequence, Milliseconds timeout);
+
+ private:
+  void pack();
+  void pack_ranges();
+  void post(Milliseconds timeout);
+  bool finish();
+  void deliver();
+  void deliver_alone();
+  void drop_shared();
+  void unpack(std::span<const ByteRange> ranges);
+  void add_in_rank_order();
+  [[noreturn]] void throw_engine_error(const std::exception_ptr& error);
+  [[noreturn]] void throw_timeout(Milliseconds timeout);
+  void look_for_failure();
+  void pause(Milliseconds longest);
+  void abandon();
+  std::string name() const;
+
+  /// A group of one has nobody to speak to, and its engine need not know.
+  bool bypasses_engine() const { return channel_.size == 1 && !channel_.staged; }
+  std::byte* grown(at::Tensor& tensor, std::uint64_t bytes) const;
+  at::Tensor placed(const at::Tensor& host, at::Tensor& twin, std::uint64_t bytes) const;
+  std::byte* sent(std::uint64_t bytes);
+  std::byte* received(std::uint64_t bytes);
+  at::Tensor engine_sent();
+  at::Tensor engine_received();
+
+  const C10dChannel& channel_;
+  OperationPool<C10dOperation>& pool_;
+  Call call_;
+  std::vector<ByteRange> send_ranges_;
+  std::vector<ByteRange> receive_ranges_;
+  ByteRange own_range_;  ///< of an all_gather, where the engine does not carry it
+  std::uint64_t sequence_ = 0;
+  Milliseconds patience_{0};  ///< how long a dropped handle waits for its end
+  Clock::time_point started_;
+  c10::intrusive_ptr<c10d::Work> work_;
+  std::string timeout_;  ///< what was said when a wait was in vain
+  bool broken_ = false;  ///< the engine has given up on it
+
+  at::Tensor sent_, received_;                ///< bytes on the host; they only grow
+  at::Tensor shared_sent_, shared_received_;  ///< or the caller's memory, in their stead
+  std::uint64_t sent_bytes_ = 0;
+  std::uint64_t received_bytes_ = 0;
+  at::Tensor device_sent_, device_received_;  ///< their twins where the channel is staged
+};
+
+}  // namespace laconic::plugin

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+namespace laconic::plugin {
+
+/// The process in which something with threads and connections was made. A fork of it has neither, and would wait for
+/// them for ever.
+class OwnProcess {
+ public:
+  OwnProcess();
+
+  bool is_this() const;
+  /// InvalidConfig in a fork: `call` of `what` must not be made there.
+  void require(const char* call, const char* what) const;
+
+ private:
+  pid_t id_;
+};
+
+}  // namespace laconic::plugin

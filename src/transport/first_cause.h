@@ -1,0 +1,51 @@
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <mutex>
+
+#include "base/memory.h"
+#include "laconic/communicator.h"
+#include "transport/failure.h"
+
+namespace laconic {
+
+/// Runs a body on each rank of a process and remembers why they failed: the first exception that no other rank's failure
+/// caused; failing that, the first.
+class FirstCause {
+ public:
+  /// body(communicator); a rank that throws fails the others' waits. Throws nothing itself.
+  void run(Communicator& communicator, const std::function<void(Communicator&)>& body) {
+    try {
+      body(communicator);
+    } catch (const PeerFailure& error) {
+      offer(std::current_exception(), true);
+      communicator.fail(error.what());
+    } catch (const std::exception& error) {
+      offer(std::current_exception(), false);
+      communicator.fail(error_text(error));
+    } catch (...) {
+      offer(std::current_exception(), false);
+      communicator.fail("it threw something that is no std::exception");
+    }
+  }
+
+  void offer(std::exception_ptr error, bool caused_by_another) {
+    std::lock_guard lock(mutex_);
+    if (!error_ || (echo_ && !caused_by_another)) {
+      error_ = std::move(error);
+      echo_ = caused_by_another;
+    }
+  }
+
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr error_;
+  bool echo_ = false;
+};
+
+}  // namespace laconic
