@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "base/thread_pool.h"
@@ -18,6 +19,22 @@ inline constexpr std::size_t kMostBallots = 65'535;
 namespace laconic::reference {
 void vote(Ballots ballots, Range range, const TieRule& rule, std::uint32_t* out);
 }  // namespace laconic::reference
+
+namespace laconic {
+
+/// Vectors take whole groups of draws, and this many words have one. Returns the range's whole groups; votes on the short
+/// ends before and after them by the reference.
+inline constexpr std::size_t kDrawGroup = 64;
+inline Range vote_on_ends(Ballots ballots, Range range, const TieRule& rule, std::uint32_t* out) {
+  const std::size_t past = (rule.first_word + range.begin) % kDrawGroup;
+  const std::size_t begin = std::min(range.end, range.begin + (past == 0 ? 0 : kDrawGroup - past));
+  const std::size_t end = begin + (range.end - begin) / kDrawGroup * kDrawGroup;
+  reference::vote(ballots, {range.begin, begin}, rule, out);
+  reference::vote(ballots, {end, range.end}, rule, out);
+  return {begin, end};
+}
+
+}  // namespace laconic
 
 namespace laconic::portable {
 void vote(SimdLevel level, Ballots ballots, Range range, const TieRule& rule, std::uint32_t* out);

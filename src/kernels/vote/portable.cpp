@@ -8,7 +8,7 @@
 namespace laconic::portable {
 namespace {
 
-constexpr std::size_t kGroup = 64;  // words of a group of draws: 4 rows of 16 lanes
+constexpr std::size_t kGroup = kDrawGroup;  // 4 rows of 16 lanes
 
 /// Adds a and b to the plane; returns the carries: bit by bit, what two or three of the three say.
 LACONIC_INLINE std::uint32_t carry_save(std::uint32_t& plane, std::uint32_t a, std::uint32_t b) {
@@ -95,13 +95,7 @@ LACONIC_INLINE void vote_groups(const Ballots& ballots, Range range, const TieRu
 }  // namespace
 
 void vote(SimdLevel level, Ballots ballots, Range range, const TieRule& rule, std::uint32_t* out) {
-  // What stands before the first whole group of draws and after the last is short.
-  const std::size_t past = (rule.first_word + range.begin) % kGroup;
-  const std::size_t begin = std::min(range.end, range.begin + (past == 0 ? 0 : kGroup - past));
-  const std::size_t end = begin + (range.end - begin) / kGroup * kGroup;
-  reference::vote(ballots, {range.begin, begin}, rule, out);
-  reference::vote(ballots, {end, range.end}, rule, out);
-  const Range groups{begin, end};
+  const Range groups = vote_on_ends(ballots, range, rule, out);
   if (ballots.size() < 16) {
     Clones<vote_groups<4>>::run(level, ballots, groups, rule, out);
   } else if (ballots.size() < 256) {

@@ -181,14 +181,7 @@ namespace laconic {
 namespace simd {
 
 void vote(SimdLevel level, Ballots ballots, Range range, const TieRule& rule, std::uint32_t* out) {
-  // The vectors take whole groups of draws; what stands before the first and after the last is short.
-  constexpr std::size_t kGroup = 64;
-  const std::size_t past = (rule.first_word + range.begin) % kGroup;
-  const std::size_t begin = std::min(range.end, range.begin + (past == 0 ? 0 : kGroup - past));
-  const std::size_t end = begin + (range.end - begin) / kGroup * kGroup;
-  reference::vote(ballots, {range.begin, begin}, rule, out);
-  reference::vote(ballots, {end, range.end}, rule, out);
-  const Range groups{begin, end};
+  const Range groups = vote_on_ends(ballots, range, rule, out);
   if (ballots.size() < 16) {
     LACONIC_SIMD_CALL(level, vote_small)(ballots, groups, rule, out);
   } else if (ballots.size() < 256) {
