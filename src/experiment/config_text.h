@@ -20,6 +20,12 @@ struct ConfigEntry {
   std::string where{};  ///< the file and its line that it comes from, if any; a refusal begins with it
 };
 
+/// "run.seed".
+inline std::string full_name(const ConfigEntry& entry) { return entry.section + "." + entry.key; }
+
+/// A value in a message: "none" for an empty one.
+inline std::string or_none(const std::string& value) { return value.empty() ? "none" : value; }
+
 /// Later entries win. Workers, steps and learning rate default to the problem's. InvalidConfig with the nearest key for
 /// one that does not exist, and for a value that is no number, naming what it belongs to.
 RunConfig config_from(std::span<const ConfigEntry> entries);

@@ -29,15 +29,12 @@ std::uint64_t sum_of(const std::vector<std::uint64_t>& values) {
 
 /// Everything that all ranks must have alike.
 std::vector<AgreedField> agreed_fields(const RunConfig& config, const CheckpointPlan& checkpoints) {
-  const auto shown = [](const std::string& value) { return value.empty() ? "none" : value; };
   std::vector<AgreedField> fields;
-  for (const ConfigEntry& entry : entries_of(config)) {
-    fields.push_back({entry.section + "." + entry.key, shown(entry.value)});
-  }
+  for (const ConfigEntry& entry : entries_of(config)) fields.push_back({full_name(entry), or_none(entry.value)});
   // Where each rank's folder is mounted is its own business; which checkpoint it is, is not.
   const std::string resumed = std::filesystem::path(checkpoints.resume).filename().string();
-  fields.push_back({"checkpoint to go on from", shown(resumed)});
-  if (config.checkpoint_interval != 0) fields.push_back({"folder of checkpoints", shown(checkpoints.folder)});
+  fields.push_back({"checkpoint to go on from", or_none(resumed)});
+  if (config.checkpoint_interval != 0) fields.push_back({"folder of checkpoints", or_none(checkpoints.folder)});
   return fields;
 }
 
