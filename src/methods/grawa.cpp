@@ -122,7 +122,7 @@ class Grawa : public RoundMethod {
       throw;
     }
     take_norms(scratch, status);
-    locate_nonfinite(scratch, status[0]);
+    core().locate_nonfinite(scratch, status[0]);
   }
 
   void take_norms(View<const float> gradient, StatusView status) {
@@ -195,7 +195,7 @@ class Grawa : public RoundMethod {
 
 }  // namespace
 
-std::unique_ptr<ModelMethod> make_grawa(const Settings& settings, const OptimizerOptions& optimizer,
+std::unique_ptr<ModelBase> make_grawa(const Settings& settings, const OptimizerOptions& optimizer,
                                         Communicator& communicator, Place& place) {
   return std::make_unique<Grawa>(settings, optimizer, communicator, place);
 }

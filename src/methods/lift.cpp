@@ -10,9 +10,9 @@
 
 namespace laconic {
 
-LiftedMethod::LiftedMethod(std::unique_ptr<GradientMethod> inner, const OptimizerOptions& optimizer, bool guard,
+LiftedMethod::LiftedMethod(std::unique_ptr<GradientBase> inner, const OptimizerOptions& optimizer, bool guard,
                            Communicator& communicator, Place& place)
-    : ModelMethod(inner->name(), communicator, place),
+    : ModelBase(inner->name(), communicator, place),
       inner_(std::move(inner)),
       optimizer_(optimizer),
       guard_(guard),
@@ -24,25 +24,30 @@ LiftedMethod::LiftedMethod(std::unique_ptr<GradientMethod> inner, const Optimize
 }
 
 void LiftedMethod::prepare() {
-  if (chunk_entries_set()) inner_->set_chunk_entries(chunk_entries());
+  if (core().chunk_entries_set() > 0) inner_->set_chunk_entries(core().chunk_entries_set());
   inner_->register_tensors(tensors());
   optimizer_.prepare(parameters());
   if (guard_) before_.resize(parameters());
 }
 
 StepReport LiftedMethod::do_start(View<float> /*model*/) {
-  start_inner(*inner_);
+  inner_->mark_running();
   return {};
 }
 
 void LiftedMethod::do_begin(const StepInput& input, View<const float> /*model*/) {
   inner_->set_nonfinite_policy(policy());
-  inner_->begin(input.key);
+  inner_->begin_exchange(input.key);
+}
+
+void LiftedMethod::do_finish() {
+  inner_->exchange().finish();
+  report_ = inner_->conclude();
 }
 
 StepReport LiftedMethod::do_step(const StepInput& input, View<float> model, View<float> gradient) {
   if (report_.skipped) {
-    count_skipped();
+    ++core().skipped_steps;
     return report_;
   }
   report_.rounds = 1;
@@ -79,7 +84,7 @@ void LiftedMethod::save_memory(State& state) const {
 }
 
 void LiftedMethod::require_loadable_memory(const State& state) const {
-  ModelMethod::require_loadable_memory(state);
+  MethodMemory::require_loadable_memory(state);
   inner_->require_loadable(state.part("inner"));
   Optimizer::require_loadable(state.part("optimizer"));
   state.require_in("largest step", 0.0, std::numeric_limits<double>::max());
@@ -110,7 +115,7 @@ void LiftedMethod::regrouped() {
 
 void LiftedMethod::resize(Communicator* next) {
   inner_->resize(next);
-  ModelMethod::resize(next);
+  ModelBase::resize(next);
 }
 
 }  // namespace laconic

@@ -29,19 +29,19 @@ bool quantizes_by_tensor(const Settings& settings) {
 }
 
 std::vector<std::unique_ptr<QuantizedSum>> quantized_sums(const Settings& settings, const QuantizedSumOptions& options,
-                                                          const ChunkStream& stream, Place& place) {
-  return stream.make_each([&](const Chunk& chunk, Communicator& lane) {
-    Layout layout = settings.is("scope", "model") ? Layout(chunk.size) : stream.layout(chunk);
-    return std::make_unique<QuantizedSum>(lane, place, std::move(layout), options);
+                                                          const ChunkPipeline& pipeline, Place& place) {
+  return pipeline.make_each([&](const Chunk& chunk, Communicator& channel) {
+    Layout layout = settings.is("scope", "model") ? Layout(chunk.size) : pipeline.layout(chunk);
+    return std::make_unique<QuantizedSum>(channel, place, std::move(layout), options);
   });
 }
 
 namespace {
 
-class FixedBits : public GradientMethod {
+class FixedBits : public GradientBase {
  public:
   FixedBits(const Settings& settings, Communicator& communicator, Place& place)
-      : GradientMethod(settings.method(), communicator, place),
+      : GradientBase(settings.method(), communicator, place),
         settings_(settings),
         options_(quantized_options(settings)),
         bits_(settings.has("bits") ? settings.whole("bits") : 2) {}
@@ -49,7 +49,7 @@ class FixedBits : public GradientMethod {
  private:
   bool by_tensor() const override { return quantizes_by_tensor(settings_); }
   void prepare() override { regrouped(); }
-  void regrouped() override { sums_ = quantized_sums(settings_, options_, stream(), place()); }
+  void regrouped() override { sums_ = quantized_sums(settings_, options_, pipeline(), place()); }
   void save_memory(State&) const override {}
   void load_memory(const State&) override {}
 
@@ -68,7 +68,7 @@ class FixedBits : public GradientMethod {
 
 }  // namespace
 
-std::unique_ptr<GradientMethod> make_quantized(const Settings& settings, Communicator& communicator, Place& place) {
+std::unique_ptr<GradientBase> make_quantized(const Settings& settings, Communicator& communicator, Place& place) {
   return std::make_unique<FixedBits>(settings, communicator, place);
 }
 

@@ -20,15 +20,15 @@
 #include "laconic/error.h"
 #include "methods/makers.h"
 #include "methods/sparse_method.h"
-#include "methods/stream.h"
+#include "methods/gradient_base.h"
 
 namespace laconic {
 namespace {
 
-class Randk : public GradientMethod {
+class Randk : public GradientBase {
  public:
   Randk(const Settings& settings, Communicator& communicator, Place& place)
-      : GradientMethod(settings.method(), communicator, place),
+      : GradientBase(settings.method(), communicator, place),
         keep_(settings.number("keep")),
         by_tensor_(settings.is("scope", "tensor")),
         options_{.format = value_format(settings)} {}
@@ -109,9 +109,9 @@ void Randk::prepare() {
 }
 
 void Randk::regrouped() {
-  shares_ = stream().make_each([&](const Chunk& chunk, Communicator& lane) {
+  shares_ = pipeline().make_each([&](const Chunk& chunk, Communicator& channel) {
     const SelectedShare share = share_of(chunk, stretches_);
-    return Share{share, std::make_unique<DenseSum>(lane, place(), share.count, options_)};
+    return Share{share, std::make_unique<DenseSum>(channel, place(), share.count, options_)};
   });
 }
 
@@ -154,7 +154,7 @@ void Randk::draw(const Stretch& stretch, std::uint64_t origin) {
 
 }  // namespace
 
-std::unique_ptr<GradientMethod> make_randk(const Settings& settings, Communicator& communicator, Place& place) {
+std::unique_ptr<GradientBase> make_randk(const Settings& settings, Communicator& communicator, Place& place) {
   return std::make_unique<Randk>(settings, communicator, place);
 }
 

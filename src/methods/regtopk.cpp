@@ -122,7 +122,7 @@ class Regtopk : public SparseMethod {
 
 }  // namespace
 
-std::unique_ptr<GradientMethod> make_regtopk(const Settings& settings, Communicator& communicator, Place& place) {
+std::unique_ptr<GradientBase> make_regtopk(const Settings& settings, Communicator& communicator, Place& place) {
   return std::make_unique<Regtopk>(settings, communicator, place);
 }
 

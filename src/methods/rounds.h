@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "exchange/dense_sum.h"
 #include "laconic/error.h"
+#include "methods/model_base.h"
 #include "methods/optimizer.h"
 #include "methods/rounds_schedule.h"
 #include "methods/settings.h"
@@ -14,7 +15,7 @@ namespace laconic {
 ///   1. x_m: a step of the local optimizer on the worker's own gradient
 ///   2. proximity, where the method has it: x_m = (1 - µ/τ) x_m + (µ/τ) x_C
 ///   3. count the step; when the schedule says so (rounds_schedule.h), a round: meet, then pull
-class RoundMethod : public ModelMethod {
+class RoundMethod : public ModelBase {
  public:
   RoundMethod(const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator, Place& place);
 

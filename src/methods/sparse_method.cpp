@@ -29,7 +29,7 @@ SparseSumOptions sum_options(const Settings& settings) {
 }  // namespace
 
 SparseMethod::SparseMethod(const Settings& settings, Communicator& communicator, Place& place)
-    : GradientMethod(settings.method(), communicator, place),
+    : GradientBase(settings.method(), communicator, place),
       keep_(settings.number("keep")),
       by_tensor_(settings.is("scope", "tensor")),
       options_(sum_options(settings)) {}
@@ -59,9 +59,9 @@ void SparseMethod::prepare() {
 }
 
 void SparseMethod::deal_shares() {
-  shares_ = stream().make_each([&](const Chunk& chunk, Communicator& lane) {
+  shares_ = pipeline().make_each([&](const Chunk& chunk, Communicator& channel) {
     Share share{share_of(chunk, stretches_), {}, {}};
-    share.sum = std::make_unique<SparseSum>(lane, place(), chunk.size, share.count, options_);
+    share.sum = std::make_unique<SparseSum>(channel, place(), chunk.size, share.count, options_);
     share.borders.assign(share.sum->borders().begin(), share.sum->borders().end());
     return share;
   });
@@ -157,7 +157,7 @@ void SparseMethod::each_saved_share(const State& state, Work&& work) const {
 }
 
 void SparseMethod::require_loadable_memory(const State& state) const {
-  GradientMethod::require_loadable_memory(state);
+  MethodMemory::require_loadable_memory(state);
   state.require_in("thresholds", 0.0, std::numeric_limits<float>::max());
   each_saved_share(state, [&](std::size_t share, std::span<const std::uint64_t> borders, std::uint64_t last_union) {
     shares_[share].sum->require_sound(borders, last_union);

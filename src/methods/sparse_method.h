@@ -3,7 +3,7 @@
 #include "base/buffer.h"
 #include "exchange/sparse_sum.h"
 #include "methods/settings.h"
-#include "methods/stream.h"
+#include "methods/gradient_base.h"
 
 namespace laconic {
 
@@ -29,7 +29,7 @@ SelectedShare share_of(const Chunk& chunk, const std::vector<Stretch>& stretches
 
 /// What Top-k and RegTop-k share: a residual, a selection in each scope, the sparse sum. Memory: the residual, twice,
 /// so that a step which is dropped leaves it as it was.
-class SparseMethod : public GradientMethod {
+class SparseMethod : public GradientBase {
  protected:
   SparseMethod(const Settings& settings, Communicator& communicator, Place& place);
 

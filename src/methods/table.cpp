@@ -175,15 +175,6 @@ std::vector<SettingText> kept_settings(const MethodRow& row, const Settings& set
 
 }  // namespace
 
-/// Tells a method, once, the settings that its saved states carry.
-struct SettingsOfMethods {
-  template <class Kind>
-  static std::unique_ptr<Kind> tell(std::unique_ptr<Kind> method, std::vector<SettingText> settings) {
-    method->settings_ = std::move(settings);
-    return method;
-  }
-};
-
 std::span<const MethodRow> method_table() { return rows(); }
 
 const MethodRow& method_row(std::string_view name) {
@@ -201,7 +192,9 @@ std::unique_ptr<GradientMethod> make_method(std::string_view name, const MethodO
     throw InvalidConfig(std::string(name) + ": step_guard needs the model: use make_model_method, or leave it off");
   }
   require_same(communicator, settings);
-  return SettingsOfMethods::tell(row.make_gradient(settings, communicator, place), kept_settings(row, settings));
+  auto method = row.make_gradient(settings, communicator, place);
+  method->set_settings(kept_settings(row, settings));
+  return method;
 }
 
 std::unique_ptr<ModelMethod> make_model_method(std::string_view name, const MethodOptions& options,
@@ -211,14 +204,16 @@ std::unique_ptr<ModelMethod> make_model_method(std::string_view name, const Meth
   const Settings settings(row.name, row.parameters, options);
   require_same(communicator, settings, fields_of(optimizer));
   const OptimizerOptions own = optimizer_of(name, optimizer);
-  const auto kept = kept_settings(row, settings, own);
+  std::unique_ptr<ModelBase> method;
   if (row.face == Face::model) {
-    return SettingsOfMethods::tell(row.make_model(settings, own, communicator, place), kept);
+    method = row.make_model(settings, own, communicator, place);
+  } else {
+    const bool guard = settings.has("step_guard") && settings.is("step_guard", "on");
+    method = std::make_unique<LiftedMethod>(row.make_gradient(settings, communicator, place), own, guard, communicator,
+                                            place);
   }
-  const bool guard = settings.has("step_guard") && settings.is("step_guard", "on");
-  std::unique_ptr<ModelMethod> lifted = std::make_unique<LiftedMethod>(
-      row.make_gradient(settings, communicator, place), own, guard, communicator, place);
-  return SettingsOfMethods::tell(std::move(lifted), kept);
+  method->set_settings(kept_settings(row, settings, own));
+  return method;
 }
 
 }  // namespace laconic

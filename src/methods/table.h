@@ -4,14 +4,16 @@
 #include <string_view>
 #include <vector>
 
+#include "methods/gradient_base.h"
+#include "methods/model_base.h"
 #include "methods/settings.h"
 
 namespace laconic {
 
 enum class Face : std::uint8_t { gradient, model };
 
-using GradientMaker = std::unique_ptr<GradientMethod> (*)(const Settings&, Communicator&, Place&);
-using ModelMaker = std::unique_ptr<ModelMethod> (*)(const Settings&, const OptimizerOptions&, Communicator&, Place&);
+using GradientMaker = std::unique_ptr<GradientBase> (*)(const Settings&, Communicator&, Place&);
+using ModelMaker = std::unique_ptr<ModelBase> (*)(const Settings&, const OptimizerOptions&, Communicator&, Place&);
 
 /// Bytes per parameter of the model that a method keeps on each rank: without the optimizer's own memory, messages,
 /// scratch, and what grows with the number of entries that are sent.

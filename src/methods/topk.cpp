@@ -26,7 +26,7 @@ class Topk : public SparseMethod {
 
 }  // namespace
 
-std::unique_ptr<GradientMethod> make_topk(const Settings& settings, Communicator& communicator, Place& place) {
+std::unique_ptr<GradientBase> make_topk(const Settings& settings, Communicator& communicator, Place& place) {
   return std::make_unique<Topk>(settings, communicator, place);
 }
 
