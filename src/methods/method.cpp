@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/check.h"
+#include "base/transfer.h"
 #include "exchange/dense_sum.h"
 #include "kernels/checksum/checksum.h"
 #include "kernels/elementwise/elementwise.h"
@@ -29,6 +30,18 @@ void split(std::span<const Tensor> tensors, View<float> flat, std::vector<Tensor
 
 constexpr std::string_view kSetting = "setting/";
 std::string setting_entry(const std::string& setting) { return std::string(kSetting) + setting; }
+
+/// One rank's memory to all. Where the place's memory is not the host's own, the engine gets a copy that it can reach.
+void broadcast_memory(Communicator& communicator, Place& place, View<float> memory, int root) {
+  if (place.queue() == nullptr) {
+    communicator.broadcast(as_writable_bytes(memory), root).wait();
+    return;
+  }
+  std::vector<float> here(memory.size());
+  copy_to_host<float>(place, memory, here.data());
+  communicator.broadcast(as_writable_bytes(View<float>(here)), root).wait();
+  copy_from_host<float>(place, here.data(), memory);
+}
 
 [[noreturn]] void refuse_state(const std::string& what) { throw InvalidConfig("saved state " + what); }
 
@@ -166,7 +179,7 @@ void Method::resize(Communicator* next) {
   stream_->join(*next);
   const int teller = meet_newcomers(*next);
   for (const auto& views : {owed(), shared()}) {
-    for (const View<float>& view : views) next->broadcast(as_writable_bytes(view), teller).wait();
+    for (const View<float>& view : views) broadcast_memory(*next, *place_, view, teller);
   }
   stage_ = Stage::resized;
   regrouped();

@@ -71,7 +71,7 @@ std::span<const TensorPart> JoinedParts::add(Place& place, std::span<const Tenso
     if (part.values.empty()) continue;
     if (origin_ == 0) origin_ = origin;
     if (origin == origin_) continue;
-    copies_.reserve(offsets_.back());
+    copies_.reserve(place, offsets_.back());
     placed_.back().values = copies_.view().sub(offset, part.values.size());
     copy(place, part.values, placed_.back().values);
     copied_[part.tensor] = true;
@@ -195,7 +195,7 @@ void ChunkStream::read(const Chunk& chunk) {
     flight.copied = flight.copied || part(i).data() != part(i - 1).data() + part(i - 1).size();
   }
   if (flight.copied) {
-    copies_.reserve(method_.parameters());
+    copies_.reserve(method_.place(), method_.parameters());
     flight.gradient = copies_.view(method_.parameters()).sub(chunk.offset, chunk.size);
     std::uint64_t offset = 0;
     for (std::uint32_t i = 0; i < chunk.tensor_count; ++i) {
