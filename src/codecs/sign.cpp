@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/touch.h"
 #include "codecs/body.h"
 #include "codecs/cuts.h"
 #include "kernels/sign/sign.h"
@@ -48,6 +49,7 @@ void encode(Place& place, View<const float> values, const Layout& layout, std::u
             View<std::byte> payload, StatusView status) {
   const auto out = body(payload, layout, begin, end);
   require_size("values", values.size(), end - begin);
+  const Touch touch(place);
   std::uint64_t word = 0;
   layout.for_each_piece(begin, end, [&](const Piece& piece) {
     const std::uint64_t count = sign_words(piece.count);
@@ -70,6 +72,7 @@ void seal(Place& place, const Layout& layout, std::uint64_t begin, std::uint64_t
 
 bool open(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,
           View<const std::uint32_t>& words_of_payload, StatusView status) {
+  const Touch touch(place);
   words_of_payload = {};
   const std::uint64_t count = words(layout, begin, end);
   PayloadHeader header;
@@ -88,6 +91,7 @@ bool open(Place& place, View<const std::byte> payload, const Layout& layout, std
 bool decode(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,
             View<float> values, StatusView status) {
   require_size("values", values.size(), end - begin);
+  const Touch touch(place);
   View<const std::uint32_t> found;
   if (!open(place, payload, layout, begin, end, found, status)) return false;
   std::uint64_t word = 0;

@@ -2,11 +2,11 @@
 
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <string>
 
 #include "base/check.h"
 #include "base/keep.h"
+#include "base/touch.h"
 #include "codecs/body.h"
 #include "codecs/cuts.h"
 #include "kernels/bitpack/bitpack.h"
@@ -108,6 +108,7 @@ void encode(Place& place, View<const float> values, const Layout& layout, std::u
   require_size("norms", norms.size(), layout.tensors());
   require_at_least("status", status.size(), 1);
   require_device("payload", payload.device(), place.device());
+  const Touch touch(place);
   for_each_section(
       layout, begin, end, bits,
       [&](const Piece& piece, std::uint64_t norm_offset, std::uint64_t offset, std::uint64_t bytes) {
@@ -126,6 +127,7 @@ bool decode_add(Place& place, View<const std::byte> payload, const Layout& layou
                 std::uint64_t end, int bits, View<float> values, StatusView status) {
   const std::uint64_t total = max_payload_bytes(layout, begin, end, bits);
   require_size("values", values.size(), end - begin);
+  const Touch touch(place);
   PayloadHeader header;
   if (!open_payload(place, payload, Codec::uniform, header, status) || !check_flags(header, kNonfiniteFlag, status) ||
       !check_format(header, static_cast<std::uint8_t>(bits), status) || !check_elements(header, end - begin, status) ||
@@ -141,10 +143,8 @@ bool decode_add(Place& place, View<const std::byte> payload, const Layout& layou
   return accept(header, status);
 }
 
-float sender_norm(View<const std::byte> payload) {
-  PayloadHeader header;
-  std::memcpy(&header, payload.data(), sizeof(header));
-  return std::bit_cast<float>(header.count);
+float sender_norm(Place& place, View<const std::byte> payload) {
+  return std::bit_cast<float>(read_header(place, payload).count);
 }
 
 }  // namespace laconic::uniform

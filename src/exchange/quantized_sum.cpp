@@ -20,11 +20,11 @@ QuantizedSum::QuantizedSum(Communicator& communicator, Place& place, Layout layo
       options_(std::move(options)),
       own_norms_(static_cast<std::size_t>(size())),
       borders_(even_borders(layout_.size(), size())),
-      norms_(layout_.tensors()),
       send_(size()),
       receive_(size()),
       returned_(size()) {
   for (auto& border : borders_) border = layout_.cut(border, kPackGroup);
+  norms_.reserve(place, layout_.tensors());
   // Room for the widest fields, so that a step with more bits than the first allocates nothing.
   const auto whole = uniform::max_payload_bytes(layout_, 0, layout_.size(), kMostBits);
   const auto ranks = static_cast<std::uint64_t>(size());
@@ -175,7 +175,7 @@ void QuantizedSum::add_in_rank_order(const Slots& slots, std::uint64_t begin, st
   for (int from = 0; from < size(); ++from) {
     if (!uniform::decode_add(place(), slots.payload(from), layout_, begin, end, bits_, sum, status())) break;
     note_nonfinite(slots.payload(from), from);
-    own_norms_[static_cast<std::size_t>(from)] = uniform::sender_norm(slots.payload(from));
+    own_norms_[static_cast<std::size_t>(from)] = uniform::sender_norm(place(), slots.payload(from));
   }
   require_payloads_sound();
 }

@@ -4,11 +4,12 @@
 
 #include "base/check.h"
 #include "exchange/exchange.h"
+#include "kernels/sparse/sparse.h"
 
 namespace laconic {
 
-void follow_aggregate(View<const std::uint32_t> indices, std::span<const OwnerShare> shares, std::uint64_t n,
-                      std::span<std::uint64_t> borders) {
+void follow_aggregate(Place& place, View<const std::uint32_t> indices, std::span<const OwnerShare> shares,
+                      std::uint64_t n, std::span<std::uint64_t> borders) {
   const std::uint64_t ranks = borders.size() - 1;
   double total = 0.0;
   std::uint64_t entries = 0;
@@ -34,11 +35,14 @@ void follow_aggregate(View<const std::uint32_t> indices, std::span<const OwnerSh
       const double wanted = total * static_cast<double>(next) / static_cast<double>(ranks);
       const double position = each > 0.0 ? (wanted - before) / each : 0.0;
       if (position >= static_cast<double>(share.entries)) break;
-      borders[next] = indices[first + static_cast<std::uint64_t>(std::max(position, 0.0))];
+      borders[next] = first + static_cast<std::uint64_t>(std::max(position, 0.0));
     }
     before += static_cast<double>(share.load);
     first += share.entries;
   }
+  // So far they are positions in the list.
+  const auto inside = borders.subspan(1, next - 1);
+  read_indices(place, indices, inside, inside);
   for (; next < ranks; ++next) borders[next] = n;
 }
 

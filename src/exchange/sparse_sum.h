@@ -63,9 +63,9 @@ class SparseSum : public Exchange {
   struct EntryBuffer {
     Buffer<std::uint32_t> indices;
     Buffer<float> values;
-    void reserve(std::uint64_t count) {
-      indices.reserve(count);
-      values.reserve(count);
+    void reserve(Place& place, std::uint64_t count) {
+      indices.reserve(place, count);
+      values.reserve(place, count);
     }
     SparseView sub(std::uint64_t offset, std::uint64_t count) const {
       return {indices.view().sub(offset, count), values.view().sub(offset, count)};
@@ -110,6 +110,7 @@ class SparseSum : public Exchange {
   Slots send_;
   Slots receive_;
   std::vector<std::uint64_t> borders_;
+  std::vector<std::uint64_t> firsts_;  ///< where each owner's piece begins in this rank's entries, and their end
   std::vector<std::uint64_t> lengths_sent_;
   std::vector<std::uint64_t> lengths_;
   std::vector<ReturnNotice> notices_;

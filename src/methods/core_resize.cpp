@@ -4,12 +4,28 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/transfer.h"
 #include "exchange/dense_sum.h"
 #include "kernels/norm/norm.h"
 #include "laconic/error.h"
 #include "methods/core.h"
 
 namespace laconic {
+namespace {
+
+/// Copies one rank's memory to all. If the place's memory is not the host's own, the transport gets a copy of it.
+void broadcast_memory(Communicator& communicator, Place& place, View<float> memory, int root) {
+  if (place.queue() == nullptr) {
+    communicator.broadcast(as_writable_bytes(memory), root).wait();
+    return;
+  }
+  std::vector<float> here(memory.size());
+  copy_to_host<float>(place, memory, here.data());
+  communicator.broadcast(as_writable_bytes(View<float>(here)), root).wait();
+  copy_from_host<float>(place, here.data(), memory);
+}
+
+}  // namespace
 
 void MethodCore::resize(Communicator* next) {
   LACONIC_CHECK(registered_ == true);
@@ -29,7 +45,7 @@ void MethodCore::resize(Communicator* next) {
   if (pipeline_) pipeline_->join(*next);
   const int teller = meet_newcomers(*next);
   for (const auto& views : {memory_.owed(), memory_.shared()}) {
-    for (const View<float>& view : views) next->broadcast(as_writable_bytes(view), teller).wait();
+    for (const View<float>& view : views) broadcast_memory(*next, *place_, view, teller);
   }
   stage_ = Stage::resized;
   memory_.regrouped();

@@ -25,6 +25,7 @@
 #include "methods/model_base.h"
 #include "methods/momentum_undo.h"
 #include "methods/random_blocks.h"
+#include "methods/state_memory.h"
 
 namespace laconic {
 namespace {
@@ -117,11 +118,11 @@ class Def : public ModelBase, private ChunkedStep {
 
 void Def::prepare() {
   blocks_.prepare(tensors());
-  for (Buffer<float>* buffer : {&point_, &error_, &next_error_}) buffer->reserve(parameters());
-  for (Buffer<float>* buffer : {&mean_, &left_, &moved_}) buffer->reserve(blocks_.size());
+  for (Buffer<float>* buffer : {&point_, &error_, &next_error_}) buffer->reserve(place(), parameters());
+  for (Buffer<float>* buffer : {&mean_, &left_, &moved_}) buffer->reserve(place(), blocks_.size());
   fill(place(), 0.0F, point());
   fill(place(), 0.0F, error());
-  if (steps_locally()) met_error_.reserve(parameters());
+  if (steps_locally()) met_error_.reserve(place(), parameters());
   fill(place(), 0.0F, met_error());
   if (options_.momentum != 0.0F) keep_momentum();
   coefficients_.prepare(tensors());
@@ -220,7 +221,7 @@ void Def::take_coefficients(const StepInput& input) {
 
 void Def::keep_momentum() {
   if (std::exchange(keeps_momentum_, true)) return;
-  momentum_.reserve(parameters());
+  momentum_.reserve(place(), parameters());
   fill(place(), 0.0F, momentum());
 }
 
@@ -341,29 +342,30 @@ void Def::do_read_out(View<const float> /*model*/, View<float> out) {
 }
 
 void Def::save_memory(State& state) const {
-  state.put("point", View<const float>(point()));
-  state.put("residual", View<const float>(error()));
-  if (steps_locally()) state.put("residual of the last meeting", View<const float>(met_error()));
-  state.put("momentum", View<const float>(momentum()));
+  put_memory(state, "point", place(), point());
+  put_memory(state, "residual", place(), error());
+  if (steps_locally()) put_memory(state, "residual of the last meeting", place(), met_error());
+  put_memory(state, "momentum", place(), momentum());
 }
 
 /// A run has a momentum from the first step on that needs one, be it this run or the one that was saved.
 void Def::require_loadable_memory(const State& state) const {
   State expected;
-  expected.put("point", View<const float>(point()));
-  expected.put("residual", View<const float>(error()));
-  if (steps_locally()) expected.put("residual of the last meeting", View<const float>(met_error()));
-  expected.put("momentum", state.size("momentum") > 0 ? View<const float>(error()) : View<const float>());
+  const std::vector<float> any(parameters());  // sizes alone are compared
+  expected.put("point", View<const float>(any));
+  expected.put("residual", View<const float>(any));
+  if (steps_locally()) expected.put("residual of the last meeting", View<const float>(any));
+  expected.put("momentum", state.size("momentum") > 0 ? View<const float>(any) : View<const float>());
   state.require_entries_of(expected);
 }
 
 void Def::load_memory(const State& state) {
-  state.get("point", point());
-  state.get("residual", error());
-  if (steps_locally()) state.get("residual of the last meeting", met_error());
+  get_memory(state, "point", place(), point());
+  get_memory(state, "residual", place(), error());
+  if (steps_locally()) get_memory(state, "residual of the last meeting", place(), met_error());
   if (state.size("momentum") > 0) {
     keep_momentum();
-    state.get("momentum", momentum());
+    get_memory(state, "momentum", place(), momentum());
   } else {
     fill(place(), 0.0F, momentum());
   }

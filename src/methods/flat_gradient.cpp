@@ -25,7 +25,7 @@ std::span<const TensorPart> FlatGradient::add(Place& place, std::span<const Tens
       elsewhere_[part.tensor] = part.values;
       continue;
     }
-    copies_.reserve(offsets_.back());
+    copies_.reserve(place, offsets_.back());
     placed_.back().values = copies_.view().sub(offset, part.values.size());
     copy(place, part.values, placed_.back().values);
     copied_ = true;

@@ -26,8 +26,8 @@ LiftedMethod::LiftedMethod(std::unique_ptr<GradientBase> inner, const OptimizerO
 void LiftedMethod::prepare() {
   if (core().chunk_entries_set() > 0) inner_->set_chunk_entries(core().chunk_entries_set());
   inner_->register_tensors(tensors());
-  optimizer_.prepare(parameters());
-  if (guard_) before_.resize(parameters());
+  optimizer_.prepare(place(), parameters());
+  if (guard_) before_.reserve(place(), parameters());
 }
 
 StepReport LiftedMethod::do_start(View<float> /*model*/) {
@@ -60,13 +60,14 @@ StepReport LiftedMethod::do_step(const StepInput& input, View<float> model, View
 }
 
 void LiftedMethod::guarded_step(float learning_rate, View<float> model, View<const float> gradient) {
-  copy(place(), model, before_);
-  optimizer_before_ = optimizer_;
+  const View<float> before = before_.view(parameters());
+  copy(place(), model, before);
+  optimizer_before_.copy_from(place(), optimizer_);
   optimizer_.step(place(), learning_rate, gradient, model);
-  const double squares = squared_distance(place(), model, before_);
+  const double squares = squared_distance(place(), model, before);
   report_.undone = !(squares < largest_step_);  // a length that is no number is too long
   if (report_.undone) {
-    copy(place(), before_, model);
+    copy(place(), before, model);
     std::swap(optimizer_, optimizer_before_);
   } else if (squares > 0.0) {
     largest_step_ = 100.0 * squares;  // with zero for a limit every later step would be undone
@@ -78,7 +79,7 @@ void LiftedMethod::do_read_out(View<const float> model, View<float> out) { copy(
 void LiftedMethod::save_memory(State& state) const {
   state.put("inner", inner_->save());
   State optimizer;
-  optimizer_.save(optimizer);
+  optimizer_.save(place(), optimizer);
   state.put("optimizer", optimizer);
   state.put("largest step", largest_step_);
 }
@@ -92,7 +93,7 @@ void LiftedMethod::require_loadable_memory(const State& state) const {
 
 void LiftedMethod::load_memory(const State& state) {
   inner_->load(state.part("inner"));
-  optimizer_.load(state.part("optimizer"));
+  optimizer_.load(place(), state.part("optimizer"));
   largest_step_ = state.number("largest step");
 }
 

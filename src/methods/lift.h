@@ -46,7 +46,7 @@ class LiftedMethod : public ModelBase {
   bool guard_;
   StepReport report_;
   double largest_step_ = 1e5;
-  std::vector<float> before_;   ///< the guard's
+  Buffer<float> before_;        ///< the guard's
   Optimizer optimizer_before_;  ///< the guard's
   std::array<float, 4> numbers_{};  ///< what a newcomer must know besides the optimizer's memory, as bits
 };

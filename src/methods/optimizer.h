@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/buffer.h"
 #include "laconic/methods.h"
 
 namespace laconic {
@@ -18,15 +19,18 @@ class Optimizer {
   /// InvalidConfig for an unknown name or a setting out of range.
   explicit Optimizer(OptimizerOptions options);
 
-  void prepare(std::uint64_t parameters);
+  void prepare(Place& place, std::uint64_t parameters);
   void step(Place& place, float learning_rate, View<const float> gradient, View<float> model);
 
-  void save(State& state) const;
-  void load(const State& state);
+  /// Becomes what the other one is: its settings must be the same.
+  void copy_from(Place& place, const Optimizer& other);
+
+  void save(Place& place, State& state) const;
+  void load(Place& place, const State& state);
   /// Of what has the entries that save makes: InvalidConfig for a count of steps that is none.
   static void require_loadable(const State& state) { state.count("steps"); }
   /// Its memory, the same on all ranks where its directions are.
-  std::vector<View<float>> memory();
+  std::vector<View<float>> memory() const;
 
   /// Steps made, which Adam's bias correction counts: a newcomer to a run takes them over.
   std::uint64_t steps() const { return steps_; }
@@ -37,8 +41,8 @@ class Optimizer {
  private:
   OptimizerOptions options_;
   std::uint64_t steps_ = 0;
-  std::vector<float> first_;   ///< momentum, or Adam's first moment
-  std::vector<float> second_;  ///< Adam's second moment
+  Buffer<float> first_;   ///< momentum, or Adam's first moment
+  Buffer<float> second_;  ///< Adam's second moment
 };
 
 }  // namespace laconic

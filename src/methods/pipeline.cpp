@@ -139,7 +139,7 @@ void ChunkPipeline::join_tensors(const Chunk& chunk, Flight& flight) {
     flight.gradient = View<float>(tensors[0].data(), chunk.size, tensors[0].device());
     return;
   }
-  copies_.reserve(core_.parameters());
+  copies_.reserve(core_.place(), core_.parameters());
   flight.gradient = copies_.view(core_.parameters()).sub(chunk.offset, chunk.size);
   std::uint64_t offset = 0;
   for (const View<float>& tensor : tensors) {

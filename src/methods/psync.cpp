@@ -38,9 +38,9 @@ class Psync : public ModelBase {
  private:
   void prepare() override {
     blocks_.prepare(tensors());
-    optimizer_.prepare(parameters());
-    tried_.reserve(parameters());
-    mean_.reserve(blocks_.size());
+    optimizer_.prepare(place(), parameters());
+    tried_.reserve(place(), parameters());
+    mean_.reserve(place(), blocks_.size());
     make_exchange();
   }
   void regrouped() override {
@@ -53,12 +53,12 @@ class Psync : public ModelBase {
   }
   Status look_ahead(View<const float> gradient, StepReport& report);
   StepReport dropped(const StepInput& input, const Status& status, StepReport report);
-  void save_memory(State& state) const override { optimizer_.save(state); }
+  void save_memory(State& state) const override { optimizer_.save(place(), state); }
   void require_loadable_memory(const State& state) const override {
     MethodMemory::require_loadable_memory(state);
     Optimizer::require_loadable(state);
   }
-  void load_memory(const State& state) override { optimizer_.load(state); }
+  void load_memory(const State& state) override { optimizer_.load(place(), state); }
   /// No residual; the optimizer's memory.
   std::vector<View<float>> owed() override {
     std::vector<View<float>> views{View<float>()};
@@ -133,7 +133,7 @@ StepReport Psync::do_step(const StepInput& input, View<float> model, View<float>
   }
   {
     const Stopwatch watch(report.select_seconds);
-    tried_optimizer_ = optimizer_;
+    tried_optimizer_.copy_from(place(), optimizer_);
     copy(place(), model, tried);
     tried_optimizer_.step(place(), input.learning_rate, gradient, tried);  // 1
     find_nonfinite(place(), tried, view_of(status));

@@ -21,6 +21,7 @@
 #include "methods/makers.h"
 #include "methods/sparse_method.h"
 #include "methods/gradient_base.h"
+#include "methods/state_memory.h"
 
 namespace laconic {
 namespace {
@@ -51,9 +52,11 @@ class Randk : public GradientBase {
   void prepare() override;
   void regrouped() override;
   void save_memory(State& state) const override {
-    state.put("residual", View<const float>(residual_.view(parameters())));
+    put_memory(state, "residual", place(), residual_.view(parameters()));
   }
-  void load_memory(const State& state) override { state.get("residual", residual_.view(parameters())); }
+  void load_memory(const State& state) override {
+    get_memory(state, "residual", place(), residual_.view(parameters()));
+  }
   std::vector<View<float>> owed() override { return {residual_.view(parameters())}; }
 
   Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
@@ -98,12 +101,12 @@ void Randk::prepare() {
   }
   if (!by_tensor_) add_stretch(0, 0, offset);
   for (Buffer<float>* buffer : {&residual_, &next_residual_}) {
-    buffer->reserve(parameters());
+    buffer->reserve(place(), parameters());
     fill(place(), 0.0F, buffer->view(parameters()));
   }
-  indices_.reserve(selected_);
-  values_.reserve(selected_);
-  left_.reserve(selected_);
+  indices_.reserve(place(), selected_);
+  values_.reserve(place(), selected_);
+  left_.reserve(place(), selected_);
   fill(place(), 0.0F, left_.view(selected_));
   regrouped();
 }

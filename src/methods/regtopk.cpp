@@ -16,6 +16,7 @@
 #include "laconic/error.h"
 #include "methods/makers.h"
 #include "methods/sparse_method.h"
+#include "methods/state_memory.h"
 
 namespace laconic {
 namespace {
@@ -40,9 +41,9 @@ class Regtopk : public SparseMethod {
   void prepare() override {
     SparseMethod::prepare();
     for (Support* support : {&last_, &next_}) {
-      support->indices.reserve(selected_count());
-      support->corrected.reserve(selected_count());
-      support->aggregate.reserve(selected_count());
+      support->indices.reserve(place(), selected_count());
+      support->corrected.reserve(place(), selected_count());
+      support->aggregate.reserve(place(), selected_count());
     }
     score_.weight = 1.0F / static_cast<float>(ranks());
   }
@@ -76,15 +77,16 @@ class Regtopk : public SparseMethod {
     SparseMethod::save_memory(state);
     // As long before the first step as after it, so that a checkpoint can be read into the memory of a fresh run.
     state.put("support known", last_.known ? 1.0 : 0.0);
-    const std::vector<std::uint32_t> no_indices(last_.known ? 0 : selected_count());
-    const std::vector<float> no_values(last_.known ? 0 : selected_count());
-    const auto values = [&](const Buffer<float>& known) {
-      return last_.known ? View<const float>(known.view(selected_count())) : View<const float>(no_values);
-    };
-    state.put("support", last_.known ? View<const std::uint32_t>(last_.indices.view(selected_count()))
-                                     : View<const std::uint32_t>(no_indices));
-    state.put("support's a", values(last_.corrected));
-    state.put("support's g", values(last_.aggregate));
+    if (last_.known) {
+      put_memory(state, "support", place(), last_.indices.view(selected_count()));
+      put_memory(state, "support's a", place(), last_.corrected.view(selected_count()));
+      put_memory(state, "support's g", place(), last_.aggregate.view(selected_count()));
+    } else {
+      const std::vector<float> no_values(selected_count());
+      state.put("support", View<const std::uint32_t>(std::vector<std::uint32_t>(selected_count())));
+      state.put("support's a", View<const float>(no_values));
+      state.put("support's g", View<const float>(no_values));
+    }
   }
 
   void require_loadable_memory(const State& state) const override {
@@ -110,9 +112,9 @@ class Regtopk : public SparseMethod {
     SparseMethod::load_memory(state);
     last_.known = state.count("support known", 1) != 0;
     const std::uint64_t count = selected_count();
-    state.get("support", last_.indices.view(count));
-    state.get("support's a", last_.corrected.view(count));
-    state.get("support's g", last_.aggregate.view(count));
+    get_memory(state, "support", place(), last_.indices.view(count));
+    get_memory(state, "support's a", place(), last_.corrected.view(count));
+    get_memory(state, "support's g", place(), last_.aggregate.view(count));
   }
 
   RegtopkScore score_;

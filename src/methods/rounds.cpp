@@ -8,6 +8,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "laconic/error.h"
 #include "laconic/nonfinite.h"
+#include "methods/state_memory.h"
 #include "transport/agreement.h"
 
 namespace laconic {
@@ -36,9 +37,9 @@ RoundMethod::RoundMethod(const Settings& settings, const OptimizerOptions& optim
 }
 
 void RoundMethod::prepare() {
-  optimizer_.prepare(parameters());
+  optimizer_.prepare(place(), parameters());
   for (Buffer<float>* buffer : {&centre_, &next_centre_}) {
-    buffer->reserve(parameters());
+    buffer->reserve(place(), parameters());
     fill(place(), 0.0F, buffer->view(parameters()));
   }
   make_exchanges();
@@ -155,9 +156,9 @@ void RoundMethod::require_savable() const {
 void RoundMethod::save_memory(State& state) const {
   state.put("rounds", static_cast<double>(schedule_.rounds()));
   state.put("steps", static_cast<double>(schedule_.async() ? 0 : schedule_.steps()));
-  state.put("centre", centre());
+  put_memory(state, "centre", place(), centre());
   State optimizer;
-  optimizer_.save(optimizer);
+  optimizer_.save(place(), optimizer);
   state.put("optimizer", optimizer);
 }
 
@@ -169,8 +170,8 @@ void RoundMethod::require_loadable_memory(const State& state) const {
 
 void RoundMethod::load_memory(const State& state) {
   schedule_.resume(state.count("rounds"), state.count("steps"));
-  state.get("centre", centre_.view(parameters()));
-  optimizer_.load(state.part("optimizer"));
+  get_memory(state, "centre", place(), centre_.view(parameters()));
+  optimizer_.load(place(), state.part("optimizer"));
   at_round_ = true;
   newcomer_ = false;
 }

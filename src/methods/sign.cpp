@@ -21,6 +21,7 @@
 #include "methods/makers.h"
 #include "methods/settings.h"
 #include "methods/gradient_base.h"
+#include "methods/state_memory.h"
 
 namespace laconic {
 namespace {
@@ -46,7 +47,7 @@ class SignMethod : public GradientBase {
   void prepare() override {
     if (remembers()) {
       for (Buffer<float>* buffer : {&momentum_, &next_momentum_}) {
-        buffer->reserve(parameters());
+        buffer->reserve(place(), parameters());
         fill(place(), 0.0F, buffer->view(parameters()));
       }
     }
@@ -110,7 +111,7 @@ class SignMethod : public GradientBase {
 
   void save_memory(State& state) const override {
     state.put("steps", static_cast<double>(steps_));
-    if (remembers()) state.put("momentum", View<const float>(momentum_.view(parameters())));
+    if (remembers()) put_memory(state, "momentum", place(), momentum_.view(parameters()));
   }
 
   void require_loadable_memory(const State& state) const override {
@@ -120,7 +121,7 @@ class SignMethod : public GradientBase {
 
   void load_memory(const State& state) override {
     steps_ = state.count("steps");
-    if (remembers()) state.get("momentum", momentum_.view(parameters()));
+    if (remembers()) get_memory(state, "momentum", place(), momentum_.view(parameters()));
   }
 
   float beta_;

@@ -8,6 +8,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/sparse/sparse.h"
 #include "laconic/error.h"
+#include "methods/state_memory.h"
 
 namespace laconic {
 
@@ -49,12 +50,12 @@ void SparseMethod::prepare() {
   if (!by_tensor_) add_stretch(0, parameters());
   thresholds_.assign(stretches_.size(), 0.0F);
   for (Buffer<float>* buffer : {&residual_, &next_residual_}) {
-    buffer->reserve(parameters());
+    buffer->reserve(place(), parameters());
     fill(place(), 0.0F, buffer->view(parameters()));
   }
-  indices_.reserve(selected_count_);
-  values_.reserve(selected_count_);
-  if (options_.format != ValueFormat::f32) errors_.reserve(selected_count_);
+  indices_.reserve(place(), selected_count_);
+  values_.reserve(place(), selected_count_);
+  if (options_.format != ValueFormat::f32) errors_.reserve(place(), selected_count_);
   deal_shares();
 }
 
@@ -127,7 +128,7 @@ void SparseMethod::commit() {
 }
 
 void SparseMethod::save_memory(State& state) const {
-  state.put("residual", View<const float>(residual_.view(parameters())));
+  put_memory(state, "residual", place(), residual_.view(parameters()));
   std::vector<float> thresholds;
   for (const Stretch& stretch : stretches_) thresholds.push_back(stretch.threshold);
   state.put("thresholds", View<const float>(thresholds));
@@ -165,7 +166,7 @@ void SparseMethod::require_loadable_memory(const State& state) const {
 }
 
 void SparseMethod::load_memory(const State& state) {
-  state.get("residual", residual_.view(parameters()));
+  get_memory(state, "residual", place(), residual_.view(parameters()));
   state.get("thresholds", View<float>(thresholds_));
   for (std::size_t i = 0; i < stretches_.size(); ++i) stretches_[i].threshold = thresholds_[i];
   each_saved_share(state, [&](std::size_t share, std::span<const std::uint64_t> borders, std::uint64_t last_union) {

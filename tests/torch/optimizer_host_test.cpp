@@ -34,7 +34,7 @@ struct Loop {
       names.push_back(tensor.name);
       parameters.push_back(at::full({static_cast<std::int64_t>(tensor.size)}, 0.5, type).requires_grad_(true));
       optimizers.emplace_back(OptimizerOptions{.momentum = 0.9, .weight_decay = 0.01});
-      optimizers.back().prepare(tensor.size);
+      optimizers.back().prepare(place, tensor.size);
     }
   }
 

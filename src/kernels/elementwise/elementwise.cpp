@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/touch.h"
 #include "kernels/cuda.h"
 #include "kernels/elementwise/flagged.h"
 #include "kernels/elementwise/loops.h"
@@ -36,6 +37,7 @@ void require_parts(Place& place, Parts parts, View<float> out) {
 
 void parallel_flagged(Place& place, std::size_t size, StatusView status, FunctionRef<bool(Range)> body) {
   require_status(place, status);
+  const Touch touch(place);
   std::atomic<bool> nonfinite{false};
   parallel_ranges(place.pool(), size, kCut, [&](Range range) {
     if (body(range)) nonfinite.store(true, std::memory_order_relaxed);
@@ -46,6 +48,7 @@ void parallel_flagged(Place& place, std::size_t size, StatusView status, Functio
 void fill(Place& place, float value, View<float> values) {
   require_same_device("values", values.device(), place.device());
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(fill, place, value, values);
+  const Touch touch(place);
   parallel_ranges(place.pool(), values.size(), kCut,
                   [&](Range range) { std::fill_n(values.data() + range.begin, range.size(), value); });
 }
@@ -55,6 +58,7 @@ void copy(Place& place, View<const float> from, View<float> to) {
   require_same_device("to", to.device(), place.device());
   require_size("to", to.size(), from.size());
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(copy, place, from, to);
+  const Touch touch(place);
   parallel_ranges(place.pool(), from.size(), kCut, [&](Range range) {
     std::memcpy(to.data() + range.begin, from.data() + range.begin, range.size() * sizeof(float));
   });
@@ -65,6 +69,7 @@ void axpy(Place& place, float alpha, View<const float> x, View<float> y) {
   require_same_device("y", y.device(), place.device());
   require_size("x", x.size(), y.size());
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(axpy, place, alpha, x, y);
+  const Touch touch(place);
   parallel_ranges(place.pool(), y.size(), kCut, [&](Range range) {
     LACONIC_DISPATCH(place.simd(), axpy, alpha, x.data() + range.begin, y.data() + range.begin, range.size());
   });
@@ -73,6 +78,7 @@ void axpy(Place& place, float alpha, View<const float> x, View<float> y) {
 void divide(Place& place, float divisor, View<float> values) {
   require_same_device("values", values.device(), place.device());
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(divide, place, divisor, values);
+  const Touch touch(place);
   parallel_ranges(place.pool(), values.size(), kCut, [&](Range range) {
     LACONIC_DISPATCH(place.simd(), divide, divisor, values.data() + range.begin, range.size());
   });
@@ -101,6 +107,7 @@ void spoil_if_nonfinite(Place& place, View<float> values, StatusView status) {
   require_device("values", values.device(), place.device());
   require_status(place, status);
   require_at_least("values", values.size(), 1);
+  const Touch touch(place);
   if (status[0].nonfinite != 0) values[0] = std::numeric_limits<float>::quiet_NaN();
 }
 
