@@ -2,7 +2,8 @@
 
 #include <string>
 
-#include "laconic/method.h"
+#include "laconic/place.h"
+#include "laconic/state.h"
 
 namespace laconic {
 
