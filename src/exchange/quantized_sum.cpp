@@ -145,8 +145,8 @@ void QuantizedSum::encode_return(View<const float> sum) {
   // A tensor that several ranks own has a norm in each part; what it rounds to is drawn by coordinate all the same.
   const std::uint64_t begin = begin_of(rank());
   const View<float> norms = norms_.view(layout_.tensors());
-  layout_.for_each_piece(begin, end_of(rank()), [&](const Piece& piece) {
-    norm(place(), sum.sub(piece.offset - begin, piece.count), options_.norm, norms.sub(piece.tensor, 1), status());
+  layout_.for_each_slice(begin, end_of(rank()), [&](const Slice& slice) {
+    norm(place(), sum.sub(slice.offset - begin, slice.count), options_.norm, norms.sub(slice.tensor, 1), status());
   });
   uniform::encode(place(), sum, layout_, begin, end_of(rank()), norms, bits_,
                   stream(Purpose::return_rounding, kSharedRank), payload, status());

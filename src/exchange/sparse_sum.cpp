@@ -25,7 +25,7 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
       lengths_sent_(std::max<std::size_t>(static_cast<std::size_t>(size()), 2)),
       lengths_(static_cast<std::size_t>(size())),
       notices_(static_cast<std::size_t>(size())),
-      shares_(static_cast<std::size_t>(size())),
+      loads_(static_cast<std::size_t>(size())),
       parts_(static_cast<std::size_t>(size())) {
   if (n > kMostSparseEntries) {
     throw InvalidConfig("a sparse sum has views of at most " + std::to_string(kMostSparseEntries) + " entries, got " +
@@ -139,9 +139,9 @@ void SparseSum::sum_gathered() {
   round_as_returned(union_.sub(0, union_count_).values);
   find_nonfinite(place(), union_.sub(0, union_count_).values,
                  status());  // a sum may overflow; by range the return's encoder looks
-  shares_.assign(shares_.size(), {});
-  shares_[0] = {union_count_, union_count_};
-  follow_aggregate(place(), entries().indices, shares_, n_, borders_);
+  loads_.assign(loads_.size(), {});
+  loads_[0] = {union_count_, union_count_};
+  follow_aggregate(place(), entries().indices, loads_, n_, borders_);
   write_dense();
 }
 
@@ -155,7 +155,7 @@ sparse::IndexRange SparseSum::range_of(int owner) const {
 Handle SparseSum::send_lengths() {
   {
     const Stopwatch watch(cost().encode_seconds);
-    // Entries are ascending, so the owners' pieces follow each other.
+    // Entries are ascending, so the owners' entries follow each other.
     count_below(place(), mine_.indices, borders_, firsts_);
     const auto piece_of = [&](int owner) {
       const auto i = static_cast<std::size_t>(owner);
@@ -259,11 +259,11 @@ void SparseSum::read_sums() {
     if (!culprit_known) note_nonfinite(receive_.payload(owner), owner);
     const std::uint64_t count = status()[0].count;
     const std::uint64_t load = options_.keep_union ? notices_[static_cast<std::size_t>(owner)].load : count;
-    shares_[static_cast<std::size_t>(owner)] = {count, load};
+    loads_[static_cast<std::size_t>(owner)] = {count, load};
     union_count_ += count;
   }
   require_payloads_sound();
-  follow_aggregate(place(), entries().indices, shares_, n_, borders_);
+  follow_aggregate(place(), entries().indices, loads_, n_, borders_);
   write_dense();
 }
 

@@ -76,15 +76,15 @@ class Def : public ModelBase, private ChunkedStep {
   double best_lambda(View<float> scratch, Traffic& traffic);
 
   /// A chunk's blocks, where their entries begin among those of all blocks, and their exchange.
-  struct Share {
+  struct ChunkSum {
     std::size_t first_block = 0;
     std::size_t block_count = 0;
     std::uint64_t first = 0;
     std::uint64_t count = 0;
     std::unique_ptr<BlockSum> sum;
   };
-  std::span<const Block> drawn(const Share& share) const {
-    return drawn_.subspan(share.first_block, share.block_count);
+  std::span<const Block> drawn(const ChunkSum& chunk_sum) const {
+    return drawn_.subspan(chunk_sum.first_block, chunk_sum.block_count);
   }
 
   View<float> point() const { return point_.view(parameters()); }
@@ -111,7 +111,7 @@ class Def : public ModelBase, private ChunkedStep {
   Buffer<float> mean_;                     ///< of the blocks
   Buffer<float> left_;                     ///< what sending leaves of a block: nothing, or the rounding to 16 bits
   Buffer<float> moved_;                    ///< the blocks of x
-  std::vector<Share> shares_;              ///< by chunk
+  std::vector<ChunkSum> sums_;              ///< by chunk
   std::unique_ptr<DenseSum> mean_error_;   ///< of the diagnosis
   std::unique_ptr<DenseSum> mean_square_;  ///< of the diagnosis
 };
@@ -131,16 +131,16 @@ void Def::prepare() {
 }
 
 void Def::regrouped() {
-  shares_ = pipeline().make_each([&](const Chunk& chunk, Communicator& channel) {
-    Share share;
+  sums_ = pipeline().make_each([&](const Chunk& chunk, Communicator& channel) {
+    ChunkSum chunk_sum;
     for (const Block& block : blocks_.blocks()) {
-      if (block.offset < chunk.offset) ++share.first_block, share.first += block.count;
+      if (block.offset < chunk.offset) ++chunk_sum.first_block, chunk_sum.first += block.count;
       if (block.offset < chunk.offset || block.offset >= chunk.offset + chunk.size) continue;
-      ++share.block_count;
-      share.count += block.count;
+      ++chunk_sum.block_count;
+      chunk_sum.count += block.count;
     }
-    share.sum = std::make_unique<BlockSum>(channel, place(), share.count, options_.sum);
-    return share;
+    chunk_sum.sum = std::make_unique<BlockSum>(channel, place(), chunk_sum.count, options_.sum);
+    return chunk_sum;
   });
   if (options_.diagnose) {
     mean_error_ = std::make_unique<DenseSum>(communicator(), place(), parameters());
@@ -249,28 +249,28 @@ Status Def::accumulate_local(View<float> gradient) {
 }
 
 Exchange& Def::start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport&) {
-  const Share& share = shares_[chunk.number];
+  const ChunkSum& chunk_sum = sums_[chunk.number];
   const View<float> p = next_error();
-  const View<float> mean = mean_.view().sub(share.first, share.count);
-  const auto blocks = drawn(share);
+  const View<float> mean = mean_.view().sub(chunk_sum.first, chunk_sum.count);
+  const auto blocks = drawn(chunk_sum);
   coefficients_.for_each(chunk.first_tensor, chunk.offset, chunk.size, [&](const CoefficientRun& run) {
     accumulate(run, gradient.sub(run.offset - chunk.offset, run.size), status);  // 1, 2, 3
   });
   core().note_nonfinite(chunk, p.sub(chunk.offset, chunk.size), status[0]);
   if (options_.sum.format != ValueFormat::f32) {
     gather_blocks(place(), p, blocks, 0, mean);
-    round_through_16bit(place(), options_.sum.format, mean, left_.view().sub(share.first, share.count), status);
+    round_through_16bit(place(), options_.sum.format, mean, left_.view().sub(chunk_sum.first, chunk_sum.count), status);
     scatter_blocks(place(), mean, blocks, 0, p);
   }
   // An engine's sum has no flags: what is not finite outside the blocks must show inside them.
   if (!blocks.empty()) spoil_if_nonfinite(place(), p.sub(blocks[0].offset + blocks[0].start, 1), status);
-  share.sum->start(p, blocks, mean, status);  // 4
-  return *share.sum;
+  chunk_sum.sum->start(p, blocks, mean, status);  // 4
+  return *chunk_sum.sum;
 }
 
 void Def::finish_chunk(const Chunk& chunk, View<float>, StatusView, StepReport&) {
-  const Share& share = shares_[chunk.number];
-  scatter_blocks(place(), left_.view().sub(share.first, share.count), drawn(share), 0, next_error());
+  const ChunkSum& chunk_sum = sums_[chunk.number];
+  scatter_blocks(place(), left_.view().sub(chunk_sum.first, chunk_sum.count), drawn(chunk_sum), 0, next_error());
 }
 
 void Def::commit_local(View<float> model, View<const float> gradient) {

@@ -95,7 +95,7 @@ class Grawa : public RoundMethod {
     RoundMethod::pull(model, next_centre);
   }
 
-  void begin_stretch() override {
+  void begin_period() override {
     std::fill(local_norms_.begin(), local_norms_.end(), 0.0F);
     local_steps_ = 0.0;
   }

@@ -72,7 +72,7 @@ class Lsgd : public RoundMethod {
     report.extra = leader;
   }
 
-  void begin_stretch() override {
+  void begin_period() override {
     last_loss_ = recent_loss();
     loss_sum_ = 0.0;
     loss_count_ = 0.0;

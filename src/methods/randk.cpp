@@ -9,7 +9,6 @@
 
 #include <utility>
 
-#include "base/keep.h"
 #include "base/philox.h"
 #include "codecs/signature.h"
 #include "exchange/dense_sum.h"
@@ -35,16 +34,7 @@ class Randk : public GradientBase {
         options_{.format = value_format(settings)} {}
 
  private:
-  /// A stretch of the flat gradient in which k entries are drawn.
-  struct Stretch {
-    std::uint32_t tensor = 0;
-    std::uint64_t offset = 0;
-    std::uint64_t size = 0;
-    std::uint64_t first = 0;  ///< where its entries begin in the list
-    std::uint64_t count = 0;  ///< k = max(1, floor(keep·size))
-  };
-
-  struct Share : SelectedShare {
+  struct ChunkSum : ChunkSelection {
     std::unique_ptr<DenseSum> sum;
   };
 
@@ -63,82 +53,69 @@ class Randk : public GradientBase {
   void finish_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
   void commit() override { std::swap(residual_, next_residual_); }
 
-  void add_stretch(std::uint32_t tensor, std::uint64_t offset, std::uint64_t size);
   void correct(const Chunk& chunk, View<const float> gradient, StatusView status);
-  void draw(const Stretch& stretch, std::uint64_t origin);
-  SparseView selected(const Share& share) const {
-    return SparseView{indices_.view(), values_.view()}.sub(share.first, share.count);
+  void draw(const Scope& scope, std::uint64_t origin);
+  SparseView selected(const ChunkSum& chunk_sum) const {
+    return SparseView{indices_.view(), values_.view()}.sub(chunk_sum.first, chunk_sum.count);
   }
 
   double keep_;
   bool by_tensor_;
   DenseSumOptions options_;
-  std::vector<Stretch> stretches_;
-  std::uint64_t selected_ = 0;
+  Scopes scopes_;
   Buffer<float> residual_;
   Buffer<float> next_residual_;
   Buffer<std::uint32_t> indices_;
   Buffer<float> values_;
-  Buffer<float> left_;         ///< what sending leaves of the selected: nothing, or the rounding
-  std::vector<Share> shares_;  ///< by chunk
+  Buffer<float> left_;          ///< what sending leaves of the selected: nothing, or the rounding
+  std::vector<ChunkSum> sums_;  ///< by chunk
 };
-
-void Randk::add_stretch(std::uint32_t tensor, std::uint64_t offset, std::uint64_t size) {
-  const std::uint64_t count = keep_count(keep_, size);
-  if (count > 0) stretches_.push_back({tensor, offset, size, selected_, count});
-  selected_ += count;
-}
 
 void Randk::prepare() {
   if (parameters() > 0xFFFF'FFFFU) {
     throw InvalidConfig("randk takes models of up to 4294967295 parameters, got " + std::to_string(parameters()) +
                         ": its indices have 32 bits");
   }
-  std::uint64_t offset = 0;
-  for (std::uint32_t tensor = 0; tensor < tensors().size(); ++tensor) {
-    if (by_tensor_) add_stretch(tensor, offset, tensors()[tensor].size);
-    offset += tensors()[tensor].size;
-  }
-  if (!by_tensor_) add_stretch(0, 0, offset);
+  scopes_.prepare(tensors(), keep_, by_tensor_);
   for (Buffer<float>* buffer : {&residual_, &next_residual_}) {
     buffer->reserve(place(), parameters());
     fill(place(), 0.0F, buffer->view(parameters()));
   }
-  indices_.reserve(place(), selected_);
-  values_.reserve(place(), selected_);
-  left_.reserve(place(), selected_);
-  fill(place(), 0.0F, left_.view(selected_));
+  indices_.reserve(place(), scopes_.selected());
+  values_.reserve(place(), scopes_.selected());
+  left_.reserve(place(), scopes_.selected());
+  fill(place(), 0.0F, left_.view(scopes_.selected()));
   regrouped();
 }
 
 void Randk::regrouped() {
-  shares_ = pipeline().make_each([&](const Chunk& chunk, Communicator& channel) {
-    const SelectedShare share = share_of(chunk, stretches_);
-    return Share{share, std::make_unique<DenseSum>(channel, place(), share.count, options_)};
+  sums_ = pipeline().make_each([&](const Chunk& chunk, Communicator& channel) {
+    const ChunkSelection selection = scopes_.of(chunk);
+    return ChunkSum{selection, std::make_unique<DenseSum>(channel, place(), selection.count, options_)};
   });
 }
 
 Exchange& Randk::start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) {
-  Share& share = shares_[chunk.number];
-  const auto [indices, values] = selected(share);
+  ChunkSum& chunk_sum = sums_[chunk.number];
+  const auto [indices, values] = selected(chunk_sum);
   {
     const Stopwatch watch(report.select_seconds);
     const View<float> rest = next_residual_.view(parameters()).sub(chunk.offset, chunk.size);
-    const View<float> left = left_.view().sub(share.first, share.count);
-    correct(chunk, gradient, status);                                                                               // 1
-    for (std::size_t i = 0; i < share.stretch_count; ++i) draw(stretches_[share.first_stretch + i], chunk.offset);  // 2
-    gather(place(), rest, indices, values);                                                                         // 3
+    const View<float> left = left_.view().sub(chunk_sum.first, chunk_sum.count);
+    correct(chunk, gradient, status);                                            // 1
+    for (const Scope& scope : scopes_.of(chunk_sum)) draw(scope, chunk.offset);  // 2
+    gather(place(), rest, indices, values);                                      // 3
     if (options_.format != ValueFormat::f32) round_through_16bit(place(), options_.format, values, left, status);
     scatter(place(), {indices, left}, rest);  // 4
   }
   // Seed and step decide what was drawn; everything else that does was compared when the method was made.
-  share.sum->start(values, status, Signature(0).mix(key().seed).mix(key().step).low_word());  // 5
-  return *share.sum;
+  chunk_sum.sum->start(values, status, Signature(0).mix(key().seed).mix(key().step).low_word());  // 5
+  return *chunk_sum.sum;
 }
 
 void Randk::finish_chunk(const Chunk& chunk, View<float> gradient, StatusView, StepReport&) {
   fill(place(), 0.0F, gradient);
-  scatter(place(), selected(shares_[chunk.number]), gradient);
+  scatter(place(), selected(sums_[chunk.number]), gradient);
 }
 
 /// a = g + e, into the next residual.
@@ -149,10 +126,10 @@ void Randk::correct(const Chunk& chunk, View<const float> gradient, StatusView s
 }
 
 /// Indices count from the chunk's origin.
-void Randk::draw(const Stretch& stretch, std::uint64_t origin) {
-  const Stream stream{.seed = key().seed, .step = key().step, .tensor = stretch.tensor, .purpose = Purpose::random_k};
-  draw_indices(place(), stream, stretch.offset - origin, stretch.size,
-               indices_.view(selected_).sub(stretch.first, stretch.count));
+void Randk::draw(const Scope& scope, std::uint64_t origin) {
+  const Stream stream{.seed = key().seed, .step = key().step, .tensor = scope.tensor, .purpose = Purpose::random_k};
+  draw_indices(place(), stream, scope.offset - origin, scope.size,
+               indices_.view(scopes_.selected()).sub(scope.first, scope.count));
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ void RoundMethod::hold_round(View<float> model, StepReport& report) {
     ++core().skipped_steps;
     report.skipped = true;
   }
-  begin_stretch();
+  begin_period();
   schedule_.count_round();
   ++report.rounds;
   at_round_ = true;

@@ -32,8 +32,8 @@ class RoundMethod : public ModelBase {
   virtual void meet(View<const float> model, View<float> next_centre, StatusView status, StepReport& report) = 0;
   /// The round counts: x_m = (1 - λ) x_m + λ x_C.
   virtual void pull(View<float> model, View<float> next_centre);
-  /// After a round, dropped or not: a new stretch of steps begins.
-  virtual void begin_stretch() {}
+  /// After a round, dropped or not: a new period of steps begins.
+  virtual void begin_period() {}
   /// Exchanges for the present communicator.
   virtual void make_exchanges() {}
   /// For what only this rank knows: throws, and the others' next wait ends with the same message.

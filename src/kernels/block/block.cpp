@@ -33,7 +33,7 @@ void require_blocks(std::span<const Block> blocks, std::uint64_t begin, std::uin
   }
 }
 
-/// Calls body(position in the concatenation, offset in the flat view, count) for each contiguous stretch of
+/// Calls body(position in the concatenation, offset in the flat view, count) for each contiguous run of
 /// [begin, end) of the concatenation.
 template <class Body>
 void for_each_stretch(std::span<const Block> blocks, std::uint64_t begin, std::uint64_t end, Body&& body) {

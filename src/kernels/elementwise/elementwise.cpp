@@ -24,7 +24,7 @@ void require_status(Place& place, StatusView status) {
   require_same_device("status", status.device(), place.device());
 }
 
-void require_parts(Place& place, Parts parts, View<float> out) {
+void require_parts(Place& place, RankViews parts, View<float> out) {
   require_device("out", out.device(), place.device());
   if (parts.empty()) throw InvalidConfig("a sum needs at least 1 part, got 0: pass one view a worker");
   for (const auto& part : parts) {
@@ -84,22 +84,22 @@ void divide(Place& place, float divisor, View<float> values) {
   });
 }
 
-void sum_in_rank_order(Place& place, Parts parts, float divisor, View<float> out, StatusView status) {
+void sum_in_rank_order(Place& place, RankViews parts, float divisor, View<float> out, StatusView status) {
   if (place.device() == Device::cuda) no_cuda_version("sum_in_rank_order");
   require_parts(place, parts, out);
   parallel_flagged(place, out.size(), status, [&](Range range) {
-    const Stretch stretch{range.begin, range.end};
-    return LACONIC_DISPATCH(place.simd(), sum_in_rank_order, parts, divisor, out.data(), stretch);
+    const EntryRange entries{range.begin, range.end};
+    return LACONIC_DISPATCH(place.simd(), sum_in_rank_order, parts, divisor, out.data(), entries);
   });
 }
 
-void weighted_sum(Place& place, Parts parts, std::span<const float> weights, View<float> out, StatusView status) {
+void weighted_sum(Place& place, RankViews parts, std::span<const float> weights, View<float> out, StatusView status) {
   if (place.device() == Device::cuda) no_cuda_version("weighted_sum");
   require_parts(place, parts, out);
   require_size("weights", weights.size(), parts.size());
   parallel_flagged(place, out.size(), status, [&](Range range) {
-    const Stretch stretch{range.begin, range.end};
-    return LACONIC_DISPATCH(place.simd(), weighted_sum, parts, weights, out.data(), stretch);
+    const EntryRange entries{range.begin, range.end};
+    return LACONIC_DISPATCH(place.simd(), weighted_sum, parts, weights, out.data(), entries);
   });
 }
 
