@@ -68,7 +68,7 @@ class AdamStep : public StepJob {
  public:
   AdamStep(const JobSetting& setting, const MethodEntry&, Communicator& communicator, Place& place)
       : place_(place), sum_(communicator, place, setting.n), optimizer_({.name = "adam"}) {
-    optimizer_.prepare(setting.n);
+    optimizer_.prepare(place_, setting.n);
   }
   void step(StepKey, View<float> model, View<float> gradient) override {
     run(sum_, gradient);
@@ -250,7 +250,7 @@ class GrawaStep : public StepJob {
         centre_(zeros(place, setting.n)),
         scores_(communicator, place, 1, {.divide = false}),
         models_(communicator, place, setting.n, {.divide = false}) {
-    optimizer_.prepare(setting.n);
+    optimizer_.prepare(place_, setting.n);
   }
 
   void step(StepKey, View<float> model, View<float> gradient) override {

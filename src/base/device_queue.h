@@ -4,8 +4,8 @@
 
 namespace laconic {
 
-/// What a place needs where its memory is not the host's own: memory there, and the order of the work on it. A twin reaches
-/// what else its device has through the device's own class (base/cuda/queue.h).
+/// What a place needs where its memory is not the host's own: memory there, and the order of the work on it. A twin
+/// reaches what else its device has through the device's own class (base/cuda/queue.h).
 class DeviceQueue {
  public:
   virtual ~DeviceQueue() = default;
@@ -22,8 +22,8 @@ class DeviceQueue {
   /// Copies from the host, after the work given so far. The host may change `from` once it has returned.
   virtual void write(void* to, const void* from, std::size_t bytes) = 0;
 
-  /// Called around loops in which the processor works on this memory (base/touch.h). Calls nest. Only memory that is
-  /// closed to the host in between does something here.
+  /// Called around loops in which the processor works on this memory (base/touch.h); may be nested. Does nothing unless
+  /// the memory is closed to the processor in between.
   virtual void open_memory() {}
   virtual void close_memory() noexcept {}
 };
