@@ -50,10 +50,11 @@ RunConfig default_config(std::string_view problem, std::string_view method) {
   const MethodRow& chosen = method_row(method);
   RunConfig config;
   config.method = chosen.name;
+  config.optimizer = optimizer_of(chosen, {});
   config.problem = row.name;
   config.workers = row.workers;
   config.steps = row.steps;
-  config.learning_rate = chosen.rates.problem > 0.0 ? chosen.rates.problem : row.learning_rate;
+  config.learning_rate = chosen.traits.usual.problem_rate > 0.0 ? chosen.traits.usual.problem_rate : row.learning_rate;
   return config;
 }
 
@@ -61,14 +62,12 @@ RunConfig default_task_config(std::string_view task, std::string_view method) {
   RunConfig config;
   config.task.name = task;
   const MethodRow& chosen = method_row(method);
+  const UsualSettings& usual = chosen.traits.usual;
   config.method = chosen.name;
   config.steps = 500;
   config.eval_interval = 50;
-  config.learning_rate = chosen.rates.network > 0.0 ? chosen.rates.network : 0.05;
-  config.optimizer.momentum = 0.9;
-  config.optimizer.nesterov = models_may_differ(config);
-  if (config.method == "adam") config.optimizer = {.name = "adam"};
-  if (config.method == "signsgd" || config.method == "signum") config.optimizer.momentum = 0.0;
+  config.learning_rate = usual.network_rate > 0.0 ? usual.network_rate : 0.05;
+  config.optimizer = optimizer_of(chosen, {.momentum = usual.momentum, .nesterov = models_may_differ(config)});
   return config;
 }
 
@@ -77,8 +76,7 @@ std::vector<LearningRateDrop> default_task_schedule(std::uint32_t steps) {
 }
 
 void require_valid(const RunConfig& config) {
-  method_row(config.method);
-  Optimizer(optimizer_of(config.method, config.optimizer));  // refuses what is out of range
+  Optimizer(optimizer_of(method_row(config.method), config.optimizer));  // refuses what is out of range
   if (!config.task.name.empty()) require_valid(config.task);
   if (config.workers < 1 || config.workers > kMostRanks) {
     refuse("workers must be in 1.." + std::to_string(kMostRanks), std::to_string(config.workers),
@@ -134,8 +132,7 @@ double learning_rate_at(const RunConfig& config, std::uint32_t step) {
 bool is_asynchronous(const RunConfig& config) { return config.options.pace == "async"; }
 
 bool models_may_differ(const RunConfig& config) {
-  const MethodRow& row = method_row(config.method);
-  return row.face == Face::model && has_parameter(row, "period");
+  return method_row(config.method).traits.meets_in_rounds;
 }
 
 MethodOptions derived_options(const RunConfig& config, const Problem& problem) {

@@ -228,6 +228,16 @@ void require_used(const RunConfig& config, const ConfigEntry& entry) {
   if (entry.section == "method") require_counts(row.name, row.parameters, entry.key, config.options);
 }
 
+void choose_optimizer(RunConfig& config, const std::string& name) {
+  const MethodRow& row = method_row(config.method);
+  if (row.fixes_optimizer() && name != row.traits.optimizer) {
+    throw InvalidConfig("the method " + config.method + "'s optimizer is " + row.traits.optimizer + ", got " + name +
+                        ": leave the optimizer out, or use the method " + kDenseMethod);
+  }
+  // A task's momentum is SGD's, and nobody has given it.
+  if (optimizer_kind(name) != OptimizerKind::sgd) config.optimizer = {.name = name};
+}
+
 /// As require_valid; a refusal begins with the key, so where a file gave it is known.
 void require_valid_from(const RunConfig& config, std::span<const ConfigEntry> entries) {
   try {
@@ -285,12 +295,9 @@ RunConfig config_from(std::span<const ConfigEntry> entries) {
   RunConfig config = !task.empty() ? default_task_config(task, chosen)
                                    : default_config(problem.empty() ? RunConfig().problem : problem, chosen);
   const std::string optimizer = last_value(entries, "optimizer", "name");
-  if (config.method == "adam" && !optimizer.empty() && optimizer != "adam") {
-    throw InvalidConfig("the method adam's optimizer is adam, got " + optimizer +
-                        ": leave the optimizer out, or use the method sgd");
+  if (!optimizer.empty()) {
+    located(where_of(entries, "optimizer", "name"), [&] { choose_optimizer(config, optimizer); });
   }
-  // A task's momentum is for SGD, and not given by anybody.
-  if (config.method == "adam" || optimizer == "adam") config.optimizer = {.name = "adam"};
   for (const ConfigEntry& entry : entries) {
     located(entry.where, [&] {
       read_entry(config, entry);
@@ -321,7 +328,7 @@ std::vector<ConfigEntry> entries_of(const RunConfig& config) {
   const MethodRow& row = method_row(config.method);
   const Settings options(row.name, row.parameters, config.options);
   for (const auto& [name, value] : options.texts()) entries.push_back({"method", name, value});
-  entries.push_back({"optimizer", "name", optimizer_of(config.method, config.optimizer).name});
+  entries.push_back({"optimizer", "name", optimizer_of(row, config.optimizer).name});
   for (const Key& key : optimizer_keys()) entries.push_back({"optimizer", key.name, key.tell(config)});
   return entries;
 }

@@ -19,7 +19,7 @@ bool has_parameter(const std::string& method, const std::string& name) {
   return std::find(keys.begin(), keys.end(), name) != keys.end();
 }
 
-/// Settings of SGD, which are left out for adam where several methods share them.
+/// Settings of SGD, which are left out for a method with another optimizer where several methods share them.
 bool is_for_sgd(const ConfigEntry& entry) {
   return entry.section == "optimizer" && (entry.key == "name" || entry.key == "momentum" || entry.key == "nesterov");
 }
@@ -210,7 +210,8 @@ RunConfig RunFlags::config(const std::string& method, bool shared, int processes
   if (!problem_.empty()) entries.push_back({"problem", "name", problem_});
   if (!task_.empty()) entries.push_back({"task", "name", task_row(task_).name});
   if (last_value(entries, "method", "name") != method) entries.push_back({"method", "name", method});
-  if (shared && method == "adam") std::erase_if(entries, is_for_sgd);
+  const bool without_sgd = shared && method_row(method).fixes_optimizer();
+  if (without_sgd) std::erase_if(entries, is_for_sgd);
   config_from(entries);  // names first, so that a wrong one is told as such
   const std::string named = last_value(entries, "problem", "name");
   const bool network = !last_value(entries, "task", "name").empty();
@@ -224,7 +225,7 @@ RunConfig RunFlags::config(const std::string& method, bool shared, int processes
     if (shared && section == "method" && !has_parameter(method, flag.key)) continue;
     entries.push_back({section, flag.key, flag.value});
   }
-  if (shared && method == "adam") std::erase_if(entries, is_for_sgd);
+  if (without_sgd) std::erase_if(entries, is_for_sgd);
   for (const std::string& assignment : assignments_) {  // what is meant for this method alone wins
     if (of_one_method(assignment) != method) continue;
     entries.push_back(entry_from(assignment.substr(method.size() + 1), problem, method));
