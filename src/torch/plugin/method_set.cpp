@@ -1,6 +1,7 @@
 #include "torch/plugin/method_set.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 
@@ -102,8 +103,10 @@ void MethodSet::require_cover(const std::vector<MethodGroup>& groups) const {
 MethodSet::Group MethodSet::make_group(const MethodGroup& group) {
   const MethodRow& row = method_row(group.method);
   if (row.fixes_optimizer()) {
+    std::string optimizer = row.traits.optimizer;
+    optimizer.front() = static_cast<char>(std::toupper(optimizer.front()));  // as torch.optim names its class
     throw InvalidConfig(group.method + " is an optimizer, and its gradients travel as " + kDenseMethod + "'s: use " +
-                        kDenseMethod + " with that optimizer of torch.optim");
+                        kDenseMethod + " with torch.optim." + optimizer);
   }
   Group made{.method = make_method(group.method, group.options, communicator_, place_),
              .owes = row.traits.keeps_residual,
