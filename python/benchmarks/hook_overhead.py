@@ -66,7 +66,7 @@ def rows() -> list[tuple[str, str, dict[str, Any]]]:
     """Title, method, options: every gradient method that a hook takes, also in the scope that is not its default."""
     found = []
     for row in laconic.methods():
-        if row["face"] != "gradient" or row["name"] == "adam":  # whose gradients are sgd's
+        if row["face"] != "gradient" or row["optimizer"]:  # whose gradients are sgd's
             continue
         parameters = {each["name"]: each for each in row["parameters"]}
         options = {"keep": 0.01} if "keep" in parameters else {}

@@ -9,9 +9,6 @@ import torch
 
 from . import _core
 
-SGD_METHODS = ("ef-rbgs", "def", "def-a")  # are SGD with momentum themselves
-GRAWA_METHODS = ("mgrawa", "lgrawa")
-
 
 def require_plain(model: torch.nn.Module) -> None:
     if not isinstance(model, torch.nn.Module):
@@ -42,11 +39,15 @@ def require_fitting(
         raise _core.InvalidConfig("LBFGS evaluates the model several times a step, each rank by its own loss: use another")
     if hasattr(optimizer, "read_out"):
         raise _core.InvalidConfig("the optimizer is a laconic.Optimizer already: give it the one inside")
-    if method == "adam" and not isinstance(optimizer, torch.optim.Adam):
+    row = _core.method(method)
+    fixed = row["optimizer"].capitalize()  # as torch.optim names its class
+    if fixed and not isinstance(optimizer, getattr(torch.optim, fixed)):
+        dense = _core.dense_method
         raise _core.InvalidConfig(
-            f"adam is torch.optim.Adam on sgd's mean, got {type(optimizer).__name__}: use method sgd, or torch.optim.Adam"
+            f"{method} is torch.optim.{fixed} on {dense}'s mean, got {type(optimizer).__name__}: "
+            f"use method {dense}, or torch.optim.{fixed}"
         )
-    if method in SGD_METHODS:
+    if row["is_sgd"]:
         if type(optimizer).step is not torch.optim.SGD.step:
             raise _core.InvalidConfig(
                 f"{method} is SGD with momentum itself and takes torch.optim.SGD, got {type(optimizer).__name__}: "
@@ -55,7 +56,7 @@ def require_fitting(
         for setting in ("momentum", "weight_decay"):
             if setting in options:
                 raise _core.InvalidConfig(f"{method} reads {setting} from the optimizer's groups: set it there")
-    if method in GRAWA_METHODS:
+    if row["takes_scoring"]:
         score = options.setdefault("score", "local" if scoring is None else "shared")
         if (score == "shared") != (scoring is not None):
             raise _core.InvalidConfig(
@@ -63,7 +64,8 @@ def require_fitting(
                 f"{'without' if scoring is None else 'with'} one"
             )
     elif scoring is not None:
-        raise _core.InvalidConfig(f"scoring is for {' and '.join(GRAWA_METHODS)}, got it for {method}: leave it out")
+        takers = " and ".join(each["name"] for each in _core.methods() if each["takes_scoring"])
+        raise _core.InvalidConfig(f"scoring is for {takers}, got it for {method}: leave it out")
 
 
 def trained(

@@ -117,7 +117,8 @@ class Optimizer(torch.optim.Optimizer):
         self._scaler = scaler
         self._group = group
         self._options = options
-        self._is_sgd = method in _fitting.SGD_METHODS
+        self._is_sgd: bool = _core.method(method)["is_sgd"]
+        self._needs_loss: bool = _core.method(method)["needs_loss"]
         self._steps_inside = "groups" in plan
         self._scoring = scoring
         self._after_round = after_round
@@ -227,8 +228,10 @@ class Optimizer(torch.optim.Optimizer):
                 loss = closure()
         self._require_same_parameters()
         self._compare_settings()
-        if loss is None and self.method == "lsgd":
-            raise _core.InvalidConfig("lsgd elects its leader by the loss: call step(loss=loss), or step(closure)")
+        if loss is None and self._needs_loss:
+            raise _core.InvalidConfig(
+                f"{self.method} elects its leader by the loss: call step(loss=loss), or step(closure)"
+            )
         scale = getattr(self, "grad_scale", None)  # GradScaler sets both for the time of the call
         found = getattr(self, "found_inf", None)
         scaled = found is not None

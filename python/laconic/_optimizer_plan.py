@@ -34,15 +34,16 @@ def made(
         )
     }
     if face == "gradient":
-        choice = selection.choice(names, parameters, "sgd" if method == "adam" else method, options)
+        sends = _core.dense_method if _core.method(method)["optimizer"] else method
+        choice = selection.choice(names, parameters, sends, options)
         by = choice.method_of()
         plan |= {"groups": choice.groups, "warmup": selection.warmup}
     else:
         selection.require_everything(method)
-        if method in _fitting.SGD_METHODS:
+        if _core.method(method)["is_sgd"]:
             _fitting.coefficients(method, optimizer.param_groups)
         texts = _options.texts(options)
-        _core.check_method(method, texts, method in _fitting.SGD_METHODS)
+        _core.check_method(method, texts)
         by = [f"{method}, in group {number} of the optimizer" for number in in_group]
         plan |= {"method": (method, texts), "group_of_parameter": in_group}
     fields = {"optimizer of method": method, "optimizer inside": type(optimizer).__name__}

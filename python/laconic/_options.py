@@ -15,11 +15,6 @@ from . import _core
 Texts = list[tuple[str, str]]
 Patterns = str | list[str]
 
-# Where a paper leaves small tensors, and with them biases and norms, out of its compression: QSGD quantizes no tensor of
-# fewer than 10,000 entries. The other papers compress everything.
-MIN_SIZE = {"qsgd": 10_000}
-
-
 # The plug-in's own settings that count something: the range, and what they are.
 COUNTS = {
     "warmup": (0, 2**32 - 1, "steps that travel dense"),
@@ -176,7 +171,8 @@ class Choice:
                 f"exclude={exclude!r} fits no parameter, and what it means would be compressed: leave it out; "
                 f"names are like {', '.join(self._names[:3])}"
             )
-        least = MIN_SIZE.get(method, 0) if min_size is None else min_size
+        require_gradient_method(method)
+        least: int = _core.method(method)["min_size"] if min_size is None else min_size
         wanted = [
             i
             for i in self._left
@@ -191,7 +187,7 @@ class Choice:
                 f"names are like {', '.join(self._names[:3])}"
             )
         self._take(method, options, wanted)
-        self._take("sgd", {}, list(self._left))
+        self._take(_core.dense_method, {}, list(self._left))
 
     def method_of(self) -> list[str]:
         """Of each parameter, with the number of its group."""

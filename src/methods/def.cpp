@@ -378,13 +378,24 @@ std::vector<View<float>> Def::owed() {
   return views;
 }
 
+std::unique_ptr<ModelMethod> made(const Settings& settings, DefOptions options, Communicator& communicator,
+                                  Place& place) {
+  RandomBlocks blocks(settings.number("ratio"), settings.is("scope", "tensor"));
+  return std::make_unique<Def>(settings.method(), std::move(options), std::move(blocks), communicator, place);
+}
+
 }  // namespace
 
 std::unique_ptr<ModelBase> make_def(const Settings& settings, const OptimizerOptions& optimizer,
                                       Communicator& communicator, Place& place) {
   DefOptions options = def_options(settings, optimizer);
-  RandomBlocks blocks(settings.number("ratio"), settings.is("scope", "tensor"));
-  return std::make_unique<Def>(settings.method(), std::move(options), std::move(blocks), communicator, place);
+  options.subtracts_error = true;
+  return made(settings, std::move(options), communicator, place);
+}
+
+std::unique_ptr<ModelBase> make_def_a(const Settings& settings, const OptimizerOptions& optimizer,
+                                        Communicator& communicator, Place& place) {
+  return made(settings, def_options(settings, optimizer), communicator, place);
 }
 
 }  // namespace laconic

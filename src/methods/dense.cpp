@@ -50,9 +50,14 @@ std::unique_ptr<GradientBase> make_sgd(const Settings& settings, Communicator& c
   return std::make_unique<DenseMethod>(settings.method(), DenseSumOptions{.order = order}, communicator, place);
 }
 
-std::unique_ptr<GradientBase> make_half(const Settings& settings, Communicator& communicator, Place& place) {
-  const auto format = settings.method() == "fp16" ? ValueFormat::f16 : ValueFormat::bf16;
-  return std::make_unique<DenseMethod>(settings.method(), DenseSumOptions{.format = format}, communicator, place);
+std::unique_ptr<GradientBase> make_fp16(const Settings& settings, Communicator& communicator, Place& place) {
+  const DenseSumOptions options{.format = ValueFormat::f16};
+  return std::make_unique<DenseMethod>(settings.method(), options, communicator, place);
+}
+
+std::unique_ptr<GradientBase> make_bf16(const Settings& settings, Communicator& communicator, Place& place) {
+  const DenseSumOptions options{.format = ValueFormat::bf16};
+  return std::make_unique<DenseMethod>(settings.method(), options, communicator, place);
 }
 
 }  // namespace laconic

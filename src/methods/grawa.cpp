@@ -27,9 +27,10 @@ constexpr double kZeroNorm = 1e-30;
 
 class Grawa : public RoundMethod {
  public:
-  Grawa(const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator, Place& place)
+  Grawa(bool by_layer, const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator,
+        Place& place)
       : RoundMethod(settings, optimizer, communicator, place),
-        by_layer_(settings.method() == "lgrawa"),
+        by_layer_(by_layer),
         local_(settings.is("score", "local")),
         smoothing_(settings.number("smoothing")) {}
 
@@ -195,9 +196,14 @@ class Grawa : public RoundMethod {
 
 }  // namespace
 
-std::unique_ptr<ModelBase> make_grawa(const Settings& settings, const OptimizerOptions& optimizer,
-                                        Communicator& communicator, Place& place) {
-  return std::make_unique<Grawa>(settings, optimizer, communicator, place);
+std::unique_ptr<ModelBase> make_mgrawa(const Settings& settings, const OptimizerOptions& optimizer,
+                                         Communicator& communicator, Place& place) {
+  return std::make_unique<Grawa>(false, settings, optimizer, communicator, place);
+}
+
+std::unique_ptr<ModelBase> make_lgrawa(const Settings& settings, const OptimizerOptions& optimizer,
+                                         Communicator& communicator, Place& place) {
+  return std::make_unique<Grawa>(true, settings, optimizer, communicator, place);
 }
 
 }  // namespace laconic

@@ -1,5 +1,7 @@
 #include "methods/optimizer.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/check.h"
@@ -46,16 +48,15 @@ void require_valid_adam(const OptimizerOptions& options) {
 
 }  // namespace
 
-OptimizerOptions optimizer_of(std::string_view method, OptimizerOptions given) {
-  if (method == "adam" && given.name != "host") given.name = "adam";
-  return given;
+OptimizerKind optimizer_kind(std::string_view name) {
+  static constexpr std::array<std::string_view, 3> kNames{"sgd", "adam", "host"};  // in the order of the kinds
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  if (found != kNames.end()) return static_cast<OptimizerKind>(found - kNames.begin());
+  throw InvalidConfig("optimizer must be one of sgd | adam | host, got " + std::string(name));
 }
 
-Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)) {
-  if (options_.name != "sgd" && options_.name != "adam" && options_.name != "host") {
-    throw InvalidConfig("optimizer must be one of sgd | adam | host, got " + options_.name);
-  }
-  if ((options_.name == "host") != static_cast<bool>(options_.host)) {
+Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)), kind_(optimizer_kind(options_.name)) {
+  if ((kind_ == OptimizerKind::host) != static_cast<bool>(options_.host)) {
     throw InvalidConfig("optimizer host and the host's step go together, got optimizer " + options_.name +
                         (options_.host ? " with one" : " without one") + ": set both, or neither");
   }
@@ -63,14 +64,14 @@ Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)) {
   require_range("weight_decay", options_.weight_decay, 0.0, 1.0);
   require_range("beta1", options_.beta1, 0.0, 1.0);
   require_range("beta2", options_.beta2, 0.0, 1.0);
-  if (options_.name == "adam") require_valid_adam(options_);
+  if (kind_ == OptimizerKind::adam) require_valid_adam(options_);
   if (options_.nesterov && options_.momentum == 0.0) {
     throw InvalidConfig("optimizer: nesterov needs a momentum above 0, got 0: set momentum, 0.9 for example");
   }
 }
 
 void Optimizer::prepare(Place& place, std::uint64_t parameters) {
-  const bool adam = options_.name == "adam";
+  const bool adam = kind_ == OptimizerKind::adam;
   if (options_.host) return;
   if (adam || options_.momentum > 0.0) first_.reserve(place, parameters);
   if (adam) second_.reserve(place, parameters);
@@ -88,7 +89,7 @@ void Optimizer::copy_from(Place& place, const Optimizer& other) {
 void Optimizer::step(Place& place, float learning_rate, View<const float> gradient, View<float> model) {
   ++steps_;
   if (options_.host) return options_.host(gradient, model);
-  if (options_.name == "adam") {
+  if (kind_ == OptimizerKind::adam) {
     return adam_step(place, adam_coefficients(options_, learning_rate, steps_), gradient, first_.view(), second_.view(),
                      model);
   }

@@ -8,8 +8,10 @@
 
 namespace laconic {
 
-/// The optimizer that a method of the table is lifted with: the one given, or Adam where that is what the method is.
-OptimizerOptions optimizer_of(std::string_view method, OptimizerOptions given);
+enum class OptimizerKind : std::uint8_t { sgd, adam, host };
+
+/// Of OptimizerOptions::name. Throws InvalidConfig for an unknown name.
+OptimizerKind optimizer_kind(std::string_view name);
 
 /// Moves a model along a direction: SGD with momentum, Nesterov's or not, and weight decay; or Adam, bias-corrected; or
 /// the host's own, which is called. The same updates, operation for operation, as the reference loops in optimizer.cpp;
@@ -40,6 +42,7 @@ class Optimizer {
 
  private:
   OptimizerOptions options_;
+  OptimizerKind kind_;
   std::uint64_t steps_ = 0;
   Buffer<float> first_;   ///< momentum, or Adam's first moment
   Buffer<float> second_;  ///< Adam's second moment

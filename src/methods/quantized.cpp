@@ -15,8 +15,8 @@ QuantizedSumOptions quantized_options(const Settings& settings) {
   QuantizedSumOptions options;
   options.route = settings.is("route", "scatter") ? QuantizedRoute::scatter : QuantizedRoute::gather;
   if (settings.is("return", "requantized")) options.return_path = QuantizedReturn::requantized;
-  const bool max = settings.method() == "terngrad" || settings.is("norm", "max");
-  options.norm = max ? Norm::max : Norm::l2;
+  const bool l2 = settings.has("norm") && settings.is("norm", "l2");  // TernGrad has no choice: the largest magnitude
+  options.norm = l2 ? Norm::l2 : Norm::max;
   if (options.route == QuantizedRoute::gather && options.return_path == QuantizedReturn::requantized) {
     throw InvalidConfig(settings.method() +
                         ": return = requantized needs sums that come back, got route = gather: set route = scatter");

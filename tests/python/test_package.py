@@ -62,6 +62,11 @@ class PackageTest(unittest.TestCase):
         self.assertEqual(rows["topk"]["face"], "gradient")
         self.assertEqual(rows["def-a"]["face"], "model")
         self.assertIn("keep", [parameter["name"] for parameter in rows["regtopk"]["parameters"]])
+        self.assertEqual([name for name, row in rows.items() if row["is_sgd"]], ["ef-rbgs", "def", "def-a"])
+        self.assertEqual([name for name, row in rows.items() if row["takes_scoring"]], ["mgrawa", "lgrawa"])
+        self.assertEqual([name for name, row in rows.items() if row["needs_loss"]], ["lsgd"])
+        self.assertEqual({name: row["optimizer"] for name, row in rows.items() if row["optimizer"]}, {"adam": "adam"})
+        self.assertEqual({name: row["min_size"] for name, row in rows.items() if row["min_size"]}, {"qsgd": 10_000})
 
     def test_it_alone_can_be_imported(self) -> None:
         # Whatever comes first, torch loads its libraries itself, before the module that is linked with them.
