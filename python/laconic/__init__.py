@@ -28,15 +28,14 @@ Both need torch.distributed.init_process_group first, are made on all ranks alik
 
 from __future__ import annotations
 
-from . import _fit  # first: loads torch and _core
+from . import _version_check  # first: loads torch and _core
 from . import _core
 from ._core import CorruptPayload, InvalidConfig, TransportError
-from ._ddp import State, attach, hook
-from ._methods import methods
-from ._optimizer import Optimizer
-from ._report import report
-from ._runs import RunLog, log_to_tensorboard
-from ._simd import simd
+from ._settings import methods
+from ._version_check import simd
+from .ddp import State, attach, hook
+from .optimizer import Optimizer
+from .runs import RunLog, log_to_tensorboard, report
 
 __version__: str = _core.version
 
@@ -54,5 +53,3 @@ __all__ = [
     "report",
     "simd",
 ]
-
-del _fit

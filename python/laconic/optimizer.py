@@ -10,8 +10,9 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import _agreement, _core, _fitting, _groups, _norms, _optimizer_plan, _optimizer_state, _options, _simd
+from . import _batch_norm, _core, _optimizer_settings, _process_groups, _settings, _version_check, checkpoint
 
+__all__ = ["Optimizer"]
 
 COMPARED_EVERY = 64  # steps: ranks compare the settings of the optimizers inside, which costs a message of 16 bytes
 
@@ -95,21 +96,21 @@ class Optimizer(torch.optim.Optimizer):
         self.inner: Any = _Blank()
         super().__init__([torch.nn.Parameter(torch.zeros(1))], {})  # hooks and their like; the groups are those inside
         options = dict(options)
-        selection = _options.Selection(include, exclude, min_size, groups, warmup)
+        selection = _settings.Selection(include, exclude, min_size, groups, warmup)
 
-        def prepare() -> tuple[_agreement.Fields, dict[str, Any]]:
-            _options.require_settings(
+        def prepare() -> tuple[_settings.Fields, dict[str, Any]]:
+            _settings.require_settings(
                 nonfinite=nonfinite, scaler=scaler, warmup=warmup, seed=seed, min_size=min_size, threads=threads
             )
-            _groups.require_engine(backend)
-            _simd.warn_once()
-            fields, plan = _optimizer_plan.made(optimizer, model, method, options, selection, scoring)
+            _process_groups.require_engine(backend)
+            _version_check.warn_once()
+            fields, plan = _optimizer_settings.plan_of(optimizer, model, method, options, selection, scoring)
             fields |= {"scaler": "none" if scaler is None else "a scaler", "backend": str(backend)}
             fields |= {"seed": str(seed), "nonfinite": nonfinite, "warmup": str(warmup)}
             fields["after_round"] = "none" if after_round is None else "a function"
             return fields, plan
 
-        plan = _agreement.reached(group, timeout, prepare)
+        plan = _settings.agreed(group, timeout, prepare)
         plan |= {"seed": seed, "skips": nonfinite == "skip", "threads": threads or torch.get_num_threads()}
         self.inner = optimizer
         self.model = model
@@ -117,12 +118,12 @@ class Optimizer(torch.optim.Optimizer):
         self._scaler = scaler
         self._group = group
         self._options = options
-        self._is_sgd = method in _fitting.SGD_METHODS
+        self._is_sgd = method in _optimizer_settings.SGD_METHODS
         self._steps_inside = "groups" in plan
         self._scoring = scoring
         self._after_round = after_round
-        self._count = _fitting.count_of(optimizer)
-        communicator, self._own = _groups.opened(group, backend=backend, timeout=timeout)
+        self._count = _optimizer_settings.count_of(optimizer)
+        communicator, self._own = _process_groups.opened(group, backend=backend, timeout=timeout)
         make: Callable[..., _core.OptimizerHost] = _core.reducing_host
         if not self._steps_inside:
             make = _core.model_host
@@ -131,7 +132,7 @@ class Optimizer(torch.optim.Optimizer):
                 scoring=None if scoring is None else _weakly(self, "_score"),
                 after_round=None if after_round is None else _weakly(self, "_tell_round"),
             )
-        self._host: Any = _groups.telling(communicator, lambda: make(communicator, **plan))
+        self._host: Any = _process_groups.telling(communicator, lambda: make(communicator, **plan))
         self._own.connected()
         self._steps = 0  # that were begun since this was made
 
@@ -235,7 +236,7 @@ class Optimizer(torch.optim.Optimizer):
         factor = 1.0 if scale is None else 1.0 / float(scale)
         if scaled and float(found) > 0:
             factor = float("nan")  # clipping may have hidden what the scaler saw: the step is to be dropped all the same
-        coefficients = _fitting.coefficients(self.method, self.param_groups) if self._is_sgd else []
+        coefficients = _optimizer_settings.coefficients(self.method, self.param_groups) if self._is_sgd else []
         value = float("nan") if loss is None else float(loss)
         counts = self._host.step(coefficients, value, factor, scaled)
         if not counts:
@@ -270,7 +271,7 @@ class Optimizer(torch.optim.Optimizer):
         Raises:
             TransportError: this rank was alone when the timeout had passed, or another rank failed.
         """
-        norms = _norms.Statistics(self.model)
+        norms = _batch_norm.Statistics(self.model)
         self._host.enter_read_out()
         try:
             if batches is not None:
@@ -301,11 +302,11 @@ class Optimizer(torch.optim.Optimizer):
 
         For torch.save by rank and for distributed checkpoint. Model methods' states hold the rank's parameters too.
         """
-        return _optimizer_state.pack(self._host, self.inner)
+        return checkpoint.save_optimizer(self._host, self.inner)
 
     def gather_state_dict(self) -> dict[str, Any]:
         """All ranks' states together, on every rank: for those who save from rank 0. Collective."""
-        return _optimizer_state.gather(self.state_dict(), self._group)
+        return checkpoint.gather_optimizer(self.state_dict(), self._group)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *, redeal: bool = False) -> None:
         """Goes on where the run was saved, bit for bit. Collective. Load the model's state first: model methods set the
@@ -323,15 +324,15 @@ class Optimizer(torch.optim.Optimizer):
                 then.
         """
         if redeal:
-            _optimizer_state.redeal(self._host, self.inner, state_dict, not (self._is_sgd or self._steps_inside))
+            checkpoint.redeal_optimizer(self._host, self.inner, state_dict, not (self._is_sgd or self._steps_inside))
         else:
-            _optimizer_state.load(self._host, self.inner, state_dict)
+            checkpoint.load_optimizer(self._host, self.inner, state_dict)
 
     def _step_inner(self) -> None:
         self.inner.step()
 
     def _score(self, number: int) -> None:
-        statistics = _norms.Statistics(self.model)
+        statistics = _batch_norm.Statistics(self.model)
         with torch.enable_grad():
             if self._scoring is not None:
                 self._scoring(number)
@@ -343,7 +344,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def _require_same_parameters(self) -> None:
         """The optimizer inside would move one that was added to it by this rank's gradient alone."""
-        count = _fitting.count_of(self.inner)
+        count = _optimizer_settings.count_of(self.inner)
         if count == self._count:
             return
         reason = (
@@ -358,7 +359,7 @@ class Optimizer(torch.optim.Optimizer):
         stay the same, part. Round methods let models part anyway: there, settings are compared when this is made."""
         self._steps += 1
         if self._steps % COMPARED_EVERY == 0 and (self._is_sgd or self._steps_inside):
-            self._host.agree(list(_fitting.settings_of(self.inner).items()))
+            self._host.agree(list(_optimizer_settings.settings_of(self.inner).items()))
 
     def _tell_scaler(self) -> None:
         """The scaler of a rank whose own gradients were finite learns that the step was dropped."""

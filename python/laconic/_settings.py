@@ -1,24 +1,29 @@
-"""A method's options as Python gives them: keywords, in the words of the table of methods."""
+"""What the user asks for: methods, their options and the parameters they are for; and that all ranks ask for the same."""
 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import fnmatch
+import json
 import operator
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypedDict, TypeVar, cast
 
 import torch
+import torch.distributed as dist
 
-from . import _core
+from . import _core, _process_groups
 
 Texts = list[tuple[str, str]]
 Patterns = str | list[str]
+Fields = dict[str, str]  # what all ranks must have alike, as text
+Plan = TypeVar("Plan")
 
 # Where a paper leaves small tensors, and with them biases and norms, out of its compression: QSGD quantizes no tensor of
 # fewer than 10,000 entries. The other papers compress everything.
 MIN_SIZE = {"qsgd": 10_000}
-
 
 # The plug-in's own settings that count something: the range, and what they are.
 COUNTS = {
@@ -28,9 +33,42 @@ COUNTS = {
     "chunk_entries": (0, 2**63 - 1, "entries that travel together, 0 for the method's own choice"),
     "threads": (1, 1024, "that kernels may use, as many as torch uses if it is left out"),
 }
-
-
 LEFT_OUT = ("min_size", "threads")  # None: the method's, and torch's
+
+
+class Parameter(TypedDict):
+    """An option of a method."""
+
+    name: str
+    help: str
+    default: str  # empty: none
+    range: str
+
+
+class Method(TypedDict):
+    """A row of the table."""
+
+    name: str
+    face: str
+    summary: str
+    paper: str
+    memory_bytes: float
+    most_memory_bytes: float
+    parameters: list[Parameter]
+
+
+def methods() -> list[Method]:
+    """The table of methods, a dict a row. Not collective.
+
+        for row in laconic.methods():
+            print(row["name"], row["summary"], [option["name"] for option in row["parameters"]])
+
+    Returns:
+        Rows with `name`; `face`, which is "gradient" (for `laconic.attach` and `laconic.Optimizer`) or "model" (for
+            `laconic.Optimizer` alone); `summary`; `paper`; `memory_bytes` that it keeps per parameter with its
+            defaults and SGD with momentum, and `most_memory_bytes` with any settings and optimizer; and `parameters`, its options, each a dict with `name`, `help`, `default` (empty: none) and `range`.
+    """
+    return cast("list[Method]", _core.methods())
 
 
 def require_settings(*, nonfinite: object, scaler: object, **counts: object) -> None:
@@ -214,3 +252,122 @@ class Choice:
         taken = set(members)
         self._left = [i for i in self._left if i not in taken]
         self.groups.append((method, texts(options), members))
+
+
+def named(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
+    """By the names that they have without torch.compile, so that patterns and saved states fit with it and without."""
+    return [(name.replace("_orig_mod.", ""), parameter) for name, parameter in model.named_parameters()]
+
+
+def described(names: Sequence[str], parameters: Sequence[torch.Tensor], by: Sequence[str]) -> dict[str, str]:
+    """The parameters, in words that ranks can compare; `by`: what happens to each."""
+    return {
+        f"parameter {i}": f"{name} ({parameter.numel()} entries, {parameter.dtype}, {parameter.device.type}) by {how}"
+        for i, (name, parameter, how) in enumerate(zip(names, parameters, by, strict=True))
+    }
+
+
+def agreed(
+    group: dist.ProcessGroup | None, timeout: float | None, prepare: Callable[[], tuple[Fields, Plan]]
+) -> Plan:
+    """The plan that `prepare` made, once every rank has made one with the same fields. Collective.
+
+    What `prepare` raises is raised here at once, and the other ranks get an InvalidConfig that says so; as they do if
+    fields differ. TransportError: a rank did not come within the timeout.
+    """
+    users = _process_groups.given(group)
+    try:
+        store = _process_groups.keys_of(users)
+    except RuntimeError:  # MPI's groups have no store: the hosts compare what they can
+        return prepare()[1]
+    comparing = "ranks could not compare their settings"
+    with _process_groups.speaking(comparing):
+        vote = _Vote(users, store)
+    try:
+        limit = _process_groups.limit_of(users, timeout)
+        fields, plan = prepare()
+    except Exception as error:
+        with _process_groups.speaking(comparing):
+            vote.refuse(str(error) or type(error).__name__)
+        raise
+    with _process_groups.speaking(comparing):
+        vote.agree(fields, limit)
+    return plan
+
+
+class _Vote:
+    """One vote of a group's ranks; they number their votes alike."""
+
+    def __init__(self, users: dist.ProcessGroup, store: Any) -> None:
+        self._rank = dist.get_rank(users)
+        self._size = dist.get_world_size(users)
+        self._store = store
+        self._key = f"vote/{self._store.add(f'votes/{self._rank}', 1)}"
+
+    def refuse(self, reason: str) -> None:
+        """Waits for nobody: the verdict is clear."""
+        if self._rank == 0:
+            self._post("verdict", ["InvalidConfig", _refused(0, reason)])
+        else:
+            self._post(self._rank, {"refusal": reason})
+        self._leave()
+
+    def agree(self, fields: Fields, limit: datetime.timedelta) -> None:
+        deadline = time.monotonic() + limit.total_seconds()
+        if self._rank == 0:
+            verdict = self._judged(fields, deadline)
+            self._post("verdict", verdict)
+        else:
+            self._post(self._rank, fields)
+            verdict = self._read("verdict", deadline)
+            if verdict is None:
+                verdict = ["TransportError", "rank 0 did not come to compare settings within the timeout"]
+        self._leave()
+        kind, text = verdict
+        if text:
+            raise getattr(_core, kind)(text)
+
+    def _judged(self, expected: Fields, deadline: float) -> list[str]:
+        """The kind of error and its text, which is empty where all agree."""
+        for rank in range(1, self._size):
+            found = self._read(rank, deadline)
+            if found is None:
+                return ["TransportError", f"rank {rank} did not come to compare settings within the timeout"]
+            if "refusal" in found:
+                return ["InvalidConfig", _refused(rank, found["refusal"])]
+            if found != expected:
+                return ["InvalidConfig", _difference(rank, found, expected)]
+        return ["", ""]
+
+    def _leave(self) -> None:
+        """The last rank to leave removes what was posted."""
+        if self._store.add(f"{self._key}/left", 1) == self._size:
+            for name in ("verdict", "left", *range(1, self._size)):
+                self._store.delete_key(f"{self._key}/{name}")
+
+    def _post(self, name: object, value: object) -> None:
+        self._store.set(f"{self._key}/{name}", json.dumps(value))
+
+    def _read(self, name: object, deadline: float) -> Any:
+        """None: nobody posted it in time."""
+        key = f"{self._key}/{name}"
+        try:
+            self._store.wait([key], datetime.timedelta(seconds=max(deadline - time.monotonic(), 0.001)))
+        except RuntimeError:  # of torch's, a timeout or a store that is gone
+            if time.monotonic() < deadline - 0.1:
+                raise
+            return None
+        return json.loads(self._store.get(key))
+
+
+def _refused(rank: int, reason: str) -> str:
+    return f"rank {rank} cannot go on, and so no rank does: {reason}"
+
+
+def _difference(rank: int, found: Fields, expected: Fields) -> str:
+    name = next(name for name in (*expected, *found) if expected.get(name) != found.get(name))
+
+    def shown(fields: Fields) -> str:
+        return f"{name} = {fields[name]}" if name in fields else f"no {name}"
+
+    return f"rank {rank} has {shown(found)}, rank 0 has {shown(expected)}: start all ranks with the same settings"

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from . import _core
+from . import _core, _settings
 
 SGD_METHODS = ("ef-rbgs", "def", "def-a")  # are SGD with momentum themselves
 GRAWA_METHODS = ("mgrawa", "lgrawa")
@@ -72,7 +72,7 @@ def trained(
     """The model's parameters that the optimizer has, in the order of registration, a shared one once; and those frozen."""
     in_groups = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     names, parameters, frozen = [], [], []
-    for name, parameter in named(model):
+    for name, parameter in _settings.named(model):
         if id(parameter) not in in_groups:
             continue
         in_groups.discard(id(parameter))
@@ -88,21 +88,8 @@ def trained(
     return names, parameters, frozen
 
 
-def named(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
-    """By the names that they have without torch.compile, so that patterns and saved states fit with it and without."""
-    return [(name.replace("_orig_mod.", ""), parameter) for name, parameter in model.named_parameters()]
-
-
 def count_of(optimizer: torch.optim.Optimizer) -> int:
     return sum(len(group["params"]) for group in optimizer.param_groups)
-
-
-def described(names: Sequence[str], parameters: Sequence[torch.Tensor], by: Sequence[str]) -> dict[str, str]:
-    """The parameters, in words that ranks can compare; `by`: what happens to each."""
-    return {
-        f"parameter {i}": f"{name} ({parameter.numel()} entries, {parameter.dtype}, {parameter.device.type}) by {how}"
-        for i, (name, parameter, how) in enumerate(zip(names, parameters, by, strict=True))
-    }
 
 
 def settings_of(optimizer: torch.optim.Optimizer) -> dict[str, str]:
@@ -142,3 +129,45 @@ def coefficients(method: str, groups: Sequence[dict[str, Any]]) -> list[tuple[fl
 def groups_of(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.Parameter]) -> list[int]:
     number_of = {id(each): number for number, group in enumerate(optimizer.param_groups) for each in group["params"]}
     return [number_of[id(parameter)] for parameter in parameters]
+
+
+def plan_of(
+    optimizer: torch.optim.Optimizer,
+    model: torch.nn.Module,
+    method: str,
+    options: dict[str, Any],
+    selection: _settings.Selection,
+    scoring: Callable[[int], Any] | None,
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """What ranks must have alike, and what the host takes. InvalidConfig for what does not fit together."""
+    face = _settings.face_of(method)
+    require_plain(model)
+    require_fitting(optimizer, method, options, scoring)
+    names, parameters, frozen = trained(optimizer, model)
+    in_group = groups_of(optimizer, parameters)
+    plan: dict[str, Any] = {
+        "model": _core.GivenModel(
+            names,
+            parameters,
+            frozen_names=[name for name, _ in frozen],
+            frozen=[parameter for _, parameter in frozen],
+            start=[each.detach() for each in (*model.parameters(), *model.buffers())],
+        )
+    }
+    if face == "gradient":
+        choice = selection.choice(names, parameters, "sgd" if method == "adam" else method, options)
+        by = choice.method_of()
+        plan |= {"groups": choice.groups, "warmup": selection.warmup}
+    else:
+        selection.require_everything(method)
+        if method in SGD_METHODS:
+            coefficients(method, optimizer.param_groups)
+        texts = _settings.texts(options)
+        _core.check_method(method, texts, method in SGD_METHODS)
+        by = [f"{method}, in group {number} of the optimizer" for number in in_group]
+        plan |= {"method": (method, texts), "group_of_parameter": in_group}
+    fields = {"optimizer of method": method, "optimizer inside": type(optimizer).__name__}
+    fields |= _settings.described(names, parameters, by)
+    fields |= settings_of(optimizer)
+    fields["scoring"] = "none" if scoring is None else "a function"
+    return fields, plan

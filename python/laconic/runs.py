@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import os
 import pathlib
+import secrets
+import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from . import _core, _groups
-from ._files import write_whole
+from . import _core, _process_groups
+
+__all__ = ["RunLog", "log_to_tensorboard", "report"]
+
+Path = str | os.PathLike[str]
 
 _SUMS = ("payload_bytes", "sent_bytes", "received_bytes", "sent_messages")
 _SECONDS = ("select_seconds", "encode_seconds", "exchange_seconds", "decode_seconds")
+_PARTS = ("style", "data", "plotly", "script")  # in the order of the page
 
 
 def log_to_tensorboard(writer: Any, source: Any, step: int, prefix: str = "laconic") -> None:
@@ -62,7 +69,7 @@ class RunLog:
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str], source: Any, *, task: str = "python", resume: bool = False, **settings: Any
+        self, folder: Path, source: Any, *, task: str = "python", resume: bool = False, **settings: Any
     ) -> None:
         self._folder = pathlib.Path(folder)
         self._source = source
@@ -137,7 +144,7 @@ class RunLog:
             InvalidConfig: an accuracy outside [0, 1], on the ranks that gave it; no result is written.
         """
         figures = self._figures()
-        device = _groups.device_of(self._group)
+        device = _process_groups.device_of(self._group)
         mine = torch.tensor([figures["steps"], *(figures[name] for name in _SUMS)], dtype=torch.int64, device=device)
         by_rank = [torch.empty_like(mine) for _ in range(dist.get_world_size(self._group))]
         dist.all_gather(by_rank, mine, group=self._group)
@@ -206,3 +213,95 @@ def _keep(lines: pathlib.Path, steps: int) -> None:
             break
         kept.append(text)
     write_whole(lines, "".join(kept))
+
+
+def report(runs: Path | Iterable[Path], out: Path = "report.html", *, plotly: Path | None = None) -> pathlib.Path:
+    """Writes one self-contained page with the runs' charts, which opens without a network. Not collective: one rank.
+
+    Args:
+        runs: folders of runs, or folders of such folders: of `laconic.RunLog`, or of the program's `train --out`. A run
+            that is still going is drawn as far as it went.
+        out: the page.
+        plotly: `plotly.min.js`; default: the one that laconic was built with, or that of the Python package plotly.
+
+    Returns:
+        Where the page is.
+
+    Raises:
+        InvalidConfig: a folder that holds no run, files in it that are damaged or nested more than 64 deep, no
+            plotly.min.js, or a laconic that was built without the report.
+    """
+    if not hasattr(_core, "report_json"):
+        raise _core.InvalidConfig(
+            "this laconic was built without the report, which needs nlohmann-json (nlohmann-json3-dev): "
+            "install it and build laconic again"
+        )
+    folders = [runs] if isinstance(runs, (str, os.PathLike)) else list(runs)
+    parts = {
+        "style": (_page() / "page.css").read_text(encoding="utf-8"),
+        "script": (_page() / "page.js").read_text(encoding="utf-8"),
+        "plotly": _plotly(plotly).read_text(encoding="utf-8"),
+        "data": _core.report_json([os.fspath(folder) for folder in folders]),
+    }
+    rest = (_page() / "page.html").read_text(encoding="utf-8")
+    page = []
+    for part in _PARTS:  # what is put in is not searched again
+        before, _, rest = rest.partition("{{" + part + "}}")
+        page += [before, parts[part]]
+    write_whole(out, "".join(page) + rest)
+    return pathlib.Path(out)
+
+
+def _page() -> pathlib.Path:
+    return pathlib.Path(__file__).parent / "page"
+
+
+def _plotly(given: Path | None) -> pathlib.Path:
+    if given is not None:
+        return pathlib.Path(given)
+    built_in = _page() / "plotly.min.js"
+    if built_in.exists():
+        return built_in
+    package = importlib.util.find_spec("plotly")
+    if package is not None and package.origin is not None:
+        beside = pathlib.Path(package.origin).parent / "package_data" / "plotly.min.js"
+        if beside.exists():
+            return beside
+    raise _core.InvalidConfig("the report needs plotly.min.js: pip install plotly, or give its path as plotly=")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file beside `path` and renames it, so that whoever reads finds the old file or the whole new one.
+
+    The file beside it has a random name and is made anew, so that no link that lies in wait is followed. What is there
+    and is no plain file (a device, a pipe, a link) is written into and stays what it is.
+    """
+    target = pathlib.Path(path)
+    if _is_written_through(target):
+        # /dev/stdout may be a file that has something in it already.
+        device = target.as_posix().startswith(("/dev/", "/proc/"))
+        with open(target, "a" if device else "w", encoding="utf-8") as file:
+            file.write(text)
+        return
+    beside = target.with_name(f"{target.name}.tmp{secrets.token_hex(8)}")
+    try:
+        made = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        try:
+            with os.fdopen(made, "w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            beside.replace(target)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+    except OSError as error:  # the name that the caller knows
+        raise OSError(error.errno, error.strerror, str(target)) from error
+
+
+def _is_written_through(path: pathlib.Path) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISDIR(mode) and (not stat.S_ISREG(mode) or path.is_symlink())

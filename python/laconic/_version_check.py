@@ -1,8 +1,10 @@
-"""Loads the module, or says why it does not fit: it fits only the torch that it was compiled against."""
+"""Loads the compiled module and checks it: it fits only the torch it was compiled against, and may run without SIMD."""
 
 from __future__ import annotations
 
+import functools
 import re
+import warnings
 
 import torch  # loads the libraries that the module needs
 
@@ -29,3 +31,28 @@ except ImportError as error:
 
 if _core.torch_version != ".".join(torch.__version__.split(".")[:2]):
     raise ImportError(f"laconic was built against torch {_core.torch_version}, this is {torch.__version__}; {_REMEDY}")
+
+
+def simd() -> str:
+    """Which SIMD level the kernels run at on this machine, and whose vectors those are: `"avx2, vectors: Highway"`.
+
+    `reference` has no vectors and is several times slower; it runs only where LACONIC_SIMD asks for it. A build that
+    found no Highway has the compiler's vectors, which take up to three times as long. Results have the same bits. Not
+    collective.
+
+    Raises:
+        InvalidConfig: LACONIC_SIMD names a level that this machine or this build does not have.
+    """
+    return "{}, vectors: {}".format(*_core.simd())
+
+
+@functools.cache
+def warn_once() -> None:
+    """Says once per process that kernels run without SIMD, where they do."""
+    level, vectors = _core.simd()
+    if vectors == "none":
+        warnings.warn(
+            f"laconic runs without SIMD, several times slower: LACONIC_SIMD={level} is set; unset it for the best level",
+            RuntimeWarning,
+            stacklevel=4,
+        )

@@ -11,7 +11,9 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
-from . import _agreement, _core, _fitting, _groups, _options, _simd, _state
+from . import _core, _process_groups, _settings, _version_check, checkpoint
+
+__all__ = ["State", "attach", "hook"]
 
 Patterns = str | Iterable[str]
 
@@ -80,10 +82,10 @@ class State:
     ) -> None:
         self.method = method
         self._group = getattr(ddp, "process_group", None)
-        selection = _options.Selection(include, exclude, min_size, groups, warmup)
+        selection = _settings.Selection(include, exclude, min_size, groups, warmup)
 
-        def prepare() -> tuple[_agreement.Fields, tuple[Any, ...]]:
-            _options.require_settings(
+        def prepare() -> tuple[_settings.Fields, tuple[Any, ...]]:
+            _settings.require_settings(
                 nonfinite=nonfinite,
                 scaler=scaler,
                 warmup=warmup,
@@ -92,8 +94,8 @@ class State:
                 chunk_entries=chunk_entries,
                 threads=threads,
             )
-            _groups.require_engine(backend)
-            _simd.warn_once()
+            _process_groups.require_engine(backend)
+            _version_check.warn_once()
             names, parameters = _parameters_of(ddp)
             choice = selection.choice(names, parameters, method, options)
             scale = _scale_of(scaler, parameters[0].device)
@@ -105,15 +107,15 @@ class State:
                 chunk_entries=chunk_entries,
             )
             fields = {"hook of method": method, "backend": str(backend), "arrange_buckets": str(bool(arrange_buckets))}
-            fields |= _fitting.described(names, parameters, choice.method_of())
+            fields |= _settings.described(names, parameters, choice.method_of())
             fields["scaler"] = "none" if scale is None else "a scaler"
             return fields, (threads or torch.get_num_threads(), names, parameters, scale, choice.groups, hook_options)
 
-        plan = _agreement.reached(self._group, timeout, prepare)
+        plan = _settings.agreed(self._group, timeout, prepare)
         self._rank = dist.get_rank(self._group)
         self._size = dist.get_world_size(self._group)
-        communicator, self._own = _groups.opened(self._group, backend=backend, timeout=timeout)
-        self._host = _groups.telling(communicator, lambda: _core.DdpHost(communicator, *plan))
+        communicator, self._own = _process_groups.opened(self._group, backend=backend, timeout=timeout)
+        self._host = _process_groups.telling(communicator, lambda: _core.DdpHost(communicator, *plan))
         self._own.connected()
         self._arranging = _arrange_later(ddp, self._host) if arrange_buckets else None
 
@@ -157,11 +159,11 @@ class State:
 
         Not collective. Ask between steps.
         """
-        return _state.pack("hook", self._host.save(), self._rank, self._size)
+        return checkpoint.save_hook(self._host, self._rank, self._size)
 
     def gather_state_dict(self) -> dict[str, torch.Tensor]:
         """All ranks' memory, on every rank: for those who save from rank 0. Collective."""
-        return _state.gather(self.state_dict(), self._group)
+        return checkpoint.gather(self.state_dict(), self._group)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Goes on where the run was saved, bit for bit. Collective.
@@ -173,13 +175,7 @@ class State:
             InvalidConfig: on all ranks, if one of them was given the state of another rank, another number of ranks,
                 another method, other settings of the method or other parameters. Nothing has changed then.
         """
-        refusal = ""
-        saved = torch.empty(0, dtype=torch.uint8)
-        try:
-            saved = _state.unpack("hook", state_dict, self._rank, self._size)
-        except Exception as error:
-            refusal = _state.refusal_of(error)
-        self._host.load(saved, refusal)  # raises the refusal here, and that there was one on the other ranks
+        checkpoint.load_hook(self._host, state_dict, self._rank, self._size)
 
 
 def hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # type: ignore[name-defined]
@@ -272,7 +268,7 @@ def _parameters_of(ddp: DistributedDataParallel) -> tuple[list[str], list[torch.
             f"{len(parameters)} parameters need gradients, and {reduced} did when the model was wrapped: "
             "freeze and thaw first, then wrap it in DistributedDataParallel"
         )
-    name_of = {parameter: name for name, parameter in reversed(_fitting.named(ddp.module))}
+    name_of = {parameter: name for name, parameter in reversed(_settings.named(ddp.module))}
     for parameter, is_sparse in zip(parameters, sparse, strict=True):
         if parameter.dtype not in (torch.float32, torch.float16, torch.bfloat16):
             raise _core.InvalidConfig(
