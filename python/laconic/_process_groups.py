@@ -95,12 +95,12 @@ class _GlooGroups(Groups):
         self._number += 1
         keys = dist.PrefixStore(f"group {self._number}", self.store)
         self._written.append(keys)
-        threads = self._reserved_threads(keys)
-        with speaking(f"rank {self._rank} could not connect a process group with the others"):
-            try:
-                self._meet(keys)
-            finally:
-                threads.release()
+        try:
+            self._meet(keys)
+        except Exception:
+            self._leave(keys)
+            raise
+        with self._connecting():
             made = dist.ProcessGroup(keys, self._rank, self._size)
             engine = dist.ProcessGroupGloo(keys, self._rank, self._size, self._limit)
         for device in self._devices:
@@ -126,9 +126,20 @@ class _GlooGroups(Groups):
                 keys.set("refused", json.dumps([self._rank, str(error)]))
             raise
 
+    def _connecting(self) -> contextlib.AbstractContextManager[None]:
+        return speaking(f"rank {self._rank} could not connect a process group with the others")
+
     def _meet(self, keys: Any) -> None:
-        """Returns when every rank is about to make its part: in Gloo, ranks would wait for one that cannot until the
-        timeout, and not learn which or why."""
+        """Returns when every rank is ready to make its part. In Gloo, ranks would wait for one that is not until the
+        timeout, and not learn which rank it is or why."""
+        threads = self._reserved_threads(keys)
+        try:
+            with self._connecting():
+                self._wait_for_all(keys)
+        finally:
+            threads.release()
+
+    def _wait_for_all(self, keys: Any) -> None:
         keys.set(_here(self._rank), "")
         everybody = [_here(rank) for rank in range(self._size)]
         deadline = time.monotonic() + self._limit.total_seconds()
@@ -148,6 +159,13 @@ class _GlooGroups(Groups):
                 )
             time.sleep(pause)
             pause = min(2 * pause, 0.05)
+
+    def _leave(self, keys: Any) -> None:
+        """Called where `_meet` fails. The last rank to leave deletes what they wrote, which the others had to read."""
+        with contextlib.suppress(RuntimeError):  # the store may have ended, and with it all that it held
+            if keys.add("left", 1) == self._size:
+                for name in ("refused", "left", *map(_here, range(self._size))):
+                    keys.delete_key(name)
 
 
 class _ListedGroups(Groups):

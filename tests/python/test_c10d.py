@@ -17,7 +17,7 @@ from ranks import run_ranks, start_ranks, told
 from suite import c10d_suite, wrong_checks
 
 import laconic
-from laconic import _process_groups
+from laconic import _core, _process_groups
 
 
 def every_check() -> dict[str, list[str]]:
@@ -132,11 +132,15 @@ def leave() -> bool | None:
     return kept
 
 
-def fail_with_a_reason() -> str:
+def connected() -> _core.Communicator:
+    """A communicator that all ranks have used."""
     communicator = _process_groups.communicator(timeout=20.0)
     c10d_suite.barrier_within(communicator, 10_000)
-    if dist.get_rank() == 0:
-        communicator.fail("its gradient is not finite")
+    return communicator
+
+
+def error_of_barriers(communicator: _core.Communicator) -> str:
+    """Calls barriers until one fails, and returns its message."""
     try:
         while True:
             c10d_suite.barrier_within(communicator, 20_000)
@@ -144,18 +148,20 @@ def fail_with_a_reason() -> str:
         return str(error)
 
 
+def fail_with_a_reason() -> str:
+    communicator = connected()
+    if dist.get_rank() == 0:
+        communicator.fail("its gradient is not finite")
+    return error_of_barriers(communicator)
+
+
 def fail_without_a_thread() -> str:
     """Rank 0 fails, and no rank can start the thread that would tell or listen."""
-    communicator = _process_groups.communicator(timeout=20.0)
-    c10d_suite.barrier_within(communicator, 10_000)
+    communicator = connected()
     with few_threads(0):
         if dist.get_rank() == 0:
             communicator.fail("its gradient is not finite")
-        try:
-            while True:
-                c10d_suite.barrier_within(communicator, 20_000)
-        except laconic.TransportError as error:
-            return str(error)
+        return error_of_barriers(communicator)
 
 
 def connect_without_threads(left: int, threads: int, make: str) -> str:
@@ -178,6 +184,19 @@ def connect_without_threads(left: int, threads: int, make: str) -> str:
     dist.barrier()
     attempt().close()
     return said
+
+
+def keys_after_failures() -> list[int]:
+    """How many keys the store has after each of three attempts to connect that fail on rank 1."""
+    found = []
+    for _ in range(3):
+        with few_threads(1) if dist.get_rank() == 1 else contextlib.nullcontext():
+            with contextlib.suppress(RuntimeError):
+                _process_groups.communicator(timeout=20.0)
+        dist.barrier()
+        found.append(dist.distributed_c10d._get_default_store().num_keys())
+        dist.barrier()
+    return found
 
 
 def die_in_attach() -> str:
@@ -296,6 +315,10 @@ class C10dTest(unittest.TestCase):
                         self.assertIn(part, said[1])
                     for rank in (0, 2):
                         self.assertIn(f"TransportError: rank 1 failed: {words}", said[rank])
+
+    def test_failures_leave_nothing_in_the_store(self) -> None:
+        for found in run_ranks(3, keys_after_failures):
+            self.assertEqual(found, [found[0]] * 3)  # the first one leaves counters, which stay
 
     def test_a_rank_that_dies_in_attach_is_a_transport_error(self) -> None:
         ranks = start_ranks(3, die_in_attach, timeout=40.0)
