@@ -1,4 +1,4 @@
-"""Process groups of our own beside the user's: the same ranks, the engine for host memory, nobody else's collectives."""
+"""Process groups of our own, over the ranks of the user's group, with an engine for host memory."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def communicator(
 ) -> _core.Communicator:
     """A communicator over the ranks of `group` (default: all ranks), on a new group of our own.
 
-    Collective over these ranks. Its engine is the one that `group` has for host memory; beside one that has none, such as
-    NCCL, it is Gloo. `backend` asks for another: with NCCL, bytes are copied to the current device and back. `timeout`,
-    in seconds, is the group's own if it is not given. With `staging`, bytes are copied to that device although the engine
-    would take the host's.
+    Collective over these ranks. Its engine is the one that `group` has for host memory, or Gloo if it has none, as with
+    NCCL. `backend` asks for another engine: with NCCL, bytes are copied to the current device and back. `timeout`, in
+    seconds, is the group's own by default. With `staging`, bytes are copied to that device although the engine could
+    read the host's memory.
     """
     return opened(group, backend=backend, timeout=timeout, staging=staging)[0]
 
@@ -189,7 +189,7 @@ class _ListedGroups(Groups):
                 use_local_synchronization=not self._everybody,
             )
             if not on_host:
-                # It connects at its first call, and calls of several groups need not begin in the same order everywhere.
+                # It connects at its first call, and calls of several groups need not begin in the same order on all ranks.
                 dist.all_reduce(torch.zeros(1, device="cuda"), group=made)
         if not self._made:
             self.store = store_of(made)

@@ -1,4 +1,4 @@
-"""What the user asks for: methods, their options and the parameters they are for; and that all ranks ask for the same."""
+"""The user's settings: methods, options, and which parameters they are for. All ranks compare them before they start."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from . import _core, _process_groups
 
 Texts = list[tuple[str, str]]
 Patterns = str | list[str]
-Fields = dict[str, str]  # what all ranks must have alike, as text
-Plan = TypeVar("Plan")
 
 # Where a paper leaves small tensors, and with them biases and norms, out of its compression: QSGD quantizes no tensor of
 # fewer than 10,000 entries. The other papers compress everything.
 MIN_SIZE = {"qsgd": 10_000}
+
 
 # The plug-in's own settings that count something: the range, and what they are.
 COUNTS = {
@@ -34,6 +33,9 @@ COUNTS = {
     "threads": (1, 1024, "that kernels may use, as many as torch uses if it is left out"),
 }
 LEFT_OUT = ("min_size", "threads")  # None: the method's, and torch's
+
+Fields = dict[str, str]  # what all ranks must have alike, as text
+Plan = TypeVar("Plan")
 
 
 class Parameter(TypedDict):
@@ -58,21 +60,22 @@ class Method(TypedDict):
 
 
 def methods() -> list[Method]:
-    """The table of methods, a dict a row. Not collective.
+    """The table of methods: a list with one dict per method. Not collective.
 
         for row in laconic.methods():
             print(row["name"], row["summary"], [option["name"] for option in row["parameters"]])
 
     Returns:
         Rows with `name`; `face`, which is "gradient" (for `laconic.attach` and `laconic.Optimizer`) or "model" (for
-            `laconic.Optimizer` alone); `summary`; `paper`; `memory_bytes` that it keeps per parameter with its
-            defaults and SGD with momentum, and `most_memory_bytes` with any settings and optimizer; and `parameters`, its options, each a dict with `name`, `help`, `default` (empty: none) and `range`.
+            `laconic.Optimizer` only); `summary`; `paper`; `memory_bytes`, the bytes kept per parameter with the
+            method's defaults and SGD with momentum; `most_memory_bytes`, the same with any settings and optimizer; and
+            `parameters`, the method's options, each a dict with `name`, `help`, `default` (empty: none) and `range`.
     """
     return cast("list[Method]", _core.methods())
 
 
 def require_settings(*, nonfinite: object, scaler: object, **counts: object) -> None:
-    """InvalidConfig for settings of the plug-in's own that cannot be right."""
+    """Raises InvalidConfig for a wrong value of a setting that hooks and optimizers share."""
     if nonfinite not in ("error", "skip"):
         raise _core.InvalidConfig(
             f"nonfinite must be error or skip, got {nonfinite!r}: skip drops a step with a NaN or an infinity"
@@ -96,7 +99,7 @@ def _is_count(value: Any, least: int, most: int) -> bool:
 
 
 def texts(options: Mapping[str, Any]) -> Texts:
-    """Names and values as text. A name that is a word of Python has an underscore behind it: `lambda_`, `return_`."""
+    """Names and values as text. A name that is a keyword of Python ends with an underscore: `lambda_`, `return_`."""
     found = []
     for name, value in options.items():
         if value is None:
@@ -142,14 +145,14 @@ class Selection:
 
 
 def face_of(method: object) -> str:
-    """gradient or model; InvalidConfig for what is no name of the table."""
+    """gradient or model. Raises InvalidConfig for an unknown name."""
     if not isinstance(method, str):
         raise _core.InvalidConfig(f"method must be a name of laconic.methods(), got {method!r}")
     return _core.face_of(method)
 
 
 def require_gradient_method(name: str) -> None:
-    """InvalidConfig for a name that is none, or a method that needs the model."""
+    """Raises InvalidConfig for an unknown name and for a model method."""
     if face_of(name) == "model":
         raise _core.InvalidConfig(
             f"{name} decides where the next gradient is taken, which a hook cannot: "
@@ -158,7 +161,7 @@ def require_gradient_method(name: str) -> None:
 
 
 def listed(setting: str, patterns: Any) -> Patterns | None:
-    """Patterns that can be gone through again and again, which an iterator's cannot."""
+    """Patterns as a string or a list, because an iterator could be used only once."""
     if patterns is None or isinstance(patterns, str):
         return patterns
     found = list(patterns) if isinstance(patterns, Iterable) else [patterns]
@@ -168,7 +171,7 @@ def listed(setting: str, patterns: Any) -> Patterns | None:
 
 
 def matches(name: str, patterns: Patterns) -> bool:
-    """Whether one of the shell patterns fits: `*.bias`, `layer?.*`."""
+    """Whether one of the shell patterns matches: `*.bias`, `layer?.*`."""
     each = [patterns] if isinstance(patterns, str) else patterns
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in each)
 
@@ -183,7 +186,7 @@ class Choice:
         self.groups: list[tuple[str, Texts, list[int]]] = []
 
     def add_named(self, group: Mapping[str, Any]) -> None:
-        """A group as the user wrote it: what its patterns fit of that which no group before it has."""
+        """Adds a group as the user wrote it: the parameters that its patterns match and no earlier group has."""
         options = dict(group)
         patterns = options.pop("params", None)
         method = options.pop("method", None)
@@ -208,7 +211,7 @@ class Choice:
         exclude: Patterns | None,
         min_size: int | None,
     ) -> None:
-        """All others: the method where it is wanted, and dense what is left."""
+        """Adds the other parameters: the method for those that are selected, dense for the rest."""
         if exclude and not any(matches(name, exclude) for name in self._names):
             raise _core.InvalidConfig(
                 f"exclude={exclude!r} fits no parameter, and what it means would be compressed: leave it out; "
@@ -255,12 +258,12 @@ class Choice:
 
 
 def named(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
-    """By the names that they have without torch.compile, so that patterns and saved states fit with it and without."""
+    """Parameters by their names without torch.compile, so that patterns and saved states work with it and without."""
     return [(name.replace("_orig_mod.", ""), parameter) for name, parameter in model.named_parameters()]
 
 
 def described(names: Sequence[str], parameters: Sequence[torch.Tensor], by: Sequence[str]) -> dict[str, str]:
-    """The parameters, in words that ranks can compare; `by`: what happens to each."""
+    """The parameters as texts that ranks can compare. `by`: the method of each."""
     return {
         f"parameter {i}": f"{name} ({parameter.numel()} entries, {parameter.dtype}, {parameter.device.type}) by {how}"
         for i, (name, parameter, how) in enumerate(zip(names, parameters, by, strict=True))
@@ -270,10 +273,13 @@ def described(names: Sequence[str], parameters: Sequence[torch.Tensor], by: Sequ
 def agreed(
     group: dist.ProcessGroup | None, timeout: float | None, prepare: Callable[[], tuple[Fields, Plan]]
 ) -> Plan:
-    """The plan that `prepare` made, once every rank has made one with the same fields. Collective.
+    """Returns the plan that `prepare` made, once every rank has made one with the same fields. Collective.
 
-    What `prepare` raises is raised here at once, and the other ranks get an InvalidConfig that says so; as they do if
-    fields differ. TransportError: a rank did not come within the timeout.
+    If `prepare` raises an error, it is raised here at once, and the other ranks get an InvalidConfig with its text. If
+    the fields differ, all ranks get an InvalidConfig. Raises TransportError if a rank does not come within the timeout.
+
+    Ranks compare through the group's store: this costs no collective of the user's group and works with every engine.
+    Each rank but the first posts its fields or its error. The first compares them and posts a verdict for the others.
     """
     users = _process_groups.given(group)
     try:
@@ -296,7 +302,7 @@ def agreed(
 
 
 class _Vote:
-    """One vote of a group's ranks; they number their votes alike."""
+    """One comparison of a group's ranks. All ranks number their votes in the same order."""
 
     def __init__(self, users: dist.ProcessGroup, store: Any) -> None:
         self._rank = dist.get_rank(users)
@@ -305,7 +311,7 @@ class _Vote:
         self._key = f"vote/{self._store.add(f'votes/{self._rank}', 1)}"
 
     def refuse(self, reason: str) -> None:
-        """Waits for nobody: the verdict is clear."""
+        """Does not wait for the others: one refusal decides the verdict."""
         if self._rank == 0:
             self._post("verdict", ["InvalidConfig", _refused(0, reason)])
         else:
@@ -328,7 +334,7 @@ class _Vote:
             raise getattr(_core, kind)(text)
 
     def _judged(self, expected: Fields, deadline: float) -> list[str]:
-        """The kind of error and its text, which is empty where all agree."""
+        """The kind of error and its text, which is empty if all agree."""
         for rank in range(1, self._size):
             found = self._read(rank, deadline)
             if found is None:

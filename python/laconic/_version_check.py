@@ -13,7 +13,7 @@ _REMEDY = f"build it again with this torch: {_AGAIN}"
 
 
 def _reason(error: ImportError) -> str:
-    """What to tell of a module that cannot be loaded."""
+    """Why the module cannot be loaded, and the remedy. Only the loader's text names a library that is missing."""
     missing = re.search(r"(lib[^:\s]+\.so[^:\s]*): cannot open shared object file", str(error))
     if missing is None or missing[1].startswith(("libtorch", "libc10")):
         return f"laconic's module cannot be loaded beside torch {torch.__version__} ({error}); {_REMEDY}"
@@ -34,21 +34,20 @@ if _core.torch_version != ".".join(torch.__version__.split(".")[:2]):
 
 
 def simd() -> str:
-    """Which SIMD level the kernels run at on this machine, and whose vectors those are: `"avx2, vectors: Highway"`.
+    """The SIMD level of the kernels and who vectorised them: `"avx2, vectors: Highway"`. Not collective.
 
-    `reference` has no vectors and is several times slower; it runs only where LACONIC_SIMD asks for it. A build that
-    found no Highway has the compiler's vectors, which take up to three times as long. Results have the same bits. Not
-    collective.
+    `reference` has no vectors and is several times slower. It is used only if LACONIC_SIMD asks for it. A build without
+    Highway has the compiler's vectors, which take up to three times as long. All levels give the same bits.
 
     Raises:
-        InvalidConfig: LACONIC_SIMD names a level that this machine or this build does not have.
+        InvalidConfig: if LACONIC_SIMD names a level that this machine or this build does not have.
     """
     return "{}, vectors: {}".format(*_core.simd())
 
 
 @functools.cache
 def warn_once() -> None:
-    """Says once per process that kernels run without SIMD, where they do."""
+    """Warns once per process if kernels run without SIMD."""
     level, vectors = _core.simd()
     if vectors == "none":
         warnings.warn(

@@ -1,4 +1,4 @@
-"""Every method, gradient or model, around an optimizer of torch's, without DistributedDataParallel."""
+"""Every method, gradient or model, around a torch optimizer, without DistributedDataParallel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMPARED_EVERY = 64  # steps: ranks compare the settings of the optimizers insid
 
 
 class Optimizer(torch.optim.Optimizer):
-    """A method around a torch optimizer: takes its place in a training loop that runs on several ranks.
+    """A method around a torch optimizer. It takes the optimizer's place in a training loop on several ranks.
 
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
         optimizer = laconic.Optimizer(optimizer, model, method="def-a", ratio=64)
@@ -26,47 +26,51 @@ class Optimizer(torch.optim.Optimizer):
         loss.backward()
         optimizer.step()
 
-    Each rank works on its own batches; `step` makes them one run. It is a `torch.optim.Optimizer` and shares
-    `param_groups` with the one inside, so learning-rate schedulers, gradient clipping and `GradScaler` work as usual.
+    Each rank works on its own batches, and `step` combines them. This is a `torch.optim.Optimizer` and shares
+    `param_groups` with the optimizer inside, so learning-rate schedulers, gradient clipping and `GradScaler` work as
+    usual.
 
-    - Gradient methods (sgd, topk, regtopk, qsgd, signum, ...): `step` turns the local gradients into the aggregate of all
-      ranks and lets the optimizer inside, any of torch's but LBFGS, step with it.
-    - ef-rbgs, def and def-a are SGD with momentum: the optimizer inside must be torch.optim.SGD. Its lr, momentum,
-      nesterov and weight_decay are read from the groups at each step. The model holds the point where the next gradient
-      is taken.
-    - psync, localsgd, easgd, lsgd, mgrawa, lgrawa: the optimizer inside makes the local step, then models meet as the
-      method says; ranks hold different models in between. A step with an infinity is dropped on its rank alone.
+    - Gradient methods (sgd, topk, regtopk, qsgd, signum, ...): `step` replaces the local gradients by the aggregate of
+      all ranks, then the optimizer inside makes its step. It can be any optimizer of torch except LBFGS.
+    - ef-rbgs, def and def-a are SGD with momentum themselves: the optimizer inside must be torch.optim.SGD. Its lr,
+      momentum, nesterov and weight_decay are read from the groups at each step. The model holds the point where the
+      next gradient is taken.
+    - psync, localsgd, easgd, lsgd, mgrawa, lgrawa: the optimizer inside makes a local step, and the models meet in
+      rounds. Between rounds the ranks hold different models. A step with an infinity is dropped on its rank alone.
 
-    Test and save inside `with optimizer.read_out():`. Making one is collective: rank 0's parameters and buffers are sent
-    to all, and process groups of its own are opened over the same ranks.
+    Test and save inside `with optimizer.read_out():`. Creating an Optimizer is collective: rank 0 sends its parameters
+    and buffers to all ranks, and process groups of its own are opened over the same ranks.
 
     Args:
         optimizer: the optimizer inside. Its parameters must be the model's.
         model: not wrapped in DistributedDataParallel, which would reduce gradients a second time.
         method: a name of `laconic.methods()`.
-        group: the process group; default: all ranks.
-        include: gradient methods: patterns of the parameters that are compressed, as in `laconic.State`.
-        exclude: gradient methods: patterns of those that travel dense.
-        min_size: gradient methods: tensors with fewer entries travel dense.
-        groups: gradient methods: other methods for some parameters.
-        warmup: gradient methods: so many first steps travel dense.
-        scoring: mgrawa and lgrawa: called in a round with its number, computes gradients (`loss.backward()`) on a batch
-            that is the same on all ranks. Without it, scores are the norms of the local steps' gradients.
-        after_round: round methods: called after every round, on all ranks at the same one; the moment to save an
-            asynchronous run.
-        scaler: the GradScaler, so that a step that is dropped because of another rank lowers the scale here too.
-        nonfinite: "error" names rank, tensor and step of a NaN or an infinity; "skip" drops the step.
-        seed: of the method's random draws, the same on all ranks.
-        threads: that kernels may use; default: as many as torch uses.
-        timeout: seconds that ranks wait for each other; default: the process group's.
-        backend: the engine of the process groups that this opens, as in `laconic.State`.
-        options: the method's own: `keep=0.01`, `ratio=64`, `period=16`, `pace="async"`, ... A name that is a word of
-            Python has an underscore behind it: `lambda_=0.3`.
+        group: the process group. Default: all ranks.
+        include: for gradient methods: patterns of the parameters that are compressed, as in `laconic.State`.
+        exclude: for gradient methods: patterns of the parameters that are sent dense.
+        min_size: for gradient methods: tensors with fewer entries are sent dense.
+        groups: for gradient methods: other methods for some parameters, as in `laconic.State`.
+        warmup: for gradient methods: number of steps at the start that are sent dense.
+        scoring: for mgrawa and lgrawa: a function that is called once per round with the round's number. It computes
+            gradients (`loss.backward()`) on a batch that is the same on all ranks. Without it, the scores are the norms
+            of the local steps' gradients.
+        after_round: for round methods: called after every round, on all ranks. This is where to save an asynchronous
+            run.
+        scaler: the GradScaler. If a step is dropped because of another rank, the scale is lowered here too.
+        nonfinite: "error" raises an error that names rank, tensor and step of a NaN or an infinity. "skip" drops the
+            step.
+        seed: seed of the method's random draws, the same on all ranks.
+        threads: number of threads that kernels may use. Default: as many as torch uses.
+        timeout: seconds that ranks wait for each other. Default: the timeout of the process group.
+        backend: engine of the process groups that this opens, as in `laconic.State`.
+        options: the method's own options: `keep=0.01`, `ratio=64`, `period=16`, `pace="async"`, ... If a name is a
+            keyword of Python, append an underscore: `lambda_=0.3`.
 
     Raises:
-        InvalidConfig: an unknown method or option, a value out of its range, an optimizer or a setting of it that the
-            method has not, a model in DistributedDataParallel or in shards, or settings that differ between ranks.
-        TransportError: another rank failed or did not come within the timeout; so in `step` and `read_out`.
+        InvalidConfig: for an unknown method or option, a value out of its range, an optimizer (or a setting of it) that
+            the method does not support, a model in DistributedDataParallel or in shards, or settings that differ
+            between ranks.
+        TransportError: if another rank failed or did not answer within the timeout. `step` and `read_out` raise it too.
     """
 
     _step_supports_amp_scaling = True  # GradScaler calls step() on every rank, and this decides with the others
@@ -137,13 +141,13 @@ class Optimizer(torch.optim.Optimizer):
         self._steps = 0  # that were begun since this was made
 
     def close(self) -> None:
-        """Gives back the method's memory and its process groups. Not collective, but on all ranks, between steps.
+        """Releases the method's memory and its process groups. Not collective, but every rank calls it, between steps.
 
-        The model and the optimizer inside stay as they are, and go on without the other ranks. Once is enough, more do no
-        harm. Without it all ends with this, or with the interpreter.
+        The model and the optimizer inside stay as they are and can go on without the other ranks. Further calls do
+        nothing. Without close(), all is released with this object, or when the interpreter ends.
 
         Raises:
-            InvalidConfig: in a fork of the process that made this, as every call.
+            InvalidConfig: in a fork of the process that made this, like every call.
         """
         self._host.close()
         self._host = _Closed()
@@ -159,7 +163,7 @@ class Optimizer(torch.optim.Optimizer):
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """Those of the optimizer inside."""
+        """The groups of the optimizer inside."""
         found: list[dict[str, Any]] = self.inner.param_groups
         return found
 
@@ -169,7 +173,7 @@ class Optimizer(torch.optim.Optimizer):
 
     @property
     def state(self) -> Any:
-        """That of the optimizer inside."""
+        """The state of the optimizer inside."""
         return self.inner.state
 
     @state.setter
@@ -178,7 +182,7 @@ class Optimizer(torch.optim.Optimizer):
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Those of the optimizer inside."""
+        """The defaults of the optimizer inside."""
         found: dict[str, Any] = self.inner.defaults
         return found
 
@@ -190,7 +194,7 @@ class Optimizer(torch.optim.Optimizer):
         return f"laconic.Optimizer(method={self.method!r}) around {self.inner!r}"
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Refused, with InvalidConfig: all ranks agreed on the parameters when this was made. Not collective."""
+        """Raises InvalidConfig: all ranks agreed on the parameters when this was made. Not collective."""
         if isinstance(self.inner, _Blank):
             super().add_param_group(param_group)
             return
@@ -200,28 +204,29 @@ class Optimizer(torch.optim.Optimizer):
         )
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """As the optimizer inside does it. Not collective."""
+        """Calls zero_grad of the optimizer inside. Not collective."""
         self.inner.zero_grad(set_to_none=set_to_none)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None, *, loss: Any = None) -> Any:
-        """One step of the run. Collective, but for the local steps of an asynchronous run.
+        """Makes one step of the run. Collective, except for the local steps of an asynchronous run.
 
-        A parameter without a gradient counts as one whose gradient is zero; one that was frozen meanwhile, on all ranks
-        alike, stays where it is.
+        A parameter without a gradient is treated as if its gradient were zero. A parameter that was frozen since, on
+        all ranks, keeps its value.
 
         Args:
-            closure: computes loss and gradients; called once, and its loss counts as `loss`.
-            loss: of this rank's batch; lsgd needs it to elect its leader.
+            closure: computes loss and gradients. It is called once, and its loss is used as `loss`.
+            loss: the loss of this rank's batch. lsgd needs it to elect its leader.
 
         Returns:
-            The loss, if there is one.
+            The loss, or None if there is none.
 
         Raises:
-            InvalidConfig: a gradient that is not finite where `nonfinite` is "error", with rank, tensor and step; lsgd
-                without a loss; a step after the last of `total_steps`; learning rates or other settings of the optimizer
-                inside that differ between ranks, where all must hold the same model (looked at every 64 steps).
-            TransportError: another rank failed, or did not come within the timeout.
+            InvalidConfig: for a gradient that is not finite if `nonfinite` is "error" (with rank, tensor and step); for
+                lsgd without a loss; for a step after the last of `total_steps`; for learning rates or other settings of
+                the optimizer inside that differ between ranks although all must hold the same model (compared every 64
+                steps).
+            TransportError: if another rank failed or did not answer within the timeout.
         """
         if closure is not None:
             with torch.enable_grad():
@@ -249,27 +254,29 @@ class Optimizer(torch.optim.Optimizer):
 
     @property
     def finished(self) -> bool:
-        """Round methods that were given total_steps: all are made, and step must not be called again."""
+        """Whether a round method has made all of its `total_steps`. Then `step` must not be called again."""
         return self._host.finished
 
     @contextlib.contextmanager
     def read_out(
         self, batches: Iterable[Any] | None = None, *, forward: Callable[[Any], Any] | None = None
     ) -> Iterator[torch.nn.Module]:
-        """The model as it is to be tested and saved, for the time of a with block; after it all is as it was, to the bit.
+        """Within a `with` block, the model holds the point to test and save. Afterwards all is as before, to the bit.
 
         Collective: every rank enters. Batch norm's running statistics are averaged over the ranks.
 
         Args:
-            batches: to estimate batch norm's statistics anew at this point first, by forward passes in train mode, as a
-                plain mean over them. A batch is what the model takes, or a tuple or list whose first entry is.
-            forward: runs the model on a batch, where that is not so.
+            batches: if given, batch norm's statistics are first estimated at this point: as the plain mean over forward
+                passes in train mode on these batches. A batch is the model's input, or a tuple or list whose first
+                entry is.
+            forward: runs the model on a batch of another form.
 
         Yields:
             The model that was given.
 
         Raises:
-            TransportError: this rank was alone when the timeout had passed, or another rank failed.
+            InvalidConfig: if `batches` is empty although the model has batch norms.
+            TransportError: if another rank failed or did not enter within the timeout.
         """
         norms = _batch_norm.Statistics(self.model)
         self._host.enter_read_out()
@@ -287,41 +294,45 @@ class Optimizer(torch.optim.Optimizer):
             self._host.leave_read_out()
 
     def metrics(self) -> dict[str, Any]:
-        """What was said and how long it took, on this rank; `last` of the last step, `total` of all since this was made.
+        """Bytes, seconds and residual of this rank: `last` for the last step, `total` for all since this was made.
 
-        `ratio` is the bytes of float32 values of all parameters in every step over those of the payloads. Not collective.
+        `ratio` is the bytes of all parameters as float32, in every step, divided by the bytes of the payloads. Not
+        collective.
 
         Returns:
-            `steps`, `skipped` and `rounds` of the whole run; `ratio`; `bits` of the last step; `extra`, the method's own
-                figure; `residual_norm` now; and two dicts, `last` and `total`, with bytes and seconds by stage.
+            `steps`, `skipped` and `rounds` of the whole run; `ratio`; `bits` of the last step; `extra`, a figure of the
+                method's own; `residual_norm`, the norm of what this rank has not sent yet; and two dicts, `last` and
+                `total`, with bytes and with seconds by stage.
         """
         return self._host.metrics()
 
     def state_dict(self) -> dict[str, Any]:
-        """This rank's memory and the state of the optimizer inside, under keys that carry the rank. Not collective.
+        """This rank's memory and the state of the optimizer inside, under keys that contain the rank. Not collective.
 
-        For torch.save by rank and for distributed checkpoint. Model methods' states hold the rank's parameters too.
+        For torch.save per rank and for distributed checkpoint. The state of a model method contains the rank's
+        parameters too.
         """
         return checkpoint.save_optimizer(self._host, self.inner)
 
     def gather_state_dict(self) -> dict[str, Any]:
-        """All ranks' states together, on every rank: for those who save from rank 0. Collective."""
+        """The states of all ranks, on every rank: for saving from rank 0. Collective."""
         return checkpoint.gather_optimizer(self.state_dict(), self._group)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *, redeal: bool = False) -> None:
-        """Goes on where the run was saved, bit for bit. Collective. Load the model's state first: model methods set the
-        parameters to where this rank was.
+        """Continues from a saved state, bit for bit. Collective.
+
+        Load the model's state first: model methods then set the parameters to where this rank was.
 
         Args:
-            state_dict: what `state_dict` gave on this rank, or `gather_state_dict` on any; other entries do not matter.
-            redeal: the states of all ranks of a run, as `gather_state_dict` gives them, are taken over by another
-                number of ranks: what the ranks owed, the mean of their residuals, is kept, momenta become their mean,
-                regtopk forgets its last support, and a newcomer to a round method starts at the centre.
+            state_dict: what `state_dict` returned on this rank, or `gather_state_dict` on any rank. Other entries are
+                ignored.
+            redeal: load the states of all ranks of a run, as `gather_state_dict` returns them, with another number of
+                ranks. The mean of the ranks' residuals is kept, momenta become their mean, regtopk forgets its last
+                support, and a new rank of a round method starts at the centre.
 
         Raises:
-            InvalidConfig: on all ranks, if one of them was given the state of another rank, another number of ranks
-                (without `redeal`), another method, other settings of the method or another model. Nothing has changed
-                then.
+            InvalidConfig: on all ranks, if one of them got the state of another rank, another number of ranks (without
+                `redeal`), another method, other settings of the method or another model. Nothing is changed then.
         """
         if redeal:
             checkpoint.redeal_optimizer(self._host, self.inner, state_dict, not (self._is_sgd or self._steps_inside))

@@ -1,4 +1,4 @@
-"""What a run in Python did: a folder that `laconic.report` and the program read, and figures for TensorBoard."""
+"""Records of runs: a folder that `laconic.report` and the program read, and scalars for TensorBoard."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _PARTS = ("style", "data", "plotly", "script")  # in the order of the page
 
 
 def log_to_tensorboard(writer: Any, source: Any, step: int, prefix: str = "laconic") -> None:
-    """Writes every figure of a `laconic.State` or `laconic.Optimizer` as scalars of a SummaryWriter. Not collective.
+    """Writes all metrics of a `laconic.State` or `laconic.Optimizer` as scalars to TensorBoard. Not collective.
 
         laconic.log_to_tensorboard(writer, state, step)
 
     Args:
-        writer: torch.utils.tensorboard's, or whatever has its `add_scalar`.
-        source: the State or Optimizer, or what their `metrics()` gave.
-        step: of the run.
-        prefix: of the names: `laconic/total/sent_bytes`.
+        writer: a `torch.utils.tensorboard.SummaryWriter`, or any object with its `add_scalar`.
+        source: the State or Optimizer, or what its `metrics()` returned.
+        step: the step of the run.
+        prefix: first part of the scalars' names: `laconic/total/sent_bytes`.
     """
     metrics = source if isinstance(source, Mapping) else source.metrics()
     for name, value in metrics.items():
@@ -57,15 +57,16 @@ class RunLog:
         log.finish(accuracy=accuracy)
         laconic.report("runs")
 
-    Rank 0 writes; on the other ranks `step` does nothing. `finish` is collective: it collects what every rank sent.
+    Rank 0 writes; on the other ranks `step` does nothing. `finish` is collective: it collects every rank's traffic.
 
     Args:
-        folder: is made; what an earlier run left there is removed, or with `resume` kept as far as the source has come.
+        folder: where to write; it is created. The record of an earlier run there is removed. With `resume`, it is kept
+            up to the source's current step.
         source: the `laconic.Optimizer` or `laconic.State` whose metrics are recorded.
-        task: what is trained, for the page's title.
-        resume: goes on with the record of a run that was cut.
-        settings: whatever else tells this run from others. Infinities and NaN, which JSON does not have, are
-            recorded as text.
+        task: name of what is trained, for the title of the report.
+        resume: continue the record of an interrupted run.
+        settings: any other settings that distinguish this run from others. JSON has no infinities and no NaN, so they
+            are recorded as text.
     """
 
     def __init__(
@@ -100,15 +101,15 @@ class RunLog:
     def step(
         self, *, batch_loss: float | None = None, loss: float | None = None, accuracy: float | None = None
     ) -> None:
-        """Records a step, after the optimizer's. Not collective.
+        """Records one step. Call it after the optimizer's step. Not collective.
 
         Args:
-            batch_loss: of this rank's batch. What is not finite is recorded as unknown, here and below.
-            loss: of an evaluation, if there was one.
-            accuracy: of an evaluation, from 0 to 1.
+            batch_loss: loss of this rank's batch. A value that is not finite is recorded as unknown, here and below.
+            loss: loss of an evaluation, if there was one.
+            accuracy: accuracy of an evaluation, from 0 to 1.
 
         Raises:
-            InvalidConfig: an accuracy outside [0, 1]; nothing is recorded.
+            InvalidConfig: for an accuracy outside [0, 1]. Nothing is recorded.
         """
         accuracy = _share(accuracy)
         if not self._writes:
@@ -130,18 +131,18 @@ class RunLog:
         self._clock = time.perf_counter()
 
     def pause(self) -> None:
-        """Leaves out the time since the last step, an evaluation's for example: the next step begins now. Not collective."""
+        """Excludes the time since the last step, for example of an evaluation, from the record. Not collective."""
         self._clock = time.perf_counter()
 
     def finish(self, *, loss: float | None = None, accuracy: float | None = None) -> None:
-        """Ends the record with what every rank sent. Collective.
+        """Ends the record with every rank's traffic. Collective.
 
         Args:
-            loss: of the last evaluation.
-            accuracy: of the last evaluation, from 0 to 1.
+            loss: loss of the last evaluation.
+            accuracy: accuracy of the last evaluation, from 0 to 1.
 
         Raises:
-            InvalidConfig: an accuracy outside [0, 1], on the ranks that gave it; no result is written.
+            InvalidConfig: for an accuracy outside [0, 1], on the ranks that gave it. No result is written.
         """
         figures = self._figures()
         device = _process_groups.device_of(self._group)
@@ -216,20 +217,23 @@ def _keep(lines: pathlib.Path, steps: int) -> None:
 
 
 def report(runs: Path | Iterable[Path], out: Path = "report.html", *, plotly: Path | None = None) -> pathlib.Path:
-    """Writes one self-contained page with the runs' charts, which opens without a network. Not collective: one rank.
+    """Writes one self-contained page with charts of the runs. Not collective: call it on one rank.
+
+    The page opens without a network.
 
     Args:
-        runs: folders of runs, or folders of such folders: of `laconic.RunLog`, or of the program's `train --out`. A run
-            that is still going is drawn as far as it went.
-        out: the page.
-        plotly: `plotly.min.js`; default: the one that laconic was built with, or that of the Python package plotly.
+        runs: folders of runs, or folders that contain them, written by `laconic.RunLog` or by the program's
+            `train --out`. A run that has not ended is drawn as far as it went.
+        out: path of the page.
+        plotly: path of `plotly.min.js`. Default: the one that laconic was built with, or that of the Python package
+            plotly.
 
     Returns:
-        Where the page is.
+        The path of the page.
 
     Raises:
-        InvalidConfig: a folder that holds no run, files in it that are damaged or nested more than 64 deep, no
-            plotly.min.js, or a laconic that was built without the report.
+        InvalidConfig: for a folder without a run, for files in it that are damaged or nested more than 64 deep, without
+            a plotly.min.js, or if laconic was built without the report.
     """
     if not hasattr(_core, "report_json"):
         raise _core.InvalidConfig(
@@ -271,10 +275,10 @@ def _plotly(given: Path | None) -> pathlib.Path:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Writes a file beside `path` and renames it, so that whoever reads finds the old file or the whole new one.
+    """Writes a file beside `path` and renames it, so that a reader finds the old file or the whole new one.
 
-    The file beside it has a random name and is made anew, so that no link that lies in wait is followed. What is there
-    and is no plain file (a device, a pipe, a link) is written into and stays what it is.
+    The file beside it has a random name and must not exist, so that no link that somebody placed there is followed. If
+    `path` is not a plain file (but a device, a pipe or a link), the text is written into it and it stays what it is.
     """
     target = pathlib.Path(path)
     if _is_written_through(target):
