@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "experiment/derive.h"
-#include "laconic/error.h"
+#include "experiment/invalid_setting.h"
 #include "laconic/threads.h"
 #include "methods/optimizer.h"
 #include "methods/table.h"
@@ -18,28 +18,39 @@ const Parameter* find_parameter(const MethodRow& row, std::string_view name) {
 
 bool has_parameter(const MethodRow& row, std::string_view name) { return find_parameter(row, name) != nullptr; }
 
-void refuse(const std::string& what, const std::string& value, const std::string& remedy) {
-  throw InvalidConfig(what + ", got " + value + ": " + remedy);
-}
+/// Throws InvalidSetting for a key of its section. `rule` says what the value must be.
+struct Refusal {
+  const char* section;
+
+  void operator()(const std::string& key, const std::string& rule, const std::string& value,
+                  const std::string& remedy) const {
+    throw InvalidSetting(section, key, key + " " + rule + ", got " + value + ": " + remedy);
+  }
+};
 
 void require_valid(const TaskConfig& task) {
+  const Refusal refuse{"task"};
   if (task.batch < 1 || task.batch > 65536) {
-    refuse("batch must be in 1..65536", std::to_string(task.batch), "it is a worker's samples in a step");
+    refuse("batch", "must be in 1..65536", std::to_string(task.batch),
+           "it is the number of samples per worker and step");
   }
   if (task.scoring_batch > 65536) {
-    refuse("scoring_batch must be in 0..65536", std::to_string(task.scoring_batch), "it scores the models of a round");
+    refuse("scoring_batch", "must be in 0..65536", std::to_string(task.scoring_batch),
+           "it scores the models of a round");
   }
   if (task.sampling != "epochs" && task.sampling != "replacement") {
-    refuse("sampling must be epochs or replacement", '"' + task.sampling + '"', "epochs takes each sample once a turn");
+    refuse("sampling", "must be epochs or replacement", '"' + task.sampling + '"',
+           "epochs takes each sample once per epoch");
   }
   if (!(task.skew >= 0.0 && task.skew <= 1.0)) {
-    refuse("skew must be in [0, 1]", std::to_string(task.skew), "0 deals samples alike, 1 sorts them by label");
+    refuse("skew", "must be in [0, 1]", std::to_string(task.skew), "0 deals samples alike, 1 sorts them by label");
   }
   if (task.torch_threads < 1 || task.torch_threads > 1024) {
-    refuse("torch_threads must be in 1..1024", std::to_string(task.torch_threads), "1 gives the same bits everywhere");
+    refuse("torch_threads", "must be in 1..1024", std::to_string(task.torch_threads),
+           "1 gives the same bits everywhere");
   }
   if (task.device != "cpu") {
-    refuse("device must be cpu", '"' + task.device + '"', "networks run on the processor as yet");
+    refuse("device", "must be cpu", '"' + task.device + '"', "networks run on the processor as yet");
   }
 }
 
@@ -77,49 +88,51 @@ std::vector<LearningRateDrop> default_task_schedule(std::uint32_t steps) {
 }
 
 void require_valid(const RunConfig& config) {
+  const Refusal refuse{"run"};
   method_row(config.method);
   Optimizer(optimizer_of(config.method, config.optimizer));  // refuses what is out of range
   if (!config.task.name.empty()) require_valid(config.task);
   if (config.workers < 1 || config.workers > kMostRanks) {
-    refuse("workers must be in 1.." + std::to_string(kMostRanks), std::to_string(config.workers),
+    refuse("workers", "must be in 1.." + std::to_string(kMostRanks), std::to_string(config.workers),
            "each is a thread or a process");
   }
   if (!(config.learning_rate >= 0.0 && std::isfinite(config.learning_rate))) {
-    refuse("learning_rate must be 0 or more and finite", std::to_string(config.learning_rate), "try 0.01");
+    refuse("learning_rate", "must be 0 or more and finite", std::to_string(config.learning_rate), "try 0.01");
   }
   for (const LearningRateDrop& drop : config.schedule) {
     if (!(drop.factor >= 0.0 && std::isfinite(drop.factor))) {
-      refuse("a schedule's factor must be 0 or more and finite", std::to_string(drop.factor),
-             "it multiplies the learning rate from its step on");
+      refuse("schedule", "must have factors that are 0 or more and finite", std::to_string(drop.factor),
+             "a factor multiplies the learning rate from its step on");
     }
   }
   if (config.adversaries < 0 || config.adversaries > config.workers) {
-    refuse("adversaries must be in 0.." + std::to_string(config.workers) + ", the number of workers",
+    refuse("adversaries", "must be in 0.." + std::to_string(config.workers) + ", the number of workers",
            std::to_string(config.adversaries), "so many of the workers invert their gradients");
   }
   if (!(config.compute_seconds >= 0.0 && config.compute_seconds <= 3600.0)) {
-    refuse("compute_seconds must be in [0, 3600]", std::to_string(config.compute_seconds),
+    refuse("compute_seconds", "must be in [0, 3600]", std::to_string(config.compute_seconds),
            "it is the least time of one gradient");
   }
   if (!config.slowdown.empty() && config.slowdown.size() != static_cast<std::size_t>(config.workers)) {
-    refuse("slowdown must have a number a worker", std::to_string(config.slowdown.size()) + " of them",
+    refuse("slowdown", "must have one number per worker", std::to_string(config.slowdown.size()) + " of them",
            "give " + std::to_string(config.workers) + ", or none");
   }
   for (const double times : config.slowdown) {
     if (!(times >= 0.0 && times <= 1e6)) {
-      refuse("a slowdown must be in [0, 1e6]", std::to_string(times),
+      refuse("slowdown", "must be in [0, 1e6] for every worker", std::to_string(times),
              "4 makes the worker's gradients take 4 times as long");
     }
   }
   if (!config.slowdown.empty() && config.compute_seconds == 0.0) {
-    throw InvalidConfig("slowdown without compute_seconds slows nothing: say how long a gradient takes");
+    throw InvalidSetting("run", "slowdown",
+                         "slowdown without compute_seconds slows nothing: say how long a gradient takes");
   }
   if (!(config.timeout > 0.0 && config.timeout <= 86400.0)) {
-    refuse("timeout must be in (0, 86400] seconds", std::to_string(config.timeout),
+    refuse("timeout", "must be in (0, 86400] seconds", std::to_string(config.timeout),
            "after so long a rank that says nothing is given up");
   }
   if (config.threads < 0 || config.threads > 1024) {
-    refuse("threads must be in 0..1024", std::to_string(config.threads), "0 is one a core");
+    refuse("threads", "must be in 0..1024", std::to_string(config.threads), "0 means one per core");
   }
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/suggestion.h"
+#include "experiment/invalid_setting.h"
 #include "laconic/error.h"
 #include "laconic/threads.h"
 #include "methods/optimizer.h"
@@ -228,17 +229,14 @@ void require_used(const RunConfig& config, const ConfigEntry& entry) {
   if (entry.section == "method") require_counts(row.name, row.parameters, entry.key, config.options);
 }
 
-/// As require_valid; a refusal begins with the key, so where a file gave it is known.
+/// As require_valid. If a file gave the setting that is refused, the message begins with where it stands there.
 void require_valid_from(const RunConfig& config, std::span<const ConfigEntry> entries) {
   try {
     require_valid(config);
-  } catch (const InvalidConfig& error) {
-    const std::string said = error.what();
-    const std::string key = said.substr(0, said.find(' '));
-    const std::string of_run = where_of(entries, "run", key);
-    const std::string where = of_run.empty() ? where_of(entries, "task", key) : of_run;
+  } catch (const InvalidSetting& error) {
+    const std::string where = where_of(entries, error.section(), error.key());
     if (where.empty()) throw;
-    throw InvalidConfig(where + ": " + said);
+    throw InvalidConfig(where + ": " + error.what());
   }
 }
 
