@@ -1,4 +1,4 @@
-"""Whether a method, a torch optimizer and a model fit together."""
+"""The settings of laconic.Optimizer: whether method, optimizer and model fit together, and the plan made from them."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def require_plain(model: torch.nn.Module) -> None:
 def require_fitting(
     optimizer: torch.optim.Optimizer, method: str, options: dict[str, Any], scoring: Callable[[int], Any] | None
 ) -> None:
-    """Refuses what the method cannot do with this optimizer, and fills in what follows from the rest."""
+    """Raises InvalidConfig if the method does not support this optimizer. Sets the option `score` if it is missing."""
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise _core.InvalidConfig(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
     if isinstance(optimizer, torch.optim.LBFGS):
-        raise _core.InvalidConfig("LBFGS evaluates the model several times a step, each rank by its own loss: use another")
+        raise _core.InvalidConfig("LBFGS evaluates the model several times per step, each rank by its own loss: use another")
     if hasattr(optimizer, "read_out"):
         raise _core.InvalidConfig("the optimizer is a laconic.Optimizer already: give it the one inside")
     if method == "adam" and not isinstance(optimizer, torch.optim.Adam):
@@ -69,7 +69,7 @@ def require_fitting(
 def trained(
     optimizer: torch.optim.Optimizer, model: torch.nn.Module
 ) -> tuple[list[str], list[torch.nn.Parameter], list[tuple[str, torch.nn.Parameter]]]:
-    """The model's parameters that the optimizer has, in the order of registration, a shared one once; and those frozen."""
+    """Names and parameters of the model that the optimizer trains, in order of registration; and the frozen ones."""
     in_groups = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     names, parameters, frozen = [], [], []
     for name, parameter in _settings.named(model):
@@ -93,7 +93,7 @@ def count_of(optimizer: torch.optim.Optimizer) -> int:
 
 
 def settings_of(optimizer: torch.optim.Optimizer) -> dict[str, str]:
-    """Learning rates, momenta and all other settings of the optimizer's groups, in words that ranks can compare."""
+    """Learning rates, momenta and all other settings of the optimizer's groups, as texts that ranks can compare."""
     return {
         f"{name} of group {number} of the optimizer": _told(value)
         for number, group in enumerate(optimizer.param_groups)
@@ -113,7 +113,7 @@ def _told(value: Any) -> str:
 
 
 def coefficients(method: str, groups: Sequence[dict[str, Any]]) -> list[tuple[float, float, float, bool]]:
-    """Of each group: lr, momentum, weight decay, nesterov: what SGD does with these the method does, and nothing else."""
+    """lr, momentum, weight decay and nesterov of each group. Raises InvalidConfig for settings the method has not."""
     found = []
     for number, group in enumerate(groups):
         for setting in ("maximize", "differentiable"):
@@ -139,7 +139,7 @@ def plan_of(
     selection: _settings.Selection,
     scoring: Callable[[int], Any] | None,
 ) -> tuple[dict[str, str], dict[str, Any]]:
-    """What ranks must have alike, and what the host takes. InvalidConfig for what does not fit together."""
+    """The fields that all ranks must have alike, and the host's arguments. Nothing is made yet."""
     face = _settings.face_of(method)
     require_plain(model)
     require_fitting(optimizer, method, options, scoring)

@@ -1,4 +1,4 @@
-"""The user's settings: methods, options, and which parameters they are for. All ranks compare them before they start."""
+"""The user's settings: methods, options, and which parameters they are for. All ranks compare them before a start."""
 
 from __future__ import annotations
 
@@ -130,7 +130,8 @@ class Selection:
             if not isinstance(each, Mapping):
                 raise _core.InvalidConfig(f'a group must be a dict with "params" and "method", got {each!r}')
             chosen.add_named(each)
-        include, exclude = listed("include", self.include), listed("exclude", self.exclude)
+        include = None if self.include is None else listed("include", self.include)
+        exclude = None if self.exclude is None else listed("exclude", self.exclude)
         chosen.add_rest(method, options, include, exclude, self.min_size)
         return chosen
 
@@ -160,9 +161,9 @@ def require_gradient_method(name: str) -> None:
         )
 
 
-def listed(setting: str, patterns: Any) -> Patterns | None:
+def listed(setting: str, patterns: Any) -> Patterns:
     """Patterns as a string or a list, because an iterator could be used only once."""
-    if patterns is None or isinstance(patterns, str):
+    if isinstance(patterns, str):
         return patterns
     found = list(patterns) if isinstance(patterns, Iterable) else [patterns]
     if not all(isinstance(each, str) for each in found):
@@ -287,16 +288,16 @@ def agreed(
     except RuntimeError:  # MPI's groups have no store: the hosts compare what they can
         return prepare()[1]
     comparing = "ranks could not compare their settings"
-    with _process_groups.speaking(comparing):
+    with _process_groups.as_transport_error(comparing):
         vote = _Vote(users, store)
     try:
         limit = _process_groups.limit_of(users, timeout)
         fields, plan = prepare()
     except Exception as error:
-        with _process_groups.speaking(comparing):
+        with _process_groups.as_transport_error(comparing):
             vote.refuse(str(error) or type(error).__name__)
         raise
-    with _process_groups.speaking(comparing):
+    with _process_groups.as_transport_error(comparing):
         vote.agree(fields, limit)
     return plan
 

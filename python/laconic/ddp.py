@@ -118,7 +118,7 @@ class State:
         self._rank = dist.get_rank(self._group)
         self._size = dist.get_world_size(self._group)
         communicator, self._own = _process_groups.opened(self._group, backend=backend, timeout=timeout)
-        self._host = _process_groups.telling(communicator, lambda: _core.DdpHost(communicator, *plan))
+        self._host = _process_groups.made_or_failed(communicator, lambda: _core.DdpHost(communicator, *plan))
         self._own.connected()
         self._arranging = _arrange_later(ddp, self._host) if arrange_buckets else None
 
@@ -248,7 +248,7 @@ def _arrange_later(ddp: DistributedDataParallel, host: _core.DdpHost) -> Removab
             handle.remove()
             arranging.arrange(owner.reducer, owner.bucket_bytes_cap)
 
-    handle = ddp.module.register_forward_pre_hook(arrange)
+    handle: RemovableHandle = ddp.module.register_forward_pre_hook(arrange)
     return handle
 
 

@@ -136,7 +136,7 @@ class Optimizer(torch.optim.Optimizer):
                 scoring=None if scoring is None else _weakly(self, "_score"),
                 after_round=None if after_round is None else _weakly(self, "_tell_round"),
             )
-        self._host: Any = _process_groups.telling(communicator, lambda: make(communicator, **plan))
+        self._host: Any = _process_groups.made_or_failed(communicator, lambda: make(communicator, **plan))
         self._own.connected()
         self._steps = 0  # that were begun since this was made
 
@@ -239,7 +239,7 @@ class Optimizer(torch.optim.Optimizer):
         found = getattr(self, "found_inf", None)
         scaled = found is not None
         factor = 1.0 if scale is None else 1.0 / float(scale)
-        if scaled and float(found) > 0:
+        if found is not None and float(found) > 0:
             factor = float("nan")  # clipping may have hidden what the scaler saw: the step is to be dropped all the same
         coefficients = _optimizer_settings.coefficients(self.method, self.param_groups) if self._is_sgd else []
         value = float("nan") if loss is None else float(loss)
@@ -255,7 +255,8 @@ class Optimizer(torch.optim.Optimizer):
     @property
     def finished(self) -> bool:
         """Whether a round method has made all of its `total_steps`. Then `step` must not be called again."""
-        return self._host.finished
+        made_all: bool = self._host.finished
+        return made_all
 
     @contextlib.contextmanager
     def read_out(
@@ -304,7 +305,8 @@ class Optimizer(torch.optim.Optimizer):
                 method's own; `residual_norm`, the norm of what this rank has not sent yet; and two dicts, `last` and
                 `total`, with bytes and with seconds by stage.
         """
-        return self._host.metrics()
+        figures: dict[str, Any] = self._host.metrics()
+        return figures
 
     def state_dict(self) -> dict[str, Any]:
         """This rank's memory and the state of the optimizer inside, under keys that contain the rank. Not collective.

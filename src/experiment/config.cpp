@@ -88,10 +88,10 @@ std::vector<LearningRateDrop> default_task_schedule(std::uint32_t steps) {
 }
 
 void require_valid(const RunConfig& config) {
-  const Refusal refuse{"run"};
   method_row(config.method);
   Optimizer(optimizer_of(config.method, config.optimizer));  // refuses what is out of range
   if (!config.task.name.empty()) require_valid(config.task);
+  const Refusal refuse{"run"};
   if (config.workers < 1 || config.workers > kMostRanks) {
     refuse("workers", "must be in 1.." + std::to_string(kMostRanks), std::to_string(config.workers),
            "each is a thread or a process");
