@@ -40,6 +40,7 @@ endfunction()
 # The law of the layers is checked before anything of ours is compiled: a folder that includes what it may not fails
 # the build. The check takes some milliseconds, so it runs in every build.
 add_executable(laconic_layer_check ${PROJECT_SOURCE_DIR}/tests/layers/check_layers.cpp)
+laconic_compile_quickly(laconic_layer_check)
 add_custom_target(laconic_layers COMMAND laconic_layer_check ${PROJECT_SOURCE_DIR}
   COMMENT "Checking who includes whom" VERBATIM)
 
