@@ -1,12 +1,13 @@
 # The front door. Every goal first runs scripts/setup, which installs what is missing or says what to install.
 
-.PHONY: help demo build test bench docs wheel install format tidy clean
+.PHONY: help demo build test test-all bench docs wheel install format tidy clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo      set up, build, and train one task with eleven methods; a table and build/demo/report.html"
 	@echo "make build     set up and build; the program is build/bin/laconic"
-	@echo "make test      every test: release, minimal, sanitizers, fuzzing"
+	@echo "make test      set up, build, and run the tests of the optimised build"
+	@echo "make test-all  also the slow tests, a build without the optional parts, sanitizers, doubly defined types, fuzzing"
 	@echo "make bench     the full benchmarks; results also in build/bench-*.json"
 	@echo "make docs      the documentation as a site, build/site/index.html"
 	@echo "make wheel     the Python package for the torch that is here, in build/wheel; or: pip install ."
@@ -28,6 +29,10 @@ demo:
 test:
 	@scripts/setup test
 	@scripts/test
+
+test-all:
+	@scripts/setup test-all
+	@scripts/test all
 
 bench: build
 	build/bin/laconic bench kernels --json build/bench-kernels.json

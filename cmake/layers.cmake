@@ -40,6 +40,7 @@ endfunction()
 # The law of the layers is checked before anything of ours is compiled: a folder that includes what it may not fails
 # the build. The check takes some milliseconds, so it runs in every build.
 add_executable(laconic_layer_check ${PROJECT_SOURCE_DIR}/tests/layers/check_layers.cpp)
+laconic_compile_quickly(laconic_layer_check)
 add_custom_target(laconic_layers COMMAND laconic_layer_check ${PROJECT_SOURCE_DIR}
   COMMENT "Checking who includes whom" VERBATIM)
 
@@ -54,13 +55,41 @@ function(laconic_layer name)
   add_dependencies(laconic_layers_all laconic_${name})
 endfunction()
 
-# laconic_test(name SOURCES files... LIBRARIES targets...): one GoogleTest program, one ctest entry. The name of its
-# folder is the entry's label, and tests_<folder> is a target that builds the folder's tests alone.
-function(laconic_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
+# What all programs of tests share: their flags (tests/CMakeLists.txt adds to them), and GoogleTest's and the standard
+# library's headers, which take a compiler longer than most tests do. They are read once, compiled as programs are.
+add_library(laconic_test_flags INTERFACE)
+function(laconic_add_test_headers)
+  add_library(laconic_test_headers OBJECT ${PROJECT_SOURCE_DIR}/cmake/empty.cpp)
+  target_link_libraries(laconic_test_headers PRIVATE laconic_flags GTest::gtest laconic_test_flags)
+  set_target_properties(laconic_test_headers PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(laconic_test_headers PRIVATE -fPIE)
+  target_precompile_headers(laconic_test_headers PRIVATE <gtest/gtest.h> <algorithm> <array> <atomic> <chrono> <cmath>
+    <filesystem> <fstream> <functional> <memory> <mutex> <numeric> <random> <span> <string> <thread> <vector>)
+endfunction()
+
+# laconic_test_program(name SOURCES files... LIBRARIES targets... [HEADERS target]): a program of tests, without an entry in
+# ctest. The target tests_<folder> builds the folder's programs alone. HEADERS: whose precompiled headers it reads.
+function(laconic_test_program name)
+  cmake_parse_arguments(ARG "" "HEADERS" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} laconic_test_flags)  # last, to take options back
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  if(NOT ARG_HEADERS)
+    set(ARG_HEADERS laconic_test_headers)
+  endif()
+  target_precompile_headers(${name} REUSE_FROM ${ARG_HEADERS})
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
+  if(NOT TARGET tests_${folder})
+    add_custom_target(tests_${folder})
+  endif()
+  add_dependencies(tests_${folder} ${name})
+endfunction()
+
+# laconic_test(name SOURCES files... LIBRARIES targets... [HEADERS target] [TIMEOUT seconds]): one GoogleTest program, one
+# ctest entry. The name of its folder is the entry's label.
+function(laconic_test name)
+  cmake_parse_arguments(ARG "" "HEADERS;TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
+  laconic_test_program(${name} HEADERS ${ARG_HEADERS} SOURCES ${ARG_SOURCES} LIBRARIES ${ARG_LIBRARIES} GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
@@ -70,8 +99,4 @@ function(laconic_test name)
   endif()
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS ${folder})
-  if(NOT TARGET tests_${folder})
-    add_custom_target(tests_${folder})
-  endif()
-  add_dependencies(tests_${folder} ${name})
 endfunction()

@@ -112,7 +112,7 @@ class Hand {
   float cosine_ = 1.0F;
 };
 
-void write_glyph(std::span<const Piece> pieces, const Hand& hand, float radius, Canvas& canvas) {
+void write_glyph(std::span<const Stroke> strokes, const Hand& hand, float radius, Canvas& canvas) {
   bool down = false;
   Point pen;
   const auto go = [&](float x, float y) {
@@ -121,17 +121,17 @@ void write_glyph(std::span<const Piece> pieces, const Hand& hand, float radius, 
     pen = next;
     down = true;
   };
-  for (const Piece& piece : pieces) {
-    if (piece.kind == Piece::Kind::move) down = false;
-    if (piece.kind != Piece::Kind::arc) {
-      go(piece.x, piece.y);
+  for (const Stroke& stroke : strokes) {
+    if (stroke.kind == Stroke::Kind::move) down = false;
+    if (stroke.kind != Stroke::Kind::arc) {
+      go(stroke.x, stroke.y);
       continue;
     }
-    const float sweep = piece.to - piece.from;
+    const float sweep = stroke.to - stroke.from;
     const int steps = 1 + static_cast<int>((sweep < 0.0F ? -sweep : sweep) / 25.0F);
     for (int step = 0; step <= steps; ++step) {
-      const float turns = (piece.from + sweep * static_cast<float>(step) / static_cast<float>(steps)) / 360.0F;
-      go(piece.x + piece.radius_x * sine_of_turns(turns + 0.25F), piece.y + piece.radius_y * sine_of_turns(turns));
+      const float turns = (stroke.from + sweep * static_cast<float>(step) / static_cast<float>(steps)) / 360.0F;
+      go(stroke.x + stroke.radius_x * sine_of_turns(turns + 0.25F), stroke.y + stroke.radius_y * sine_of_turns(turns));
     }
   }
 }

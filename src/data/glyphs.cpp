@@ -8,13 +8,13 @@
 namespace laconic {
 namespace {
 
-constexpr Piece move(float x, float y) { return {Piece::Kind::move, x, y}; }
-constexpr Piece line(float x, float y) { return {Piece::Kind::line, x, y}; }
-constexpr Piece arc(float x, float y, float radius_x, float radius_y, float from, float to) {
-  return {Piece::Kind::arc, x, y, radius_x, radius_y, from, to};
+constexpr Stroke move(float x, float y) { return {Stroke::Kind::move, x, y}; }
+constexpr Stroke line(float x, float y) { return {Stroke::Kind::line, x, y}; }
+constexpr Stroke arc(float x, float y, float radius_x, float radius_y, float from, float to) {
+  return {Stroke::Kind::arc, x, y, radius_x, radius_y, from, to};
 }
 
-using Glyph = std::vector<Piece>;
+using Glyph = std::vector<Stroke>;
 using Font = std::array<Glyph, 10>;
 
 // clang-format off
@@ -76,7 +76,7 @@ const std::array<Font, kFonts>& fonts() {
 
 }  // namespace
 
-std::span<const Piece> glyph(int font, int digit) {
+std::span<const Stroke> glyph(int font, int digit) {
   LACONIC_CHECK(font < kFonts);
   LACONIC_CHECK(digit < 10);
   return fonts()[static_cast<std::size_t>(font)][static_cast<std::size_t>(digit)];

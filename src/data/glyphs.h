@@ -8,8 +8,8 @@ namespace laconic {
 
 inline constexpr int kFonts = 4;
 
-/// A piece of a pen's way in a box of height 1 and width 1, y downwards.
-struct Piece {
+/// A part of a pen's way in a box of height 1 and width 1, y downwards.
+struct Stroke {
   enum class Kind : unsigned char { move, line, arc };
   Kind kind = Kind::move;
   float x = 0.0F;  ///< where the pen goes, or the centre of the arc
@@ -21,8 +21,8 @@ struct Piece {
   float to = 0.0F;  ///< unless the pen is up
 };
 
-/// How the font writes the digit. The first piece is a move, or an arc that begins with the pen up.
-std::span<const Piece> glyph(int font, int digit);
+/// How the font writes the digit. The first stroke is a move, or an arc that begins with the pen up.
+std::span<const Stroke> glyph(int font, int digit);
 
 /// Sine of a number of full turns, within 1e-7, by + − × alone: libraries' sines differ.
 float sine_of_turns(float turns);

@@ -159,15 +159,15 @@ TEST(Digits, RefuseWhatDoesNotExist) {
 TEST(Digits, EveryGlyphOfEveryFontStaysInItsBox) {
   for (int font = 0; font < kFonts; ++font) {
     for (int digit = 0; digit < 10; ++digit) {
-      const std::span<const Piece> pieces = glyph(font, digit);
-      ASSERT_FALSE(pieces.empty());
-      EXPECT_NE(pieces.front().kind, Piece::Kind::line) << "font " << font << ", digit " << digit;
-      for (const Piece& piece : pieces) {
-        const bool arc = piece.kind == Piece::Kind::arc;
-        for (float degrees = std::min(piece.from, piece.to); degrees <= std::max(piece.from, piece.to);
+      const std::span<const Stroke> strokes = glyph(font, digit);
+      ASSERT_FALSE(strokes.empty());
+      EXPECT_NE(strokes.front().kind, Stroke::Kind::line) << "font " << font << ", digit " << digit;
+      for (const Stroke& stroke : strokes) {
+        const bool arc = stroke.kind == Stroke::Kind::arc;
+        for (float degrees = std::min(stroke.from, stroke.to); degrees <= std::max(stroke.from, stroke.to);
              degrees += 5.0F) {
-          const float x = piece.x + (arc ? piece.radius_x * sine_of_turns(degrees / 360.0F + 0.25F) : 0.0F);
-          const float y = piece.y + (arc ? piece.radius_y * sine_of_turns(degrees / 360.0F) : 0.0F);
+          const float x = stroke.x + (arc ? stroke.radius_x * sine_of_turns(degrees / 360.0F + 0.25F) : 0.0F);
+          const float y = stroke.y + (arc ? stroke.radius_y * sine_of_turns(degrees / 360.0F) : 0.0F);
           EXPECT_TRUE(x >= -0.001F && x <= 1.001F && y >= -0.02F && y <= 1.02F)
               << "font " << font << ", digit " << digit << " goes to " << x << ", " << y;
         }

@@ -1,19 +1,14 @@
 # For test programs that run under mpirun; include() it from any folder of tests, inside if(LACONIC_MPI).
 include_guard(GLOBAL)
 
-set(LACONIC_MPI_MAIN ${CMAKE_CURRENT_LIST_DIR}/../support/mpi_main.cpp CACHE INTERNAL "main() of MPI test programs")
+add_library(laconic_mpi_main STATIC ${CMAKE_CURRENT_LIST_DIR}/../support/mpi_main.cpp)
+target_link_libraries(laconic_mpi_main PUBLIC laconic_mpi GTest::gtest MPI::MPI_CXX PRIVATE laconic_test_flags)
+target_include_directories(laconic_mpi_main PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 
 # laconic_mpi_program(name SOURCES files... LIBRARIES targets...): a GoogleTest program whose ranks all run every test.
 function(laconic_mpi_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES" ${ARGN})
-  add_executable(${name} ${ARG_SOURCES} ${LACONIC_MPI_MAIN})
-  target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} laconic_mpi GTest::gtest MPI::MPI_CXX)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
-  if(NOT TARGET tests_${folder})
-    add_custom_target(tests_${folder})
-  endif()
-  add_dependencies(tests_${folder} ${name})
+  laconic_test_program(${name} SOURCES ${ARG_SOURCES} LIBRARIES ${ARG_LIBRARIES} laconic_mpi_main)
 endfunction()
 
 # laconic_mpi_test(name RANKS n TARGET program [MCA name value...] [ARGUMENTS arguments...] [ENVIRONMENT A=b...]
