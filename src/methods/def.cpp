@@ -378,7 +378,7 @@ std::vector<View<float>> Def::owed() {
   return views;
 }
 
-std::unique_ptr<ModelMethod> made(const Settings& settings, DefOptions options, Communicator& communicator,
+std::unique_ptr<ModelBase> made(const Settings& settings, DefOptions options, Communicator& communicator,
                                   Place& place) {
   RandomBlocks blocks(settings.number("ratio"), settings.is("scope", "tensor"));
   return std::make_unique<Def>(settings.method(), std::move(options), std::move(blocks), communicator, place);

@@ -66,7 +66,7 @@ TEST(Borders, StayAscendingWithFewerEntriesThanOwners) {
   const std::vector<std::uint32_t> indices{7};
   const std::vector<OwnerLoad> loads{{1, 1}, {0, 0}, {0, 0}};
   std::vector<std::uint64_t> borders(4);
-  follow_aggregate(place, indices, shares, 10, borders);
+  follow_aggregate(place, indices, loads, 10, borders);
   EXPECT_TRUE(std::is_sorted(borders.begin(), borders.end()));
   EXPECT_EQ(borders.front(), 0U);
   EXPECT_EQ(borders.back(), 10U);

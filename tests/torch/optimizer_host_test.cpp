@@ -135,7 +135,9 @@ TEST(ModelHost, ResumesToTheBit) {
       const State saved = host->save();
       Loop other;
       const auto resumed = host_of(other, row, communicator);
-      other.optimizers = loop.optimizers;
+      for (std::size_t i = 0; i < loop.optimizers.size(); ++i) {
+        other.optimizers[i].copy_from(other.place, loop.optimizers[i]);
+      }
       resumed->load(saved);
       steps(loop, *host, 6, 12);
       steps(other, *resumed, 6, 12);
