@@ -80,8 +80,8 @@ TEST_F(RunFiles, RangesNameFileAndLine) {
     const char* told;
   };
   for (const Case& each : {Case{"threads = 5000\n", ", line 1: threads must be in 0..1024, got 5000"},
-                           Case{"steps = 3\nschedule = \"3:-1\"\n", ", line 2: schedule must have factors that are 0"},
-                           Case{"workers = 1\ncompute_seconds = 1\nslowdown = [-2]\n", ", line 3: slowdown must be in"},
+                           Case{"steps = 3\nschedule = \"3:-1\"\n", ", line 2: a schedule's factor must be 0 or more"},
+                           Case{"workers = 1\ncompute_seconds = 1\nslowdown = [-2]\n", ", line 3: a slowdown must be in"},
                            Case{"[task]\nname = \"digits\"\nskew = 2\n", ", line 3: skew must be in [0, 1], got 2"}}) {
     const auto path = write("ranges.toml", each.text);
     const auto told = message_of<InvalidConfig>([&] { config_from(read_config_file(path)); });
