@@ -379,9 +379,9 @@ TEST_F(Files, OfThePageOnExperimentsRun) {
 #if LACONIC_MPI
 TEST_F(Files, OfAnMpiRunAreThoseOfThreads) {
   const std::string flags = "--problem logistic-regression --steps 20 --method topk --keep 0.1 --out ";
-  const std::string mpirun = LACONIC_MPIEXEC " --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 -n 3 ";
-  const Outcome processes =
-      shell("ASAN_OPTIONS=detect_leaks=0 " + mpirun + "'" LACONIC_PROGRAM "' train " + flags + "'" + file("mpi") + "'");
+  const std::string mpirun = "ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0 " LACONIC_MPIEXEC
+                             " --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 -n 3 ";
+  const Outcome processes = shell(mpirun + "'" LACONIC_PROGRAM "' train " + flags + "'" + file("mpi") + "'");
   ASSERT_EQ(processes.code, 0) << processes.text;
   const Outcome threads = laconic("train --workers 3 " + flags + "'" + file("threads") + "'");
   ASSERT_EQ(threads.code, 0) << threads.text;
@@ -389,8 +389,7 @@ TEST_F(Files, OfAnMpiRunAreThoseOfThreads) {
   for (const char* key : {"loss", "distance", "sent_bytes_by_rank", "received_bytes_by_rank"}) {
     EXPECT_EQ(json("mpi/result.json").at(key), json("threads/result.json").at(key)) << key;
   }
-  const Outcome wrong =
-      shell("ASAN_OPTIONS=detect_leaks=0 " + mpirun + "'" LACONIC_PROGRAM "' train --problem vinzent");
+  const Outcome wrong = shell(mpirun + "'" LACONIC_PROGRAM "' train --problem vinzent");
   EXPECT_EQ(wrong.code, 2) << wrong.text;
   const std::size_t first = wrong.text.find("laconic: there is no problem");
   ASSERT_NE(first, std::string::npos) << wrong.text;
