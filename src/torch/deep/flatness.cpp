@@ -9,8 +9,8 @@
 #include "experiment/whole_file.h"
 #include "laconic/error.h"
 #include "torch/deep/record_files.h"
-#include "torch/diagnose.h"
-#include "torch/task_workload.h"
+#include "torch/diagnose/diagnose.h"
+#include "torch/train/task_workload.h"
 
 namespace laconic::deep {
 namespace {

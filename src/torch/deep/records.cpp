@@ -17,7 +17,7 @@
 #include "experiment/whole_file.h"
 #include "laconic/error.h"
 #include "torch/deep/record_files.h"
-#include "torch/task_workload.h"
+#include "torch/train/task_workload.h"
 
 namespace laconic::deep {
 namespace {

@@ -1,6 +1,6 @@
 // A network on flat buffers: the same numbers as one on torch's own memory, and word of each gradient as it comes.
 
-#include "torch/flat.h"
+#include "torch/train/flat.h"
 
 #include <gtest/gtest.h>
 

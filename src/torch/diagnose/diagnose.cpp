@@ -1,4 +1,4 @@
-#include "torch/diagnose.h"
+#include "torch/diagnose/diagnose.h"
 
 #include <torch/types.h>
 
@@ -11,8 +11,8 @@
 #include "experiment/derive.h"
 #include "laconic/error.h"
 #include "laconic/threads.h"
-#include "torch/hessian.h"
-#include "torch/network_learner.h"
+#include "torch/diagnose/hessian.h"
+#include "torch/train/network_learner.h"
 
 namespace laconic {
 namespace {

@@ -1,4 +1,4 @@
-#include "experiment/geometry.h"
+#include "torch/diagnose/geometry.h"
 
 #include <algorithm>
 #include <cmath>

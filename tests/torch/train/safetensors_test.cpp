@@ -1,6 +1,6 @@
 // Files of tensors: what was written is read, and every kind of damage is refused by name.
 
-#include "torch/safetensors.h"
+#include "torch/train/safetensors.h"
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "experiment/gradient_report.h"
 #include "experiment/run.h"
-#include "torch/curvature.h"
+#include "torch/diagnose/curvature.h"
+#include "torch/diagnose/gradient_report.h"
 
 // What a network's loss looks like around a point. `workload` is a task_workload of the same configuration;
 // InvalidConfig where it is another one.

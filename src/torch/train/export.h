@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "torch/flat.h"
-#include "torch/safetensors.h"
+#include "torch/train/flat.h"
+#include "torch/train/safetensors.h"
 
 namespace laconic {
 

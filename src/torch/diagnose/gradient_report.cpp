@@ -1,4 +1,4 @@
-#include "experiment/gradient_report.h"
+#include "torch/diagnose/gradient_report.h"
 
 #include <algorithm>
 #include <cmath>

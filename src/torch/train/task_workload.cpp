@@ -1,7 +1,7 @@
-#include "torch/task_workload.h"
+#include "torch/train/task_workload.h"
 
 #include "laconic/error.h"
-#include "torch/network_learner.h"
+#include "torch/train/network_learner.h"
 
 namespace laconic {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <functional>
 
-#include "experiment/geometry.h"
 #include "experiment/run.h"
+#include "torch/diagnose/geometry.h"
 
 namespace laconic {
 

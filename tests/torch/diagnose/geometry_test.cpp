@@ -1,6 +1,6 @@
 // The shape of gradients: densities, energies and agreements that are known beforehand.
 
-#include "experiment/geometry.h"
+#include "torch/diagnose/geometry.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <limits>
 #include <numbers>
 
-#include "experiment/gradient_report.h"
 #include "laconic/error.h"
 #include "support/support.h"
+#include "torch/diagnose/gradient_report.h"
 
 namespace laconic {
 namespace {

@@ -1,4 +1,4 @@
-#include "torch/baselines.h"
+#include "torch/train/baselines.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

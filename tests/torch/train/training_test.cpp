@@ -8,7 +8,7 @@
 #include "methods/table.h"
 #include "support/method_names.h"
 #include "support/support.h"
-#include "torch/task_workload.h"
+#include "torch/train/task_workload.h"
 
 namespace laconic {
 namespace {

@@ -1,6 +1,6 @@
 // Models that leave and come back, and that Python computes the same with.
 
-#include "torch/export.h"
+#include "torch/train/export.h"
 
 #include <gtest/gtest.h>
 

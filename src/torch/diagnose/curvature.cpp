@@ -1,4 +1,4 @@
-#include "torch/curvature.h"
+#include "torch/diagnose/curvature.h"
 
 #include <torch/types.h>
 

@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "laconic/threads.h"
-#include "torch/network_learner.h"
-#include "torch/task_workload.h"
+#include "torch/train/network_learner.h"
+#include "torch/train/task_workload.h"
 
 namespace laconic {
 namespace {

@@ -1,4 +1,4 @@
-#include "torch/network_learner.h"
+#include "torch/train/network_learner.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Reduction.h>
@@ -9,7 +9,7 @@
 #include "experiment/derive.h"
 #include "experiment/gather.h"
 #if LACONIC_EXPORT
-#include "torch/export.h"
+#include "torch/train/export.h"
 #endif
 #include "torch/models/models.h"
 

@@ -1,6 +1,6 @@
 // Flatness where it is known: matrices, networks small enough for a whole Hessian, and points of runs.
 
-#include "torch/diagnose.h"
+#include "torch/diagnose/diagnose.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -11,9 +11,9 @@
 
 #include "laconic/error.h"
 #include "support/support.h"
-#include "torch/hessian.h"
+#include "torch/diagnose/hessian.h"
 #include "torch/networks.h"
-#include "torch/task_workload.h"
+#include "torch/train/task_workload.h"
 
 namespace laconic {
 namespace {

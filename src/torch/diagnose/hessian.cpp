@@ -1,4 +1,4 @@
-#include "torch/hessian.h"
+#include "torch/diagnose/hessian.h"
 
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/types.h>

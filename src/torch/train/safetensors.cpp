@@ -1,4 +1,4 @@
-#include "torch/safetensors.h"
+#include "torch/train/safetensors.h"
 
 #include <algorithm>
 #include <bit>

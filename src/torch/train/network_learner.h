@@ -5,7 +5,7 @@
 #include "data/sampler.h"
 #include "data/task.h"
 #include "experiment/run.h"
-#include "torch/flat.h"
+#include "torch/train/flat.h"
 
 namespace laconic {
 

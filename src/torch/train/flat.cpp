@@ -1,4 +1,4 @@
-#include "torch/flat.h"
+#include "torch/train/flat.h"
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>

@@ -1,4 +1,4 @@
-#include "torch/export.h"
+#include "torch/train/export.h"
 
 #include <algorithm>
 #include <map>
