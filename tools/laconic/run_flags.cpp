@@ -5,11 +5,11 @@
 
 #include "base/suggestion.h"
 #include "data/task.h"
-#include "experiment/files.h"
 #include "laconic/error.h"
 #include "laconic/threads.h"
 #include "methods/table.h"
 #include "parameter_help.h"
+#include "records/config_file.h"
 
 namespace laconic::tools {
 namespace {

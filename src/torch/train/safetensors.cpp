@@ -8,9 +8,9 @@
 #include <limits>
 
 #include "base/check.h"
-#include "experiment/parsed_text.h"
-#include "experiment/whole_file.h"
+#include "base/whole_file.h"
 #include "laconic/error.h"
+#include "records/parsed_text.h"
 
 namespace laconic {
 namespace {

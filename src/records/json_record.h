@@ -1,15 +1,26 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "laconic/error.h"
+#include "records/parsed_text.h"
 
 namespace laconic {
+
+/// JSON has no NaN and no infinity, so both are written as null, and JsonRecord::number reads null as NaN.
+inline nlohmann::ordered_json json_number(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+}
+inline nlohmann::ordered_json json_number(const std::optional<double>& value) {
+  return value ? json_number(*value) : nlohmann::ordered_json();
+}
 
 /// One JSON object with the place that it was read from, for messages.
 class JsonRecord {
@@ -70,5 +81,14 @@ class JsonRecord {
   nlohmann::json json_;
   std::string where_;
 };
+
+/// The object that a file holds. Throws InvalidConfig that names the file if it cannot be read or is no JSON object.
+inline JsonRecord read_json_record(const std::string& path) {
+  const auto text = text_of_file(path);
+  if (!text) throw InvalidConfig("cannot read " + path + ": is it a run of laconic train --out?");
+  nlohmann::json json = parse_json(*text, path);
+  if (json.is_discarded()) throw InvalidConfig(path + " is no JSON");
+  return {std::move(json), path};
+}
 
 }  // namespace laconic

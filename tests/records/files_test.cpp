@@ -1,6 +1,6 @@
 // What a run leaves on disk can be read, adds up, and starts the same run again.
 
-#include "experiment/files.h"
+#include "records/formats.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "experiment/whole_file.h"
+#include "base/whole_file.h"
 #include "laconic/error.h"
+#include "records/config_file.h"
+#include "records/writer.h"
 #include "support/support.h"
 
 namespace laconic {

@@ -1,21 +1,14 @@
-#include "experiment/files.h"
+#include "records/formats.h"
 
 #include <charconv>
-#include <cmath>
 
-#include "experiment/parsed_text.h"
-#include "experiment/whole_file.h"
-#include "laconic/error.h"
 #include "laconic/version.h"
+#include "records/json_record.h"
 
 namespace laconic {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// JSON has no NaN and no infinity: null.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-Json number(const std::optional<double>& value) { return value ? number(*value) : Json(); }
 
 /// A number or a truth as such, any other text as text.
 Json typed(const std::string& text) {
@@ -44,24 +37,15 @@ std::string config_json(const RunConfig& config) {
   return json.dump(2) + "\n";
 }
 
-bool is_config_of_run(const std::string& path) {
-  std::ifstream input(path, std::ios::binary);
-  // What is deeper than a section is not looked at, however deep it is.
-  const auto shallow = [](int depth, Json::parse_event_t /*event*/, Json& /*value*/) { return depth <= 1; };
-  const Json json = Json::parse(input, shallow, false);
-  return json.is_object() && json.contains("laconic") && json.at("laconic").is_string() && json.contains("method") &&
-         json.at("method").is_object();
-}
-
 std::string metrics_line(const StepRecord& record) {
   const StepReport& report = record.report;
   Json json;
   json["step"] = record.step;
-  json["batch_loss"] = number(record.batch_loss);
-  if (record.loss) json["loss"] = number(record.loss);
-  if (record.accuracy) json["accuracy"] = number(record.accuracy);
-  if (record.distance) json["distance"] = number(record.distance);
-  if (record.residual_norm) json["residual_norm"] = number(record.residual_norm);
+  json["batch_loss"] = json_number(record.batch_loss);
+  if (record.loss) json["loss"] = json_number(record.loss);
+  if (record.accuracy) json["accuracy"] = json_number(record.accuracy);
+  if (record.distance) json["distance"] = json_number(record.distance);
+  if (record.residual_norm) json["residual_norm"] = json_number(record.residual_norm);
   json["payload_bytes"] = report.traffic.payload_bytes;
   json["sent_bytes"] = report.traffic.sent_bytes;
   json["received_bytes"] = report.traffic.received_bytes;
@@ -72,11 +56,11 @@ std::string metrics_line(const StepRecord& record) {
     json["sent_bytes_by_rank"] = record.sent_by_rank;
     json["received_bytes_by_rank"] = record.received_by_rank;
   }
-  json["bits"] = number(report.bits);
+  json["bits"] = json_number(report.bits);
   json["rounds"] = report.rounds;
   json["skipped"] = report.skipped;
   json["undone"] = report.undone;
-  json["extra"] = number(report.extra);
+  json["extra"] = json_number(report.extra);
   json["gradient_seconds"] = record.gradient_seconds;
   json["select_seconds"] = report.select_seconds;
   json["encode_seconds"] = report.traffic.encode_seconds;
@@ -97,14 +81,14 @@ std::string result_json(const RunConfig& config, const RunResult& result) {
   json["method"] = config.method;
   json["workers"] = config.workers;
   json["seed"] = config.seed;
-  json["loss"] = number(result.loss);
-  json["accuracy"] = number(result.accuracy);
-  json["distance"] = number(result.distance);
+  json["loss"] = json_number(result.loss);
+  json["accuracy"] = json_number(result.accuracy);
+  json["distance"] = json_number(result.distance);
   json["steps_by_rank"] = result.steps_by_rank;
   json["rounds"] = result.rounds;
   json["skipped"] = result.skipped;
   json["undone"] = result.undone;
-  json["mean_bits"] = number(result.mean_bits);
+  json["mean_bits"] = json_number(result.mean_bits);
   json["payload_bytes"] = result.traffic.payload_bytes;
   json["total_sent_bytes"] = result.total_sent_bytes;
   json["total_received_bytes"] = result.total_received_bytes;
@@ -120,34 +104,6 @@ std::string result_json(const RunConfig& config, const RunResult& result) {
   json["step_seconds"] = result.step_seconds;
   json["wall_seconds"] = result.wall_seconds;
   return json.dump(2) + "\n";
-}
-
-namespace {
-
-/// The lines of steps that the run that goes on has behind it; a line that was cut ends them.
-std::string kept_lines(const std::string& path, std::uint32_t steps) {
-  std::ifstream input(path, std::ios::binary);
-  std::string kept;
-  for (std::string line; std::getline(input, line);) {
-    const Json json = parse_json<Json>(line, path);
-    const auto step = json.is_object() ? json.find("step") : json.end();
-    if (step == json.end() || !step->is_number_unsigned() || *step > steps) break;
-    kept.append(line).append("\n");
-  }
-  return kept;
-}
-
-}  // namespace
-
-MetricsFile::MetricsFile(const std::string& path, std::uint32_t steps) : path_(path) {
-  if (steps > 0) write_whole_file(path, kept_lines(path, steps));
-  output_.open(path, std::ios::binary | (steps > 0 ? std::ios::app : std::ios::trunc));
-  if (!output_) throw Error("cannot write " + path + ": is there such a folder, and may you write there?");
-}
-
-void MetricsFile::on_step(const StepRecord& record) {
-  output_ << metrics_line(record) << '\n' << std::flush;
-  if (!output_) throw Error("cannot write " + path_ + ": is the disk full?");
 }
 
 }  // namespace laconic

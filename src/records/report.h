@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "experiment/run_folder.h"
+#include "records/reader.h"
 
 // What a page needs to draw runs: names, the table and the curves, thinned where they are long.
 

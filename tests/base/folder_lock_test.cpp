@@ -1,6 +1,6 @@
 // One process at a time writes into a run's folder, whatever became of the one before.
 
-#include "experiment/folder_lock.h"
+#include "base/folder_lock.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

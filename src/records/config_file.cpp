@@ -1,10 +1,12 @@
+#include "records/config_file.h"
+
 #include <toml++/toml.h>
 
 #include <filesystem>
+#include <fstream>
 
-#include "experiment/files.h"
-#include "experiment/parsed_text.h"
 #include "laconic/error.h"
+#include "records/parsed_text.h"
 
 namespace laconic {
 namespace {
@@ -127,6 +129,16 @@ std::vector<ConfigEntry> from_json(const std::string& path) {
 
 std::vector<ConfigEntry> read_config_file(const std::string& path) {
   return path.ends_with(".json") ? from_json(path) : from_toml(path);
+}
+
+bool is_config_of_run(const std::string& path) {
+  using Json = nlohmann::json;
+  std::ifstream input(path, std::ios::binary);
+  // What is deeper than a section is not looked at, however deep it is.
+  const auto shallow = [](int depth, Json::parse_event_t /*event*/, Json& /*value*/) { return depth <= 1; };
+  const Json json = Json::parse(input, shallow, false);
+  return json.is_object() && json.contains("laconic") && json.at("laconic").is_string() && json.contains("method") &&
+         json.at("method").is_object();
 }
 
 }  // namespace laconic

@@ -1,4 +1,4 @@
-#include "experiment/parsed_text.h"
+#include "records/parsed_text.h"
 
 #include <algorithm>
 #include <fstream>

@@ -1,14 +1,14 @@
-#include "experiment/run_folder.h"
+#include "records/reader.h"
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 
-#include "experiment/json_record.h"
-#include "experiment/parsed_text.h"
 #include "laconic/error.h"
 #include "methods/table.h"
+#include "records/file_names.h"
+#include "records/json_record.h"
 
 namespace laconic {
 namespace {
@@ -18,20 +18,12 @@ using Json = nlohmann::json;
 
 constexpr int kDepth = 3;  ///< folders in folders that are searched for runs
 
-JsonRecord read_object(const fs::path& path) {
-  const auto text = text_of_file(path.string());
-  if (!text) throw InvalidConfig("cannot read " + path.string() + ": is it a run of laconic train --out?");
-  Json json = parse_json(*text, path.string());
-  if (json.is_discarded()) throw InvalidConfig(path.string() + " is no JSON");
-  return {std::move(json), path.string()};
-}
-
 std::string text_of(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 void read_config(RecordedRun& run) {
-  const JsonRecord config = read_object(fs::path(run.folder) / "config.json");
+  const JsonRecord config = read_json_record((fs::path(run.folder) / kConfigFile).string());
   for (const auto& [section, entries] : config.json().items()) {
     if (!entries.is_object()) {
       run.settings[section] = text_of(entries);
@@ -53,7 +45,7 @@ void read_config(RecordedRun& run) {
 /// Lines of metrics.jsonl, one after the other.
 class MetricsReader {
  public:
-  explicit MetricsReader(RecordedRun& run) : run_(run), path_(fs::path(run.folder) / "metrics.jsonl") {}
+  explicit MetricsReader(RecordedRun& run) : run_(run), path_(fs::path(run.folder) / kMetricsFile) {}
 
   void read() {
     std::ifstream input(path_, std::ios::binary);
@@ -123,7 +115,7 @@ void use_own_bytes(RecordedRun& run) {
 
 void end_of_metrics(RecordedRun& run) {
   RecordedEnd& end = run.end;
-  end.loss = end.accuracy = end.distance = end.mean_bits = std::numeric_limits<double>::quiet_NaN();
+  end.loss = end.accuracy = end.distance = end.mean_bits = end.wall_seconds = std::numeric_limits<double>::quiet_NaN();
   if (!run.evaluations.empty()) {
     const RecordedEvaluation& last = run.evaluations.back();
     end.loss = last.loss;
@@ -163,6 +155,7 @@ void end_of_result(RecordedRun& run, const JsonRecord& result) {
   end.accuracy = result.share("accuracy");
   end.distance = result.number("distance");
   if (result.has("mean_bits")) end.mean_bits = result.amount("mean_bits");
+  end.wall_seconds = result.amount("wall_seconds");
   if (result.has("rounds")) end.rounds = result.count("rounds");
   const auto steps = result.counts("steps_by_rank");
   const auto sent = result.counts("sent_bytes_by_rank");
@@ -175,7 +168,7 @@ void end_of_result(RecordedRun& run, const JsonRecord& result) {
 }
 
 bool is_run(const fs::path& folder) {
-  return fs::exists(folder / "metrics.jsonl") || fs::exists(folder / "config.json");
+  return fs::exists(folder / kMetricsFile) || fs::exists(folder / kConfigFile);
 }
 
 /// The runs at a path, in no order.
@@ -208,9 +201,9 @@ RecordedRun read_run(const std::string& folder) {
     run.notes.emplace_back("ranks meet in rounds only: bytes along the way are those of rank 0");
   }
   end_of_metrics(run);
-  const fs::path result = fs::path(folder) / "result.json";
+  const fs::path result = fs::path(folder) / kResultFile;
   if (fs::exists(result)) {
-    end_of_result(run, read_object(result));
+    end_of_result(run, read_json_record(result.string()));
     if (run.steps.empty()) run.notes.emplace_back("rank 0 made no step, so there are no curves");
   } else {
     if (run.steps.empty()) run.notes.emplace_back("has no step yet");

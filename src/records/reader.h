@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-// What a run left on disk (experiment/files.h), read again. A run that was cut, or that is still going, is read as far
+// What a run left on disk (records/formats.h), read again. A run that was cut, or that is still going, is read as far
 // as it went; what is no run is refused with file and line.
 
 namespace laconic {
@@ -42,6 +42,7 @@ struct RecordedEnd {
   double sent_bytes_per_step = 0.0;     ///< of the rank with the largest
   double total_sent_bytes = 0.0;        ///< of the rank with the largest
   double step_seconds = 0.0;            ///< mean, of rank 0
+  double wall_seconds = 0.0;            ///< of the whole run; NaN if it is not finished
   std::uint64_t rounds = 0;
 };
 

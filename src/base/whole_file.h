@@ -12,6 +12,9 @@ bool is_written_through(const std::string& path);
 /// Throws Error that says why not if write_whole_file could not make a file beside `path`.
 void require_room_beside(const std::string& path);
 
+/// Throws Error that says why not if write_whole_file could not write `path`. To be called before hours of work.
+void require_writable(const std::string& path);
+
 /// A new folder beside `path` for this user alone, so that nobody puts a link where another program will write. Its
 /// name is as those of the files that write_whole_file makes. Error if it cannot be made.
 std::string make_folder_beside(const std::string& path);

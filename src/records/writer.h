@@ -1,13 +1,26 @@
 #pragma once
 
+#include <fstream>
 #include <optional>
 #include <string>
 
+#include "base/folder_lock.h"
 #include "experiment/checkpoint.h"
-#include "experiment/files.h"
-#include "experiment/folder_lock.h"
+#include "experiment/run.h"
 
-namespace laconic::tools {
+namespace laconic {
+
+/// Writes a line a step, flushed, so that a run that is cut leaves all that it did.
+class MetricsFile : public Observer {
+ public:
+  /// Error if it cannot be written. A run that goes on after `steps` keeps the lines up to that step.
+  explicit MetricsFile(const std::string& path, std::uint32_t steps = 0);
+  void on_step(const StepRecord& record) override;
+
+ private:
+  std::string path_;
+  std::ofstream output_;
+};
 
 /// What becomes of a run that is in the folder already.
 enum class Earlier { kept, overwritten, resumed };
@@ -38,9 +51,6 @@ class RunFolder final : public Observer {
   std::optional<MetricsFile> metrics_;
 };
 
-/// InvalidConfig where checkpoints are wanted and there is no folder for them.
-void require_place_for_checkpoints(const RunConfig& config, const std::string& out);
-
 /// Where the ranks of a run in this folder write checkpoints and the tested model; nowhere where it is empty.
 CheckpointPlan plan_in(const std::string& folder);
 
@@ -54,4 +64,4 @@ struct Resumed {
 /// there is none.
 Resumed find_resumed(const std::string& path);
 
-}  // namespace laconic::tools
+}  // namespace laconic

@@ -1,4 +1,4 @@
-#include "experiment/whole_file.h"
+#include "base/whole_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -98,6 +98,18 @@ bool is_written_through(const std::string& path) {
 }
 
 void require_room_beside(const std::string& path) { const FileBeside removed(path); }
+
+void require_writable(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    throw Error("cannot write " + path + ": it is a folder; name a file in it");
+  }
+  if (is_written_through(path)) {
+    if (::access(path.c_str(), W_OK) != 0) throw Error("cannot write " + path + ": you may not");
+    return;
+  }
+  require_room_beside(path);
+}
 
 std::string make_folder_beside(const std::string& path) {
   std::string name = name_beside(path);

@@ -1,7 +1,7 @@
 // Runs are read from their folders as far as they went, what is no run is refused with file and line, and the page's
 // data is what the run recorded.
 
-#include "experiment/report.h"
+#include "records/report.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "experiment/files.h"
 #include "laconic/error.h"
+#include "records/formats.h"
+#include "records/writer.h"
 #include "support/support.h"
 
 namespace laconic {
