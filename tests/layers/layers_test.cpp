@@ -45,7 +45,7 @@ class Layers : public ::testing::Test {
     write("src/transport/mpi/mpi.cpp", "#include \"laconic/mpi.h\"\n#include <mpi.h>\n");
     write("src/exchange/sum.h", "#include \"codecs/sparse.h\"\n#include \"own.h\"\n");
     write("src/exchange/own.h", "");
-    write("src/torch/baselines.cpp", "#include <ATen/ATen.h>\n");
+    write("src/torch/train/baselines.cpp", "#include <ATen/ATen.h>\n");
     write("tools/laconic/main.cpp", "#include <CLI/CLI.hpp>\n#include \"bench/harness.h\"\n");
     write("bench/harness.h", "#include \"exchange/sum.h\"\n");
   }

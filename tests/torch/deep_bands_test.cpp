@@ -8,7 +8,7 @@
 #include "data/task.h"
 #include "support/support.h"
 #include "torch/deep/runs.h"
-#include "torch/task_workload.h"
+#include "torch/train/task_workload.h"
 
 namespace laconic::deep {
 namespace {

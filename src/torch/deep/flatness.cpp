@@ -5,12 +5,12 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "base/whole_file.h"
 #include "experiment/claims_tools.h"
-#include "experiment/whole_file.h"
 #include "laconic/error.h"
 #include "torch/deep/record_files.h"
-#include "torch/diagnose.h"
-#include "torch/task_workload.h"
+#include "torch/diagnose/diagnose.h"
+#include "torch/train/task_workload.h"
 
 namespace laconic::deep {
 namespace {
@@ -31,7 +31,7 @@ Flatness flatness_at(const Record& record, const std::string& data) {
   RunConfig config = record.config;
   config.workers = 1;
   const auto workload = task_workload(config, data);
-  const NetworkPoint point{.step = config.steps, .model = read_model(record.folder / kModelFile)};
+  const NetworkPoint point{.step = config.steps, .model = read_model(record.folder / kPointFile)};
   return flatness(config, *workload, point, {.samples = 1000, .probes = 30});
 }
 
@@ -41,7 +41,7 @@ void measure_flatness(const std::vector<std::string>& names, const RunOptions& o
                       const std::function<void(const std::string& run, std::uint64_t seed)>& tell) {
   std::vector<Record> records = records_of(names, options);
   std::erase_if(records, [](const Record& record) {
-    return !is_whole(record) || !fs::exists(record.folder / kModelFile) || fs::exists(record.folder / kFlatnessFile);
+    return !is_whole(record) || !fs::exists(record.folder / kPointFile) || fs::exists(record.folder / kFlatnessFile);
   });
   std::mutex mutex;
   claims::side_by_side(records.size(), {}, [&](std::size_t i) {

@@ -1,10 +1,10 @@
 #include "torch/deep/record_files.h"
 
-#include "experiment/files.h"
-#include "experiment/json_record.h"
-#include "experiment/parsed_text.h"
-#include "experiment/run_folder.h"
 #include "laconic/error.h"
+#include "records/config_file.h"
+#include "records/file_names.h"
+#include "records/json_record.h"
+#include "records/reader.h"
 
 namespace laconic::deep {
 namespace {
@@ -24,10 +24,6 @@ bool same_run(const RunConfig& config, const fs::path& file) {
   }
 }
 
-JsonRecord read_object(const fs::path& file) {
-  return {parse_json(text_of_file(file.string()).value_or(""), file.string()), file.string()};
-}
-
 }  // namespace
 
 std::vector<Record> records_of(const std::vector<std::string>& names, const RunOptions& options) {
@@ -44,10 +40,10 @@ std::vector<Record> records_of(const std::vector<std::string>& names, const RunO
 }
 
 bool is_begun(const Record& record) {
-  return fs::exists(record.folder / "config.json") && same_run(record.config, record.folder / "config.json");
+  return fs::exists(record.folder / kConfigFile) && same_run(record.config, record.folder / kConfigFile);
 }
 
-bool is_whole(const Record& record) { return fs::exists(record.folder / "result.json") && is_begun(record); }
+bool is_whole(const Record& record) { return fs::exists(record.folder / kResultFile) && is_begun(record); }
 
 DeepResult read_result(const Record& record) {
   const RecordedRun recorded = read_run(record.folder.string());
@@ -60,9 +56,9 @@ DeepResult read_result(const Record& record) {
   result.mean_bits = recorded.end.mean_bits;
   result.rounds = recorded.end.rounds;
   result.sent_bytes_per_step = recorded.end.sent_bytes_per_step;
-  result.wall_seconds = read_object(record.folder / "result.json").number("wall_seconds");
+  result.wall_seconds = recorded.end.wall_seconds;
   if (fs::exists(record.folder / kFlatnessFile)) {
-    const JsonRecord flatness = read_object(record.folder / kFlatnessFile);
+    const JsonRecord flatness = read_json_record((record.folder / kFlatnessFile).string());
     result.flatness = {flatness.number("trace"), flatness.number("trace_error"), flatness.number("largest"),
                        flatness.number("largest_error")};
   }

@@ -9,7 +9,7 @@
 namespace laconic::deep {
 
 /// The tested model's float32 values in the order of its tensors.
-inline constexpr const char* kModelFile = "model.f32";
+inline constexpr const char* kPointFile = "model.f32";
 inline constexpr const char* kFlatnessFile = "flatness.json";
 
 /// One run of one seed, and where it is kept.

@@ -11,13 +11,13 @@
 #include <system_error>
 #include <thread>
 
+#include "base/whole_file.h"
 #include "data/task.h"
-#include "experiment/files.h"
-#include "experiment/folder_lock.h"
-#include "experiment/whole_file.h"
 #include "laconic/error.h"
+#include "records/file_names.h"
+#include "records/writer.h"
 #include "torch/deep/record_files.h"
-#include "torch/task_workload.h"
+#include "torch/train/task_workload.h"
 
 namespace laconic::deep {
 namespace {
@@ -25,26 +25,24 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-/// Metrics on disk, and the board that watchers see.
+/// Forwards a run to its folder and to the board that watchers see.
 class Recorder final : public Observer {
  public:
-  Recorder(const fs::path& file, std::function<void(const StepRecord&)> tell)
-      : path_(file.string()), tell_(std::move(tell)) {}
-  void on_start(std::uint32_t steps) override { file_.emplace(path_, steps); }
+  Recorder(RunFolder& folder, std::function<void(const StepRecord&)> tell) : folder_(folder), tell_(std::move(tell)) {}
+  void on_start(std::uint32_t steps) override { folder_.on_start(steps); }
   void on_step(const StepRecord& record) override {
-    file_->on_step(record);
+    folder_.on_step(record);
     tell_(record);
   }
 
  private:
-  std::string path_;
-  std::optional<MetricsFile> file_;
+  RunFolder& folder_;
   std::function<void(const StepRecord&)> tell_;
 };
 
 /// Where a cut run goes on; an empty `resume` begins anew.
 CheckpointPlan plan_for(const Record& record) {
-  CheckpointPlan plan{.folder = (record.folder / "checkpoints").string()};
+  CheckpointPlan plan{.folder = (record.folder / kCheckpointFolder).string()};
   if (!is_begun(record)) return plan;
   for (const std::string& checkpoint : find_checkpoints(plan.folder)) {
     try {
@@ -60,20 +58,18 @@ CheckpointPlan plan_for(const Record& record) {
 
 void make_run(const Record& record, const std::string& data, std::function<void(const StepRecord&)> tell) {
   const auto workload = task_workload(record.config, data);
-  fs::create_directories(record.folder);
-  const FolderLock lock(record.folder.string());
   const CheckpointPlan plan = plan_for(record);
+  const Earlier earlier = plan.resume.empty() ? Earlier::overwritten : Earlier::resumed;
+  RunFolder folder(record.folder.string(), record.config, earlier);
   if (plan.resume.empty()) {
-    for (const char* file : {"result.json", kModelFile, kFlatnessFile}) fs::remove(record.folder / file);
-    fs::remove_all(plan.folder);
-    write_whole_file((record.folder / "config.json").string(), config_json(record.config));
+    for (const char* file : {kPointFile, kFlatnessFile}) fs::remove(record.folder / file);
   }
-  Recorder recorder(record.folder / "metrics.jsonl", std::move(tell));
+  Recorder recorder(folder, std::move(tell));
   const RunResult result = run_threads(record.config, *workload, &recorder, plan).front();
   if (record.run->keeps_model) {
-    write_whole_file((record.folder / kModelFile).string(), as_bytes(View<const float>(result.model)));
+    write_whole_file((record.folder / kPointFile).string(), as_bytes(View<const float>(result.model)));
   }
-  write_whole_file((record.folder / "result.json").string(), result_json(record.config, result));
+  folder.finish(result);
   fs::remove_all(plan.folder);
 }
 

@@ -7,7 +7,7 @@
 
 #include "torch/deep/runs.h"
 
-// Runs that leave their record on disk (experiment/files.h), so that a long reproduction can be cut and goes on: a run
+// Runs that leave their record on disk (records/writer.h), so that a long reproduction can be cut and goes on: a run
 // whose record is whole is not made again, and one that was cut goes on from its last checkpoint.
 
 namespace laconic::deep {

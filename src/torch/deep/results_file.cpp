@@ -3,20 +3,17 @@
 #include <charconv>
 #include <cmath>
 
-#include "experiment/json_record.h"
-#include "experiment/parsed_text.h"
 #include "laconic/error.h"
+#include "records/json_record.h"
+#include "records/parsed_text.h"
 
 namespace laconic::deep {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// JSON has no NaN: null.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-
 /// Percent of ten thousand test samples has two decimals.
-Json percent(double value) { return std::isfinite(value) ? Json(std::round(value * 100.0) / 100.0) : Json(); }
+Json percent(double value) { return json_number(std::round(value * 100.0) / 100.0); }
 
 Json json_of(const DeepResult& result) {
   const DeepRun& run = run_named(result.run);
@@ -28,18 +25,18 @@ Json json_of(const DeepResult& result) {
             {"workers", run.workers},
             {"steps", result.steps},
             {"accuracy", percent(result.accuracy)},
-            {"independent", number(run.independent.end)},
+            {"independent", json_number(run.independent.end)},
             {"accuracy_at", std::move(accuracies)},
-            {"loss", number(result.loss)},
-            {"mean_bits", number(result.mean_bits)},
+            {"loss", json_number(result.loss)},
+            {"mean_bits", json_number(result.mean_bits)},
             {"rounds", result.rounds},
-            {"sent_bytes_per_step", number(result.sent_bytes_per_step)},
+            {"sent_bytes_per_step", json_number(result.sent_bytes_per_step)},
             {"wall_seconds", result.wall_seconds}};
   if (std::isfinite(result.flatness.trace)) {
-    json["hessian_trace"] = number(result.flatness.trace);
-    json["hessian_trace_error"] = number(result.flatness.trace_error);
-    json["hessian_largest"] = number(result.flatness.largest);
-    json["hessian_largest_error"] = number(result.flatness.largest_error);
+    json["hessian_trace"] = json_number(result.flatness.trace);
+    json["hessian_trace_error"] = json_number(result.flatness.trace_error);
+    json["hessian_largest"] = json_number(result.flatness.largest);
+    json["hessian_largest_error"] = json_number(result.flatness.largest_error);
   }
   return json;
 }
