@@ -53,11 +53,11 @@ void run(Sum& sum, Arguments&&... arguments) {
   sum.finish();
 }
 
+template <ValueFormat Format>
 class DenseStep : public StepJob {
  public:
-  DenseStep(const JobSetting& setting, const MethodEntry& entry, Communicator& communicator, Place& place)
-      : sum_(communicator, place, setting.n,
-             {.format = std::string_view(entry.name) == "fp16" ? ValueFormat::f16 : ValueFormat::f32}) {}
+  DenseStep(const JobSetting& setting, const MethodEntry&, Communicator& communicator, Place& place)
+      : sum_(communicator, place, setting.n, {.format = Format}) {}
   void step(StepKey, View<float>, View<float> gradient) override { run(sum_, gradient); }
 
  private:
@@ -68,7 +68,7 @@ class AdamStep : public StepJob {
  public:
   AdamStep(const JobSetting& setting, const MethodEntry&, Communicator& communicator, Place& place)
       : place_(place), sum_(communicator, place, setting.n), optimizer_({.name = "adam"}) {
-    optimizer_.prepare(setting.n);
+    optimizer_.prepare(place_, setting.n);
   }
   void step(StepKey, View<float> model, View<float> gradient) override {
     run(sum_, gradient);
@@ -81,13 +81,14 @@ class AdamStep : public StepJob {
   Optimizer optimizer_;
 };
 
+/// Scored: RegTop-k, else top-k.
+template <bool Scored>
 class SparseStep : public StepJob {
  public:
-  SparseStep(const JobSetting& setting, const MethodEntry& entry, Communicator& communicator, Place& place)
+  SparseStep(const JobSetting& setting, const MethodEntry&, Communicator& communicator, Place& place)
       : place_(place),
         n_(setting.n),
         k_(keep_count(kKeep, setting.n)),
-        scored_(std::string_view(entry.name) == "regtopk"),
         residual_(zeros(place, n_)),
         rest_(zeros(place, n_)),
         sum_(communicator, place, n_, k_) {
@@ -100,7 +101,7 @@ class SparseStep : public StepJob {
     const SparseView selected{indices_.view(k_), values_.view(k_)};
     Status status;
     status.threshold = threshold_;
-    if (scored_) {
+    if constexpr (Scored) {
       const std::uint64_t known = threshold_ > 0.0F ? k_ : 0;
       const LastSupport last{last_indices_.view(known), last_values_.view(known), last_mean_.view(known)};
       error_feedback_regtopk(place_, gradient, residual_.view(), rest_.view(), last, score_, selected, view_of(status));
@@ -110,7 +111,7 @@ class SparseStep : public StepJob {
     threshold_ = status.threshold;
     sum_.start(selected, gradient, view_of(status));
     sum_.finish();
-    if (scored_) {
+    if constexpr (Scored) {
       gather(place_, gradient, selected.indices, last_mean_.view(k_));
       std::swap(indices_, last_indices_);
       std::swap(values_, last_values_);
@@ -122,7 +123,6 @@ class SparseStep : public StepJob {
   Place& place_;
   std::uint64_t n_;
   std::uint64_t k_;
-  bool scored_;
   RegtopkScore score_;
   float threshold_ = 0.0F;
   Buffer<float> residual_;
@@ -139,7 +139,7 @@ class SignStep : public StepJob {
  public:
   SignStep(const JobSetting& setting, const MethodEntry& entry, Communicator& communicator, Place& place)
       : place_(place),
-        remembers_(std::string_view(entry.name) == "signum"),
+        remembers_(entry.options.beta.has_value()),
         momentum_(zeros(place, remembers_ ? setting.n : 0)),
         next_(zeros(place, remembers_ ? setting.n : 0)),
         vote_(communicator, place, layout_of(setting.tensors)) {}
@@ -168,14 +168,14 @@ class SignStep : public StepJob {
 class QuantizedStep : public StepJob {
  public:
   QuantizedStep(const JobSetting& setting, const MethodEntry& entry, Communicator& communicator, Place& place)
-      : ternary_(std::string_view(entry.name) == "terngrad"),
+      : ternary_(!entry.options.bits),
         sum_(communicator, place, layout_of(setting.tensors), {.norm = ternary_ ? Norm::max : Norm::l2}) {}
   void step(StepKey key, View<float>, View<float> gradient) override {
     run(sum_, gradient, ternary_ ? 2 : kBits, key, gradient);
   }
 
  private:
-  bool ternary_;
+  bool ternary_;  ///< TernGrad, which has no choice of bits and norm
   QuantizedSum sum_;
 };
 
@@ -250,7 +250,7 @@ class GrawaStep : public StepJob {
         centre_(zeros(place, setting.n)),
         scores_(communicator, place, 1, {.divide = false}),
         models_(communicator, place, setting.n, {.divide = false}) {
-    optimizer_.prepare(setting.n);
+    optimizer_.prepare(place_, setting.n);
   }
 
   void step(StepKey, View<float> model, View<float> gradient) override {
@@ -293,11 +293,11 @@ std::unique_ptr<StepJob> make(const JobSetting& setting, const MethodEntry& entr
 
 const std::vector<MethodEntry>& method_entries() {
   static const std::vector<MethodEntry> entries{
-      {"sgd", "dense sum", false, {}, {}, make<DenseStep>},
+      {"sgd", "dense sum", false, {}, {}, make<DenseStep<ValueFormat::f32>>},
       {"adam", "dense sum, optimizer", true, {}, {}, make<AdamStep>},
-      {"fp16", "dense sum", false, {}, {}, make<DenseStep>},
-      {"topk", "topk, sparse sum", false, {.keep = kKeep}, {}, make<SparseStep>},
-      {"regtopk", "regtopk, sparse sum, gather", false, {.keep = kKeep}, {}, make<SparseStep>},
+      {"fp16", "dense sum", false, {}, {}, make<DenseStep<ValueFormat::f16>>},
+      {"topk", "topk, sparse sum", false, {.keep = kKeep}, {}, make<SparseStep<false>>},
+      {"regtopk", "regtopk, sparse sum, gather", false, {.keep = kKeep}, {}, make<SparseStep<true>>},
       {"def",
        "momentum and error, block sum, detached point",
        true,

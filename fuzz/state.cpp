@@ -36,7 +36,7 @@ class Run {
  public:
   Run(const MethodRow& row, const MethodOptions& options)
       : communicators_(thread_communicators(1)), model_(kParameters, 0.5F) {
-    const OptimizerOptions optimizer{.momentum = row.name == std::string("adam") ? 0.0 : 0.9};
+    const OptimizerOptions optimizer{.momentum = row.fixes_optimizer() ? 0.0 : 0.9};
     method_ = make_model_method(row.name, options, optimizer, *communicators_.front(), place());
     method_->register_tensors(tensors());
     method_->set_nonfinite_policy(NonfinitePolicy::skip);

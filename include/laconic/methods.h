@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "laconic/method.h"
+#include "laconic/place.h"
 
 namespace laconic {
 

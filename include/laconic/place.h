@@ -46,6 +46,8 @@ struct CpuOptions {
 class Place {
  public:
   explicit Place(CpuOptions options = {});
+  /// On the CPU, with memory that comes from the queue: tests rehearse a device so.
+  Place(CpuOptions options, std::unique_ptr<DeviceQueue> memory);
   /// A device behind its queue of work; <laconic/cuda.h> makes these.
   Place(Device device, std::unique_ptr<DeviceQueue> queue);
   ~Place();
@@ -60,14 +62,14 @@ class Place {
   Workspace& workspace() { return *workspace_; }
   /// InvalidConfig on a device, whose memory host threads must not touch.
   ThreadPool& pool();
-  /// Null on the CPU.
+  /// Null on the CPU, unless its memory comes from a queue.
   DeviceQueue* queue() { return queue_.get(); }
 
  private:
   Device device_;
   SimdLevel simd_;
   std::unique_ptr<ThreadPool> pool_;    ///< null on a device
-  std::unique_ptr<DeviceQueue> queue_;  ///< null on the CPU; outlives the workspace, whose memory is the queue's
+  std::unique_ptr<DeviceQueue> queue_;  ///< may be null on the CPU; outlives the workspace, whose memory is the queue's
   std::unique_ptr<Workspace> workspace_;
 };
 

@@ -28,7 +28,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import laconic
-from laconic import _core, _groups, _options
+from laconic import _core, _process_groups, _settings
 
 STAGES = ("select", "encode", "exchange", "decode")
 PHASES = ("idle", "hook", "method")
@@ -66,7 +66,7 @@ def rows() -> list[tuple[str, str, dict[str, Any]]]:
     """Title, method, options: every gradient method that a hook takes, also in the scope that is not its default."""
     found = []
     for row in laconic.methods():
-        if row["face"] != "gradient" or row["name"] == "adam":  # whose gradients are sgd's
+        if row["face"] != "gradient" or row["optimizer"]:  # whose gradients are sgd's
             continue
         parameters = {each["name"]: each for each in row["parameters"]}
         options = {"keep": 0.01} if "keep" in parameters else {}
@@ -106,7 +106,8 @@ def measure(method: str, options: dict[str, Any], sizes: list[int], steps: int) 
     state = laconic.attach(models["hook"], method, min_size=0, **options)
     names = [f"values.{i}" for i in range(len(sizes))]
     threads = torch.get_num_threads()
-    direct = _core.DirectMethod(_groups.communicator(None), threads, method, _options.texts(options), names, sizes)
+    communicator = _process_groups.communicator(None)
+    direct = _core.DirectMethod(communicator, threads, method, _settings.texts(options), names, sizes)
     work = torch.empty_like(flat)
 
     def run(phase: str, step: int) -> None:

@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -117,11 +118,21 @@ def _found_torch(named: str | None) -> tuple[str, str]:
     )
 
 
+def _defined(settings: dict[str, Any], name: str) -> str:
+    """What pip's --config-settings, or else the environment's CMAKE_ARGS, define a CMake variable as. Empty: nothing."""
+    words = shlex.split(os.environ.get("CMAKE_ARGS", ""))
+    pattern = re.compile(rf"(?:-D)?{re.escape(name)}(?::[A-Z]+)?=(.*)")  # -D may be a word of its own
+    matches = [match for match in map(pattern.fullmatch, words) if match]
+    return settings.get(f"cmake.define.{name}") or (matches[-1][1] if matches else "")
+
+
 def _require_compiler(settings: dict[str, Any]) -> None:
-    named = settings.get("cmake.define.CMAKE_CXX_COMPILER") or os.environ.get("CXX", "").split(" ")[0]
+    if _defined(settings, "CMAKE_TOOLCHAIN_FILE"):
+        return  # it names the compiler
+    named = _defined(settings, "CMAKE_CXX_COMPILER") or os.environ.get("CXX", "").split(" ")[0]
     if any(shutil.which(each) for each in ([named] if named else ("c++", "g++", "clang++"))):
         return
-    missing = f"CXX={named} is not there" if named else "there is none"
+    missing = f"{named}, which was asked for, is not there" if named else "there is none"
     _stop(
         f"a C++20 compiler is needed and {missing}. Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++; "
         "conda: conda install -c conda-forge cxx-compiler. Then run this again; CXX=/path/to/compiler names another."
@@ -149,7 +160,7 @@ def _require_tools() -> None:
 
 
 def _tell_of_highway(settings: dict[str, Any]) -> None:
-    if settings.get("cmake.define.LACONIC_HIGHWAY", "").upper() in ("OFF", "0", "FALSE", "NO"):
+    if _defined(settings, "LACONIC_HIGHWAY").upper() in ("OFF", "0", "FALSE", "NO"):
         return
     config = shutil.which("pkg-config")
     if config is None or subprocess.run([config, "--exists", "libhwy >= 1.0"], check=False).returncode != 0:
@@ -162,7 +173,7 @@ def _tell_of_highway(settings: dict[str, Any]) -> None:
 def _settings(given: dict[str, Any] | None) -> dict[str, Any]:
     settings = dict(given or {})
     _require_compiler(settings)
-    named = settings.get(f"cmake.define.{NAMED}") or os.environ.get(NAMED)
+    named = _defined(settings, NAMED) or os.environ.get(NAMED)
     interpreter, folder = _found_torch(named)
     _require_header(interpreter)
     settings[f"cmake.define.{NAMED}"] = interpreter

@@ -1,11 +1,11 @@
-"""Distributed training that says less on the wire: methods for PyTorch's own training loops.
+"""Distributed training that sends less: communication-efficient methods for PyTorch's own training loops.
 
-Under DistributedDataParallel, gradient methods, one line:
+With DistributedDataParallel, one line adds a gradient method:
 
     ddp = torch.nn.parallel.DistributedDataParallel(model)
     state = laconic.attach(ddp, "regtopk", keep=0.01)
 
-Without it, every method, around a torch optimizer:
+Without it, every method works around a torch optimizer:
 
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     optimizer = laconic.Optimizer(optimizer, model, method="def-a", ratio=64)
@@ -13,30 +13,30 @@ Without it, every method, around a torch optimizer:
     with optimizer.read_out():      # the point to test and save
         evaluate(model)
 
-Both need torch.distributed.init_process_group first, are made on all ranks alike, and save what they remember:
+Call torch.distributed.init_process_group first. Create both in the same way on all ranks.
 
-    attach, State, hook          the communication hook, in one line or the conventional way
-    Optimizer                    a torch.optim.Optimizer
-    methods()                    names, options, ranges, papers
-    simd()                       which vector instructions the kernels use
-    state.metrics()              bytes, ratio, seconds by stage, residual; of an Optimizer too
-    state.state_dict()           by rank; gather_state_dict() for all; load_state_dict(); of an Optimizer too
-    RunLog, report               a record of a run, and a page of charts from many
+    attach, State, hook          a communication hook of DistributedDataParallel (laconic.ddp)
+    Optimizer                    a torch.optim.Optimizer (laconic.optimizer)
+    methods()                    the table of methods: names, options, ranges, papers
+    simd()                       the vector instructions that the kernels use
+    RunLog, report               a record of a run, and a page of charts from many (laconic.runs)
     log_to_tensorboard           the same figures as scalars
-    InvalidConfig, TransportError, CorruptPayload     errors that say what to do
+    InvalidConfig, TransportError, CorruptPayload     errors, with the remedy in their messages
+
+A State and an Optimizer have metrics() (bytes, ratio, seconds by stage, residual) and save their memory with
+state_dict(), gather_state_dict() and load_state_dict() (laconic.checkpoint).
 """
 
 from __future__ import annotations
 
-from . import _fit  # first: loads torch and _core
+from . import _version_check  # first: loads torch and _core
 from . import _core
 from ._core import CorruptPayload, InvalidConfig, TransportError
-from ._ddp import State, attach, hook
-from ._methods import methods
-from ._optimizer import Optimizer
-from ._report import report
-from ._runs import RunLog, log_to_tensorboard
-from ._simd import simd
+from ._settings import methods
+from ._version_check import simd
+from .ddp import State, attach, hook
+from .optimizer import Optimizer
+from .runs import RunLog, log_to_tensorboard, report
 
 __version__: str = _core.version
 
@@ -54,5 +54,3 @@ __all__ = [
     "report",
     "simd",
 ]
-
-del _fit

@@ -7,20 +7,22 @@ from torch.futures import Future
 
 version: str
 torch_version: str
+dense_method: str
 
 class InvalidConfig(ValueError):
-    """A setting or a call that cannot be right: names the value, what is allowed and what to do. Where ranks have to agree it
-    is raised on all of them."""
+    """A wrong setting or call. The message names the value, the allowed range and the remedy. If ranks have to agree on the
+    setting, all of them raise it."""
 
 class CorruptPayload(RuntimeError):
-    """Bytes arrived damaged, or a saved state is: nothing was written from them."""
+    """A message or a saved state is damaged. Nothing was written from it."""
 
 class TransportError(RuntimeError):
     """Another rank failed, with its reason, or did not answer within the timeout."""
 
 def simd() -> tuple[str, str]: ...
 def methods() -> list[dict[str, Any]]: ...
-def check_method(method: str, options: Sequence[tuple[str, str]], is_sgd: bool = False) -> None: ...
+def method(name: str) -> dict[str, Any]: ...
+def check_method(method: str, options: Sequence[tuple[str, str]]) -> None: ...
 def face_of(method: str) -> str: ...
 
 class Communicator:

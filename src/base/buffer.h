@@ -3,39 +3,54 @@
 #include <cstddef>
 #include <memory>
 
+#include "base/device_queue.h"
 #include "base/memory.h"
+#include "laconic/place.h"
 #include "laconic/view.h"
 
 namespace laconic {
 
 /// Memory that is kept between steps: uninitialised, aligned to 64 bytes, only ever grows. Growing forgets the
-/// contents.
+/// contents. It lies on the host, or where a place works; that place must outlive it.
 template <class T>
 class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(std::size_t capacity) { reserve(capacity); }
 
-  void reserve(std::size_t capacity) {
-    if (capacity <= capacity_) return;
-    memory_.reset();
-    capacity_ = 0;
-    const std::size_t bytes = capacity * sizeof(T);
-    memory_ = {static_cast<T*>(allocate_memory(bytes, "what is kept between steps")), Free{bytes}};
-    capacity_ = capacity;
-  }
+  /// On the host.
+  void reserve(std::size_t capacity) { grow(nullptr, Device::cpu, capacity); }
+  /// Where the place works.
+  void reserve(Place& place, std::size_t capacity) { grow(place.queue(), place.device(), capacity); }
 
   std::size_t capacity() const { return capacity_; }
-  View<T> view(std::size_t count) const { return {memory_.get(), count}; }
+  View<T> view(std::size_t count) const { return {memory_.get(), count, device_}; }
   View<T> view() const { return view(capacity_); }
 
  private:
   struct Free {
+    DeviceQueue* queue = nullptr;
     std::size_t bytes = 0;
-    void operator()(T* memory) const { free_memory(memory, bytes); }
+    void operator()(T* memory) const {
+      if (queue != nullptr) return queue->release(memory);
+      free_memory(memory, bytes);
+    }
   };
+
+  void grow(DeviceQueue* queue, Device device, std::size_t capacity) {
+    device_ = device;
+    if (capacity <= capacity_) return;
+    memory_.reset();
+    capacity_ = 0;
+    const std::size_t bytes = capacity * sizeof(T);
+    void* memory = queue != nullptr ? queue->allocate(bytes) : allocate_memory(bytes, "what is kept between steps");
+    memory_ = {static_cast<T*>(memory), Free{queue, bytes}};
+    capacity_ = capacity;
+  }
+
   std::unique_ptr<T, Free> memory_;
   std::size_t capacity_ = 0;
+  Device device_ = Device::cpu;
 };
 
 }  // namespace laconic

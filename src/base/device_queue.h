@@ -4,8 +4,8 @@
 
 namespace laconic {
 
-/// What a place needs of a device that is not the CPU: memory there, and the order of the work on it. A twin reaches
-/// what else its device has through the device's own class (base/cuda/queue.h).
+/// What a place needs where its memory is not the host's own: memory there, and the order of the work on it. A twin
+/// reaches what else its device has through the device's own class (base/cuda/queue.h).
 class DeviceQueue {
  public:
   virtual ~DeviceQueue() = default;
@@ -18,6 +18,14 @@ class DeviceQueue {
 
   /// Copies to the host what is there once the work given so far is done; waits for that.
   virtual void read(void* to, const void* from, std::size_t bytes) = 0;
+
+  /// Copies from the host, after the work given so far. The host may change `from` once it has returned.
+  virtual void write(void* to, const void* from, std::size_t bytes) = 0;
+
+  /// Called around loops in which the processor works on this memory (base/touch.h); may be nested. Does nothing unless
+  /// the memory is closed to the processor in between.
+  virtual void open_memory() {}
+  virtual void close_memory() noexcept {}
 };
 
 }  // namespace laconic

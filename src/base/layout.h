@@ -7,8 +7,8 @@
 
 namespace laconic {
 
-/// A stretch of one tensor inside a flat view.
-struct Piece {
+/// Neighbouring entries of one tensor inside a flat view.
+struct Slice {
   std::uint32_t tensor = 0;  ///< index in the layout
   std::uint64_t first = 0;   ///< index in the tensor
   std::uint64_t offset = 0;  ///< index in the flat view
@@ -37,13 +37,13 @@ class Layout {
   /// `position` moved down to a multiple of `alignment` counted from the start of its tensor.
   std::uint64_t cut(std::uint64_t position, std::uint64_t alignment) const;
 
-  /// Calls body(Piece) for each tensor's share of [begin, end), in order; empty shares are left out.
+  /// Calls body(Slice) for each tensor that has entries in [begin, end), in order.
   template <class Body>
-  void for_each_piece(std::uint64_t begin, std::uint64_t end, Body&& body) const {
+  void for_each_slice(std::uint64_t begin, std::uint64_t end, Body&& body) const {
     if (begin >= end) return;
     for (std::size_t tensor = tensor_at(begin); begin < end; ++tensor) {
       const std::uint64_t stop = offsets_[tensor + 1] < end ? offsets_[tensor + 1] : end;
-      if (begin < stop) body(Piece{static_cast<std::uint32_t>(tensor), begin - offsets_[tensor], begin, stop - begin});
+      if (begin < stop) body(Slice{static_cast<std::uint32_t>(tensor), begin - offsets_[tensor], begin, stop - begin});
       if (begin < stop) begin = stop;
     }
   }

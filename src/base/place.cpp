@@ -30,11 +30,14 @@ SimdLevel usable(SimdLevel level) { return simd_available(level) ? level : simd_
 
 const char* device_name(Device device) { return device == Device::cpu ? "cpu" : "cuda"; }
 
-Place::Place(CpuOptions options)
+Place::Place(CpuOptions options) : Place(options, nullptr) {}
+
+Place::Place(CpuOptions options, std::unique_ptr<DeviceQueue> memory)
     : device_(Device::cpu),
       simd_(usable(options.simd)),
       pool_(std::make_unique<ThreadPool>(thread_count(options.threads))),
-      workspace_(std::make_unique<Workspace>()) {}
+      queue_(std::move(memory)),
+      workspace_(std::make_unique<Workspace>(device_, queue_.get())) {}
 
 Place::Place(Device device, std::unique_ptr<DeviceQueue> queue)
     : device_(device),

@@ -1,6 +1,7 @@
 #include "codecs/block.h"
 
 #include "base/check.h"
+#include "base/touch.h"
 #include "base/workspace.h"
 #include "codecs/body.h"
 #include "codecs/signature.h"
@@ -53,6 +54,7 @@ void encode(Place& place, View<const float> flat, std::span<const Block> blocks,
   require_format(format);
   require_range(blocks, begin, count);
   require_payload(payload, max_payload_bytes(count, format));
+  const Touch touch(place);
   if (format == ValueFormat::f32) {
     const auto body = body_of<float>(payload, sizeof(PayloadHeader), count);
     gather_blocks(place, flat, blocks, begin, body);
@@ -71,12 +73,14 @@ void encode_values(Place& place, View<const float> values, std::span<const Block
   require_format(format);
   require_range(blocks, begin, values.size());
   require_payload(payload, max_payload_bytes(values.size(), format));
+  const Touch touch(place);
   put_values(place, values, format, payload, sizeof(PayloadHeader), status);
   seal(place, blocks, begin, values.size(), format, payload, status);
 }
 
 bool decode(Place& place, View<const std::byte> payload, std::span<const Block> blocks, std::uint64_t begin,
             std::uint64_t count, ValueFormat format, View<float> flat, StatusView status) {
+  const Touch touch(place);
   PayloadHeader header;
   if (!open(place, payload, blocks, begin, count, format, header, status)) return false;
   if (format == ValueFormat::f32) {
@@ -92,6 +96,7 @@ bool decode(Place& place, View<const std::byte> payload, std::span<const Block> 
 
 bool decode_add(Place& place, View<const std::byte> payload, std::span<const Block> blocks, std::uint64_t begin,
                 ValueFormat format, View<float> values, StatusView status) {
+  const Touch touch(place);
   PayloadHeader header;
   if (!open(place, payload, blocks, begin, values.size(), format, header, status)) return false;
   add_values(place, payload, sizeof(header), format, values);

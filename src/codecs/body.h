@@ -28,6 +28,9 @@ constexpr PayloadHeader header_of(Codec codec, std::uint8_t format, std::uint64_
           .checksum = 0};
 }
 
+/// The header of a payload that has one.
+PayloadHeader read_header(Place& place, View<const std::byte> payload);
+
 /// InvalidConfig unless the view is aligned and holds `needed` bytes.
 void require_payload(View<std::byte> payload, std::uint64_t needed);
 

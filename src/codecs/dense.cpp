@@ -1,5 +1,6 @@
 #include "codecs/dense.h"
 
+#include "base/touch.h"
 #include "codecs/body.h"
 
 namespace laconic::dense {
@@ -27,6 +28,7 @@ void encode(Place& place, View<const float> values, ValueFormat format, View<std
   require_format(format);
   const std::uint64_t bytes = max_payload_bytes(values.size(), format);
   require_payload(payload, bytes);
+  const Touch touch(place);
   put_values(place, values, format, payload, sizeof(PayloadHeader), status);
   PayloadHeader header = header_of(Codec::dense, static_cast<std::uint8_t>(format), bytes, values.size());
   header.count = signature;
@@ -35,6 +37,7 @@ void encode(Place& place, View<const float> values, ValueFormat format, View<std
 
 bool decode(Place& place, View<const std::byte> payload, ValueFormat format, View<float> values, StatusView status,
             std::uint32_t signature) {
+  const Touch touch(place);
   PayloadHeader header;
   if (!open(place, payload, format, values.size(), header, status, signature)) return false;
   get_values(place, payload, sizeof(header), format, values);
@@ -43,6 +46,7 @@ bool decode(Place& place, View<const std::byte> payload, ValueFormat format, Vie
 
 bool decode_add(Place& place, View<const std::byte> payload, ValueFormat format, View<float> values, StatusView status,
                 std::uint32_t signature) {
+  const Touch touch(place);
   PayloadHeader header;
   if (!open(place, payload, format, values.size(), header, status, signature)) return false;
   add_values(place, payload, sizeof(header), format, values);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/touch.h"
 #include "codecs/body.h"
 #include "kernels/checksum/checksum.h"
 #include "kernels/elementwise/elementwise.h"
@@ -37,6 +38,7 @@ void seal_payload(Place& place, PayloadHeader header, View<std::byte> payload, S
   require_payload(payload, header.payload_bytes);
   LACONIC_CHECK(header.payload_bytes >= sizeof(PayloadHeader));
   LACONIC_CHECK(header.payload_bytes % kPayloadAlignment == 0U);
+  const Touch touch(place);
   header.magic = kPayloadMagic;
   header.version = kWireVersion;
   if (status[0].nonfinite != 0) header.flags |= kNonfiniteFlag;
@@ -53,7 +55,7 @@ bool open_payload(Place& place, View<const std::byte> payload, Codec codec, Payl
   require_aligned(payload);
   const std::uint64_t size = payload.size();
   if (size < sizeof(header)) return note_fault(status, PayloadFault::too_short, size, size, sizeof(header));
-  std::memcpy(&header, payload.data(), sizeof(header));
+  header = read_header(place, payload);
 
   const auto refuse = [&](PayloadFault fault, std::size_t offset, std::uint64_t found, std::uint64_t expected) {
     return note_fault(status, fault, offset, found, expected);
@@ -78,6 +80,21 @@ bool open_payload(Place& place, View<const std::byte> payload, Codec codec, Payl
     return refuse(PayloadFault::wrong_checksum, offsetof(PayloadHeader, checksum), header.checksum, found);
   }
   return true;
+}
+
+void flag_payload(Place& place, View<std::byte> payload, StatusView status) {
+  seal_payload(place, read_header(place, payload), payload, status);
+}
+
+bool is_flagged(Place& place, View<const std::byte> payload) {
+  return (read_header(place, payload).flags & kNonfiniteFlag) != 0;
+}
+
+PayloadHeader read_header(Place& place, View<const std::byte> payload) {
+  const Touch touch(place);
+  PayloadHeader header;
+  std::memcpy(&header, payload.data(), sizeof(header));
+  return header;
 }
 
 bool note_fault(StatusView status, PayloadFault fault, std::uint64_t offset, std::uint64_t found,

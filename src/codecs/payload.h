@@ -44,6 +44,12 @@ void seal_payload(Place& place, PayloadHeader header, View<std::byte> payload, S
 /// nothing. A sender's non-finite flag is not passed on yet: the caller does that once it accepts the payload.
 bool open_payload(Place& place, View<const std::byte> payload, Codec codec, PayloadHeader& header, StatusView status);
 
+/// Seals a payload again whose rank met a non-finite value after it was sealed: status.nonfinite is set.
+void flag_payload(Place& place, View<std::byte> payload, StatusView status);
+
+/// Whether the sender of a payload that was opened met a non-finite value.
+bool is_flagged(Place& place, View<const std::byte> payload);
+
 /// Notes a fault if none is noted yet; returns false, for `return note_fault(...)`.
 bool note_fault(StatusView status, PayloadFault fault, std::uint64_t offset, std::uint64_t found,
                 std::uint64_t expected);

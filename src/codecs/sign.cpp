@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/touch.h"
 #include "codecs/body.h"
 #include "codecs/cuts.h"
 #include "kernels/sign/sign.h"
@@ -21,9 +22,9 @@ bool check_tails(View<const std::uint32_t> words, const Layout& layout, std::uin
                  StatusView status) {
   bool sound = true;
   std::uint64_t word = 0;
-  layout.for_each_piece(begin, end, [&](const Piece& piece) {
-    word += sign_words(piece.count);
-    const std::uint64_t used = piece.count % kSignsPerWord;
+  layout.for_each_slice(begin, end, [&](const Slice& slice) {
+    word += sign_words(slice.count);
+    const std::uint64_t used = slice.count % kSignsPerWord;
     if (used == 0 || words[word - 1] >> used == 0) return;
     sound = note_fault(status, PayloadFault::wrong_length, sizeof(PayloadHeader) + 4 * (word - 1), words[word - 1],
                        words[word - 1] & ((std::uint32_t{1} << used) - 1));
@@ -36,7 +37,7 @@ bool check_tails(View<const std::uint32_t> words, const Layout& layout, std::uin
 std::uint64_t words(const Layout& layout, std::uint64_t begin, std::uint64_t end) {
   require_cuts(layout, begin, end, kSignsPerWord);
   std::uint64_t total = 0;
-  layout.for_each_piece(begin, end, [&](const Piece& piece) { total += sign_words(piece.count); });
+  layout.for_each_slice(begin, end, [&](const Slice& slice) { total += sign_words(slice.count); });
   return total;
 }
 
@@ -48,10 +49,11 @@ void encode(Place& place, View<const float> values, const Layout& layout, std::u
             View<std::byte> payload, StatusView status) {
   const auto out = body(payload, layout, begin, end);
   require_size("values", values.size(), end - begin);
+  const Touch touch(place);
   std::uint64_t word = 0;
-  layout.for_each_piece(begin, end, [&](const Piece& piece) {
-    const std::uint64_t count = sign_words(piece.count);
-    pack_signs(place, values.sub(piece.offset - begin, piece.count), out.sub(word, count), status);
+  layout.for_each_slice(begin, end, [&](const Slice& slice) {
+    const std::uint64_t count = sign_words(slice.count);
+    pack_signs(place, values.sub(slice.offset - begin, slice.count), out.sub(word, count), status);
     word += count;
   });
   seal(place, layout, begin, end, payload, status);
@@ -70,6 +72,7 @@ void seal(Place& place, const Layout& layout, std::uint64_t begin, std::uint64_t
 
 bool open(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,
           View<const std::uint32_t>& words_of_payload, StatusView status) {
+  const Touch touch(place);
   words_of_payload = {};
   const std::uint64_t count = words(layout, begin, end);
   PayloadHeader header;
@@ -88,12 +91,13 @@ bool open(Place& place, View<const std::byte> payload, const Layout& layout, std
 bool decode(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,
             View<float> values, StatusView status) {
   require_size("values", values.size(), end - begin);
+  const Touch touch(place);
   View<const std::uint32_t> found;
   if (!open(place, payload, layout, begin, end, found, status)) return false;
   std::uint64_t word = 0;
-  layout.for_each_piece(begin, end, [&](const Piece& piece) {
-    const std::uint64_t count = sign_words(piece.count);
-    unpack_signs(place, found.sub(word, count), 1.0F, values.sub(piece.offset - begin, piece.count));
+  layout.for_each_slice(begin, end, [&](const Slice& slice) {
+    const std::uint64_t count = sign_words(slice.count);
+    unpack_signs(place, found.sub(word, count), 1.0F, values.sub(slice.offset - begin, slice.count));
     word += count;
   });
   return true;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/touch.h"
 #include "base/workspace.h"
 #include "codecs/body.h"
 #include "codecs/sparse_layout.h"
@@ -166,6 +167,7 @@ void encode(Place& place, ConstSparseView entries, IndexRange range, ValueFormat
   require_size("values", entries.values.size(), entries.indices.size());
   const std::uint64_t count = entries.size();
   require_payload(payload, max_payload_bytes(count, range.size, format));
+  const Touch touch(place);
 
   const Workspace::Scope scope(place.workspace());
   const auto gaps = place.workspace().take<std::uint32_t>(count);
@@ -209,6 +211,7 @@ bool decode(Place& place, View<const std::byte> payload, IndexRange range, Value
   require_size("values", entries.values.size(), entries.indices.size());
   require_at_least("status", status.size(), 1);
   require_device("status", status.device(), place.device());
+  const Touch touch(place);
   status[0].count = 0;
   PayloadHeader header;
   if (!open(place, payload, range, format, entries.size(), header, status)) return false;

@@ -2,11 +2,11 @@
 
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <string>
 
 #include "base/check.h"
 #include "base/keep.h"
+#include "base/touch.h"
 #include "codecs/body.h"
 #include "codecs/cuts.h"
 #include "kernels/bitpack/bitpack.h"
@@ -16,19 +16,19 @@ namespace laconic::uniform {
 namespace {
 
 std::uint64_t pieces_of(const Layout& layout, std::uint64_t begin, std::uint64_t end) {
-  std::uint64_t pieces = 0;
-  layout.for_each_piece(begin, end, [&](const Piece&) { ++pieces; });
-  return pieces;
+  std::uint64_t slices = 0;
+  layout.for_each_slice(begin, end, [&](const Slice&) { ++slices; });
+  return slices;
 }
 
-/// Calls body(piece, offset of its norm, offset of its fields, bytes of its fields) for each piece, in order.
+/// Calls body(slice, offset of its norm, offset of its fields, bytes of its fields) for each slice, in order.
 template <class Body>
 void for_each_section(const Layout& layout, std::uint64_t begin, std::uint64_t end, int bits, Body&& body) {
   std::uint64_t norm_offset = sizeof(PayloadHeader);
   std::uint64_t fields_offset = norm_offset + pieces_of(layout, begin, end) * sizeof(float);
-  layout.for_each_piece(begin, end, [&](const Piece& piece) {
-    const std::uint64_t bytes = quantized_bytes(piece.count, bits);
-    body(piece, norm_offset, fields_offset, bytes);
+  layout.for_each_slice(begin, end, [&](const Slice& slice) {
+    const std::uint64_t bytes = quantized_bytes(slice.count, bits);
+    body(slice, norm_offset, fields_offset, bytes);
     norm_offset += sizeof(float);
     fields_offset += padded(bytes);
   });
@@ -54,12 +54,12 @@ bool check_sender_norm(const PayloadHeader& header, StatusView status) {
   return note_fault(status, PayloadFault::wrong_norm, offsetof(PayloadHeader, count), header.count, 0);
 }
 
-/// Norms sound, and zero bits behind the last field of each piece.
+/// Norms sound, and zero bits behind the last field of each slice.
 bool check_sections(View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,
                     int bits, StatusView status) {
   bool sound = true;
   for_each_section(layout, begin, end, bits,
-                   [&](const Piece& piece, std::uint64_t norm_offset, std::uint64_t offset, std::uint64_t bytes) {
+                   [&](const Slice& slice, std::uint64_t norm_offset, std::uint64_t offset, std::uint64_t bytes) {
                      if (!sound) return;
                      const float norm = body_of<float>(payload, norm_offset, 1)[0];
                      if (!(norm >= 0.0F && std::isfinite(norm))) {
@@ -67,7 +67,7 @@ bool check_sections(View<const std::byte> payload, const Layout& layout, std::ui
                        sound = note_fault(status, PayloadFault::wrong_norm, norm_offset, found, 0);
                        return;
                      }
-                     const std::uint64_t tail_bits = piece.count * static_cast<std::uint64_t>(bits) % 8;
+                     const std::uint64_t tail_bits = slice.count * static_cast<std::uint64_t>(bits) % 8;
                      const auto last = std::to_integer<std::uint64_t>(payload[offset + bytes - 1]);
                      if (tail_bits != 0 && last >> tail_bits != 0) {
                        sound = note_fault(status, PayloadFault::wrong_length, offset + bytes - 1, last, 0);
@@ -84,7 +84,7 @@ std::uint64_t max_payload_bytes(const Layout& layout, std::uint64_t begin, std::
   levels_of(bits);
   require_cuts(layout, begin, end, kPackGroup);
   std::uint64_t total = sizeof(PayloadHeader);
-  for_each_section(layout, begin, end, bits, [&](const Piece&, std::uint64_t, std::uint64_t, std::uint64_t bytes) {
+  for_each_section(layout, begin, end, bits, [&](const Slice&, std::uint64_t, std::uint64_t, std::uint64_t bytes) {
     total += sizeof(float) + padded(bytes);
   });
   return total;
@@ -108,13 +108,14 @@ void encode(Place& place, View<const float> values, const Layout& layout, std::u
   require_size("norms", norms.size(), layout.tensors());
   require_at_least("status", status.size(), 1);
   require_device("payload", payload.device(), place.device());
+  const Touch touch(place);
   for_each_section(
       layout, begin, end, bits,
-      [&](const Piece& piece, std::uint64_t norm_offset, std::uint64_t offset, std::uint64_t bytes) {
+      [&](const Slice& slice, std::uint64_t norm_offset, std::uint64_t offset, std::uint64_t bytes) {
         const auto norm = body_of<float>(payload, norm_offset, 1);
-        norm[0] = sendable(norms[piece.tensor], piece.tensor, status);
-        const Quantizer quantizer{.bits = bits, .rounding = stream.of_tensor(layout.number(piece.tensor)), .first = piece.first};
-        quantize(place, values.sub(piece.offset - begin, piece.count), norm, quantizer, payload.sub(offset, bytes));
+        norm[0] = sendable(norms[slice.tensor], slice.tensor, status);
+        const Quantizer quantizer{.bits = bits, .rounding = stream.of_tensor(layout.number(slice.tensor)), .first = slice.first};
+        quantize(place, values.sub(slice.offset - begin, slice.count), norm, quantizer, payload.sub(offset, bytes));
         put_filling(payload, offset + bytes, offset + padded(bytes));
       });
   PayloadHeader header = header_of(Codec::uniform, static_cast<std::uint8_t>(bits), total, end - begin);
@@ -126,6 +127,7 @@ bool decode_add(Place& place, View<const std::byte> payload, const Layout& layou
                 std::uint64_t end, int bits, View<float> values, StatusView status) {
   const std::uint64_t total = max_payload_bytes(layout, begin, end, bits);
   require_size("values", values.size(), end - begin);
+  const Touch touch(place);
   PayloadHeader header;
   if (!open_payload(place, payload, Codec::uniform, header, status) || !check_flags(header, kNonfiniteFlag, status) ||
       !check_format(header, static_cast<std::uint8_t>(bits), status) || !check_elements(header, end - begin, status) ||
@@ -134,17 +136,15 @@ bool decode_add(Place& place, View<const std::byte> payload, const Layout& layou
     return false;
   }
   for_each_section(layout, begin, end, bits,
-                   [&](const Piece& piece, std::uint64_t norm_offset, std::uint64_t offset, std::uint64_t bytes) {
+                   [&](const Slice& slice, std::uint64_t norm_offset, std::uint64_t offset, std::uint64_t bytes) {
                      dequantize_add(place, payload.sub(offset, bytes), body_of<float>(payload, norm_offset, 1), bits,
-                                    values.sub(piece.offset - begin, piece.count));
+                                    values.sub(slice.offset - begin, slice.count));
                    });
   return accept(header, status);
 }
 
-float sender_norm(View<const std::byte> payload) {
-  PayloadHeader header;
-  std::memcpy(&header, payload.data(), sizeof(header));
-  return std::bit_cast<float>(header.count);
+float sender_norm(Place& place, View<const std::byte> payload) {
+  return std::bit_cast<float>(read_header(place, payload).count);
 }
 
 }  // namespace laconic::uniform

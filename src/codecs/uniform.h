@@ -26,6 +26,6 @@ bool decode_add(Place& place, View<const std::byte> payload, const Layout& layou
                 std::uint64_t end, int bits, View<float> values, StatusView status);
 
 /// The sender's own norm of a payload that was decoded.
-float sender_norm(View<const std::byte> payload);
+float sender_norm(Place& place, View<const std::byte> payload);
 
 }  // namespace laconic::uniform

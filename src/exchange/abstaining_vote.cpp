@@ -87,13 +87,13 @@ Handle AbstainingVote::vote_on_own_chunk() {
     const auto signs = sign::body(slot.sub(0, bytes), layout_, begin, end);
     const auto abstains = sign::body(slot.sub(bytes, bytes), layout_, begin, end);
     std::uint64_t word = 0;
-    layout_.for_each_piece(begin, end, [&](const Piece& piece) {
-      const std::uint64_t words = sign_words(piece.count);
+    layout_.for_each_slice(begin, end, [&](const Slice& slice) {
+      const std::uint64_t words = sign_words(slice.count);
       for (std::size_t i = 0; i < piece_.size(); ++i) {
         piece_[i] = {ballots_[i].signs.sub(word, words), ballots_[i].abstains.sub(word, words)};
       }
-      const Stream stream{key_.seed, key_.step, kSharedRank, layout_.number(piece.tensor), Purpose::vote_ties};
-      vote_with_abstentions(place(), piece_, {ties_, stream, piece.first / kSignsPerWord}, signs.sub(word, words),
+      const Stream stream{key_.seed, key_.step, kSharedRank, layout_.number(slice.tensor), Purpose::vote_ties};
+      vote_with_abstentions(place(), piece_, {ties_, stream, slice.first / kSignsPerWord}, signs.sub(word, words),
                             abstains.sub(word, words));
       word += words;
     });

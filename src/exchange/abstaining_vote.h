@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/buffer.h"
 #include "base/layout.h"
 #include "exchange/exchange.h"
 #include "kernels/vote/abstain.h"

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/transfer.h"
 #include "codecs/block.h"
 #include "codecs/dense.h"
 #include "kernels/elementwise/elementwise.h"
@@ -105,17 +106,28 @@ void DenseSum::read_chunks() {
   require_payloads_sound();
 }
 
+/// What the engine sums: the values where they lie, or a copy that it can reach.
+View<float> DenseSum::engine_values() {
+  if (place().queue() == nullptr) return values_;
+  engine_copy_.reserve(values_.size_bytes());
+  return {reinterpret_cast<float*>(engine_copy_.view(values_.size_bytes()).data()), values_.size()};
+}
+
 Handle DenseSum::engine_stage(int index) {
+  const View<float> summed = engine_values();
+  const bool copied = summed.data() != values_.data();
   if (index == 0) {
+    if (copied) copy_to_host<float>(place(), values_, summed.data());
     const std::uint64_t ring =
         2 * values_.size_bytes() / static_cast<std::uint64_t>(size()) * static_cast<std::uint64_t>(size() - 1);
     cost().payload_bytes = values_.size_bytes();
     cost().sent_bytes = ring;
     cost().received_bytes = ring;
     cost().sent_messages = 2 * static_cast<std::uint64_t>(size() - 1);
-    return communicator().all_reduce(values_, Reduction::sum);
+    return communicator().all_reduce(summed, Reduction::sum);
   }
   const Stopwatch watch(cost().decode_seconds);
+  if (copied) copy_from_host<float>(place(), summed.data(), values_);
   if (options_.divide) divide(place(), static_cast<float>(size()), values_);
   find_nonfinite(place(), values_, status());
   done();

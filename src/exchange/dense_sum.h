@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/buffer.h"
+#include "base/message_memory.h"
 #include "exchange/exchange.h"
 #include "kernels/block/block.h"
 #include "kernels/convert/convert.h"
@@ -57,6 +57,7 @@ class DenseSum : public Exchange {
   Handle sum_own_chunk();
   void read_chunks();
   Handle engine_stage(int index);
+  View<float> engine_values();
   std::uint64_t chunk_size(int owner) const;
   View<float> chunk(int owner) const;
   void add_in_rank_order(View<float> sum);
@@ -68,6 +69,7 @@ class DenseSum : public Exchange {
   Slots send_;
   Slots receive_;
   Slots returned_;
+  MessageMemory engine_copy_;  ///< of the values, where the place's memory is not the host's own
 };
 
 /// Mean over all ranks of the same random blocks, which all ranks drew alike; steps and bytes as DenseSum with n the

@@ -1,7 +1,6 @@
 #include "exchange/exchange.h"
 
 #include <chrono>
-#include <cstring>
 #include <string>
 
 #include "base/check.h"
@@ -117,17 +116,11 @@ void Exchange::count_gathered(std::uint64_t own_bytes, std::uint64_t all_bytes) 
 
 void Exchange::flag_nonfinite(Slots& slots) {
   if (status_[0].nonfinite == 0) return;
-  for (int to = 0; to < slots.ranks(); ++to) {
-    PayloadHeader header;
-    std::memcpy(&header, slots.slot(to).data(), sizeof header);
-    seal_payload(place_, header, slots.slot(to), status_);
-  }
+  for (int to = 0; to < slots.ranks(); ++to) flag_payload(place_, slots.slot(to), status_);
 }
 
 void Exchange::note_nonfinite(View<const std::byte> payload, int from) {
-  PayloadHeader header;
-  std::memcpy(&header, payload.data(), sizeof header);
-  if ((header.flags & kNonfiniteFlag) == 0) return;
+  if (!is_flagged(place_, payload)) return;
   Status& noted = status_[0];
   const auto candidate = static_cast<std::uint32_t>(from) + 1;
   noted.nonfinite = 1;

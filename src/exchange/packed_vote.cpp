@@ -77,11 +77,11 @@ Handle PackedVote::vote_on_own_chunk() {
     require_payloads_sound();
     const View<std::uint32_t> votes = sign::body(returned_.slot(rank()), layout_, begin, end);
     std::uint64_t word = 0;
-    layout_.for_each_piece(begin, end, [&](const Piece& piece) {
-      const std::uint64_t words = sign_words(piece.count);
+    layout_.for_each_slice(begin, end, [&](const Slice& slice) {
+      const std::uint64_t words = sign_words(slice.count);
       for (std::size_t i = 0; i < piece_.size(); ++i) piece_[i] = ballots_[i].sub(word, words);
-      const Stream stream{key_.seed, key_.step, kSharedRank, layout_.number(piece.tensor), Purpose::vote_ties};
-      vote(place(), piece_, {ties_, stream, piece.first / kSignsPerWord}, votes.sub(word, words));
+      const Stream stream{key_.seed, key_.step, kSharedRank, layout_.number(slice.tensor), Purpose::vote_ties};
+      vote(place(), piece_, {ties_, stream, slice.first / kSignsPerWord}, votes.sub(word, words));
       word += words;
     });
     sign::seal(place(), layout_, begin, end, returned_.slot(rank()), status());

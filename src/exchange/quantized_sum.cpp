@@ -20,11 +20,11 @@ QuantizedSum::QuantizedSum(Communicator& communicator, Place& place, Layout layo
       options_(std::move(options)),
       own_norms_(static_cast<std::size_t>(size())),
       borders_(even_borders(layout_.size(), size())),
-      norms_(layout_.tensors()),
       send_(size()),
       receive_(size()),
       returned_(size()) {
   for (auto& border : borders_) border = layout_.cut(border, kPackGroup);
+  norms_.reserve(place, layout_.tensors());
   // Room for the widest fields, so that a step with more bits than the first allocates nothing.
   const auto whole = uniform::max_payload_bytes(layout_, 0, layout_.size(), kMostBits);
   const auto ranks = static_cast<std::uint64_t>(size());
@@ -145,8 +145,8 @@ void QuantizedSum::encode_return(View<const float> sum) {
   // A tensor that several ranks own has a norm in each part; what it rounds to is drawn by coordinate all the same.
   const std::uint64_t begin = begin_of(rank());
   const View<float> norms = norms_.view(layout_.tensors());
-  layout_.for_each_piece(begin, end_of(rank()), [&](const Piece& piece) {
-    norm(place(), sum.sub(piece.offset - begin, piece.count), options_.norm, norms.sub(piece.tensor, 1), status());
+  layout_.for_each_slice(begin, end_of(rank()), [&](const Slice& slice) {
+    norm(place(), sum.sub(slice.offset - begin, slice.count), options_.norm, norms.sub(slice.tensor, 1), status());
   });
   uniform::encode(place(), sum, layout_, begin, end_of(rank()), norms, bits_,
                   stream(Purpose::return_rounding, kSharedRank), payload, status());
@@ -175,7 +175,7 @@ void QuantizedSum::add_in_rank_order(const Slots& slots, std::uint64_t begin, st
   for (int from = 0; from < size(); ++from) {
     if (!uniform::decode_add(place(), slots.payload(from), layout_, begin, end, bits_, sum, status())) break;
     note_nonfinite(slots.payload(from), from);
-    own_norms_[static_cast<std::size_t>(from)] = uniform::sender_norm(slots.payload(from));
+    own_norms_[static_cast<std::size_t>(from)] = uniform::sender_norm(place(), slots.payload(from));
   }
   require_payloads_sound();
 }

@@ -21,10 +21,11 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
       send_(size()),
       receive_(size()),
       borders_(even_borders(n, size())),
+      firsts_(borders_.size()),
       lengths_sent_(std::max<std::size_t>(static_cast<std::size_t>(size()), 2)),
       lengths_(static_cast<std::size_t>(size())),
       notices_(static_cast<std::size_t>(size())),
-      shares_(static_cast<std::size_t>(size())),
+      loads_(static_cast<std::size_t>(size())),
       parts_(static_cast<std::size_t>(size())) {
   if (n > kMostSparseEntries) {
     throw InvalidConfig("a sparse sum has views of at most " + std::to_string(kMostSparseEntries) + " entries, got " +
@@ -42,8 +43,8 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
   const std::uint64_t payload = sparse::max_payload_bytes(most, n, options_.format);
   send_.reserve(payload + ranks * sparse::max_payload_bytes(0, n, options_.format));
   receive_.reserve(ranks * payload);
-  for (EntryBuffer* buffer : {&decoded_, &summed_, &union_}) buffer->reserve(all);
-  if (options_.keep_union) left_.reserve(all);
+  for (EntryBuffer* buffer : {&decoded_, &summed_, &union_}) buffer->reserve(place, all);
+  if (options_.keep_union) left_.reserve(place, all);
 }
 
 void SparseSum::start(ConstSparseView mine, View<float> mean, StatusView status) {
@@ -138,9 +139,9 @@ void SparseSum::sum_gathered() {
   round_as_returned(union_.sub(0, union_count_).values);
   find_nonfinite(place(), union_.sub(0, union_count_).values,
                  status());  // a sum may overflow; by range the return's encoder looks
-  shares_.assign(shares_.size(), {});
-  shares_[0] = {union_count_, union_count_};
-  follow_aggregate(entries().indices, shares_, n_, borders_);
+  loads_.assign(loads_.size(), {});
+  loads_[0] = {union_count_, union_count_};
+  follow_aggregate(place(), entries().indices, loads_, n_, borders_);
   write_dense();
 }
 
@@ -154,13 +155,12 @@ sparse::IndexRange SparseSum::range_of(int owner) const {
 Handle SparseSum::send_lengths() {
   {
     const Stopwatch watch(cost().encode_seconds);
-    // Entries are ascending, so the owners' pieces follow each other.
-    const auto first_of = [&](int owner) {
-      const auto at =
-          std::lower_bound(mine_.indices.begin(), mine_.indices.end(), borders_[static_cast<std::size_t>(owner)]);
-      return static_cast<std::uint64_t>(at - mine_.indices.begin());
+    // Entries are ascending, so the owners' entries follow each other.
+    count_below(place(), mine_.indices, borders_, firsts_);
+    const auto piece_of = [&](int owner) {
+      const auto i = static_cast<std::size_t>(owner);
+      return mine_.sub(firsts_[i], firsts_[i + 1] - firsts_[i]);
     };
-    const auto piece_of = [&](int owner) { return mine_.sub(first_of(owner), first_of(owner + 1) - first_of(owner)); };
     send_.lay_out([&](int owner) {
       return sparse::max_payload_bytes(piece_of(owner).size(), range_of(owner).size, options_.format);
     });
@@ -259,11 +259,11 @@ void SparseSum::read_sums() {
     if (!culprit_known) note_nonfinite(receive_.payload(owner), owner);
     const std::uint64_t count = status()[0].count;
     const std::uint64_t load = options_.keep_union ? notices_[static_cast<std::size_t>(owner)].load : count;
-    shares_[static_cast<std::size_t>(owner)] = {count, load};
+    loads_[static_cast<std::size_t>(owner)] = {count, load};
     union_count_ += count;
   }
   require_payloads_sound();
-  follow_aggregate(entries().indices, shares_, n_, borders_);
+  follow_aggregate(place(), entries().indices, loads_, n_, borders_);
   write_dense();
 }
 

@@ -25,7 +25,7 @@ struct SparseSumOptions {
 ///         2. all-gather of payloads: (W-1)·p
 ///         3. decode, sum in rank order
 /// range:  1. cut the entries at the owners' borders; all-to-all of lengths: 8(W-1)
-///         2. all-to-all of the pieces: (W-1)/W·p
+///         2. all-to-all of the owners' entries: (W-1)/W·p
 ///         3. each owner sums its range in rank order; all-gather of lengths and loads: 16(W-1)
 ///         4. all-gather of the sums: (W-1)/W·u
 ///         5. decode
@@ -63,9 +63,9 @@ class SparseSum : public Exchange {
   struct EntryBuffer {
     Buffer<std::uint32_t> indices;
     Buffer<float> values;
-    void reserve(std::uint64_t count) {
-      indices.reserve(count);
-      values.reserve(count);
+    void reserve(Place& place, std::uint64_t count) {
+      indices.reserve(place, count);
+      values.reserve(place, count);
     }
     SparseView sub(std::uint64_t offset, std::uint64_t count) const {
       return {indices.view().sub(offset, count), values.view().sub(offset, count)};
@@ -110,10 +110,11 @@ class SparseSum : public Exchange {
   Slots send_;
   Slots receive_;
   std::vector<std::uint64_t> borders_;
+  std::vector<std::uint64_t> firsts_;  ///< where each owner's entries begin in this rank's entries, and their end
   std::vector<std::uint64_t> lengths_sent_;
   std::vector<std::uint64_t> lengths_;
   std::vector<ReturnNotice> notices_;
-  std::vector<OwnerShare> shares_;
+  std::vector<OwnerLoad> loads_;
   std::vector<ConstSparseView> parts_;
   EntryBuffer decoded_;
   EntryBuffer summed_;

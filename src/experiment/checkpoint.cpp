@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -92,6 +93,23 @@ void rename_onto(const std::string& partial, const std::string& whole) {
   require_made(failed, "rename " + partial);
 }
 
+/// Writes this rank's file, and waits until every rank has written its own or failed: only then can a folder that nobody
+/// needs be removed whole. If any rank failed, all throw its reason.
+void write_on_all(const std::string& path, const State& state, Communicator& communicator) {
+  std::exception_ptr failure;
+  try {
+    write_whole_file(path, state.to_bytes());
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  const std::byte written{failure ? std::uint8_t{0} : std::uint8_t{1}};
+  std::vector<std::byte> all(static_cast<std::size_t>(communicator.size()));
+  communicator.all_gather(View<const std::byte>(&written, 1), View<std::byte>(all)).wait();
+  if (failure) std::rethrow_exception(failure);
+  const bool complete = std::all_of(all.begin(), all.end(), [](std::byte each) { return each == std::byte{1}; });
+  if (!complete) communicator.barrier().wait();  // the rank that failed ends this wait with its reason
+}
+
 }  // namespace
 
 void write_checkpoint(const std::string& folder, std::uint32_t step, State state, Communicator& communicator) {
@@ -103,8 +121,7 @@ void write_checkpoint(const std::string& folder, std::uint32_t step, State state
   try {
     if (communicator.rank() == 0) make_new_folder(partial);
     communicator.barrier().wait();
-    write_whole_file(rank_file(partial, communicator.rank()), state.to_bytes());
-    communicator.barrier().wait();
+    write_on_all(rank_file(partial, communicator.rank()), state, communicator);
     if (communicator.rank() == 0) {
       rename_onto(partial, whole);
       sync_folder(folder);
@@ -112,8 +129,7 @@ void write_checkpoint(const std::string& folder, std::uint32_t step, State state
     }
     communicator.barrier().wait();
   } catch (const std::exception& error) {
-    // A rank that fails tells the others, so rank 0 comes here whoever it was. Nobody else removes the folder: a rank that
-    // is still writing would report a missing folder instead of the reason.
+    // A rank that fails tells the others, so rank 0 comes here whoever it was.
     communicator.fail(error.what());
     std::error_code ignored;
     if (communicator.rank() == 0) fs::remove_all(partial, ignored);

@@ -1,8 +1,7 @@
-#include <cmath>
+#include <algorithm>
 
 #include "experiment/derive.h"
-#include "laconic/error.h"
-#include "laconic/threads.h"
+#include "experiment/run_settings.h"
 #include "methods/optimizer.h"
 #include "methods/table.h"
 
@@ -18,31 +17,6 @@ const Parameter* find_parameter(const MethodRow& row, std::string_view name) {
 
 bool has_parameter(const MethodRow& row, std::string_view name) { return find_parameter(row, name) != nullptr; }
 
-void refuse(const std::string& what, const std::string& value, const std::string& remedy) {
-  throw InvalidConfig(what + ", got " + value + ": " + remedy);
-}
-
-void require_valid(const TaskConfig& task) {
-  if (task.batch < 1 || task.batch > 65536) {
-    refuse("batch must be in 1..65536", std::to_string(task.batch), "it is a worker's samples in a step");
-  }
-  if (task.scoring_batch > 65536) {
-    refuse("scoring_batch must be in 0..65536", std::to_string(task.scoring_batch), "it scores the models of a round");
-  }
-  if (task.sampling != "epochs" && task.sampling != "replacement") {
-    refuse("sampling must be epochs or replacement", '"' + task.sampling + '"', "epochs takes each sample once a turn");
-  }
-  if (!(task.skew >= 0.0 && task.skew <= 1.0)) {
-    refuse("skew must be in [0, 1]", std::to_string(task.skew), "0 deals samples alike, 1 sorts them by label");
-  }
-  if (task.torch_threads < 1 || task.torch_threads > 1024) {
-    refuse("torch_threads must be in 1..1024", std::to_string(task.torch_threads), "1 gives the same bits everywhere");
-  }
-  if (task.device != "cpu") {
-    refuse("device must be cpu", '"' + task.device + '"', "networks run on the processor as yet");
-  }
-}
-
 }  // namespace
 
 RunConfig default_config(std::string_view problem, std::string_view method) {
@@ -50,10 +24,11 @@ RunConfig default_config(std::string_view problem, std::string_view method) {
   const MethodRow& chosen = method_row(method);
   RunConfig config;
   config.method = chosen.name;
+  config.optimizer = optimizer_of(chosen, {});
   config.problem = row.name;
   config.workers = row.workers;
   config.steps = row.steps;
-  config.learning_rate = chosen.rates.problem > 0.0 ? chosen.rates.problem : row.learning_rate;
+  config.learning_rate = chosen.traits.usual.problem_rate > 0.0 ? chosen.traits.usual.problem_rate : row.learning_rate;
   return config;
 }
 
@@ -61,14 +36,12 @@ RunConfig default_task_config(std::string_view task, std::string_view method) {
   RunConfig config;
   config.task.name = task;
   const MethodRow& chosen = method_row(method);
+  const UsualSettings& usual = chosen.traits.usual;
   config.method = chosen.name;
   config.steps = 500;
   config.eval_interval = 50;
-  config.learning_rate = chosen.rates.network > 0.0 ? chosen.rates.network : 0.05;
-  config.optimizer.momentum = 0.9;
-  config.optimizer.nesterov = models_may_differ(config);
-  if (config.method == "adam") config.optimizer = {.name = "adam"};
-  if (config.method == "signsgd" || config.method == "signum") config.optimizer.momentum = 0.0;
+  config.learning_rate = usual.network_rate > 0.0 ? usual.network_rate : 0.05;
+  config.optimizer = optimizer_of(chosen, {.momentum = usual.momentum, .nesterov = models_may_differ(config)});
   return config;
 }
 
@@ -77,50 +50,10 @@ std::vector<LearningRateDrop> default_task_schedule(std::uint32_t steps) {
 }
 
 void require_valid(const RunConfig& config) {
-  method_row(config.method);
-  Optimizer(optimizer_of(config.method, config.optimizer));  // refuses what is out of range
-  if (!config.task.name.empty()) require_valid(config.task);
-  if (config.workers < 1 || config.workers > kMostRanks) {
-    refuse("workers must be in 1.." + std::to_string(kMostRanks), std::to_string(config.workers),
-           "each is a thread or a process");
+  for (const RunSetting& setting : run_settings()) {
+    if (setting.require && counts_in(setting, config)) setting.require(config);
   }
-  if (!(config.learning_rate >= 0.0 && std::isfinite(config.learning_rate))) {
-    refuse("learning_rate must be 0 or more and finite", std::to_string(config.learning_rate), "try 0.01");
-  }
-  for (const LearningRateDrop& drop : config.schedule) {
-    if (!(drop.factor >= 0.0 && std::isfinite(drop.factor))) {
-      refuse("a schedule's factor must be 0 or more and finite", std::to_string(drop.factor),
-             "it multiplies the learning rate from its step on");
-    }
-  }
-  if (config.adversaries < 0 || config.adversaries > config.workers) {
-    refuse("adversaries must be in 0.." + std::to_string(config.workers) + ", the number of workers",
-           std::to_string(config.adversaries), "so many of the workers invert their gradients");
-  }
-  if (!(config.compute_seconds >= 0.0 && config.compute_seconds <= 3600.0)) {
-    refuse("compute_seconds must be in [0, 3600]", std::to_string(config.compute_seconds),
-           "it is the least time of one gradient");
-  }
-  if (!config.slowdown.empty() && config.slowdown.size() != static_cast<std::size_t>(config.workers)) {
-    refuse("slowdown must have a number a worker", std::to_string(config.slowdown.size()) + " of them",
-           "give " + std::to_string(config.workers) + ", or none");
-  }
-  for (const double times : config.slowdown) {
-    if (!(times >= 0.0 && times <= 1e6)) {
-      refuse("a slowdown must be in [0, 1e6]", std::to_string(times),
-             "4 makes the worker's gradients take 4 times as long");
-    }
-  }
-  if (!config.slowdown.empty() && config.compute_seconds == 0.0) {
-    throw InvalidConfig("slowdown without compute_seconds slows nothing: say how long a gradient takes");
-  }
-  if (!(config.timeout > 0.0 && config.timeout <= 86400.0)) {
-    refuse("timeout must be in (0, 86400] seconds", std::to_string(config.timeout),
-           "after so long a rank that says nothing is given up");
-  }
-  if (config.threads < 0 || config.threads > 1024) {
-    refuse("threads must be in 0..1024", std::to_string(config.threads), "0 is one a core");
-  }
+  Optimizer(optimizer_of(method_row(config.method), config.optimizer));  // throws for settings that do not go together
 }
 
 double learning_rate_at(const RunConfig& config, std::uint32_t step) {
@@ -134,8 +67,7 @@ double learning_rate_at(const RunConfig& config, std::uint32_t step) {
 bool is_asynchronous(const RunConfig& config) { return config.options.pace == "async"; }
 
 bool models_may_differ(const RunConfig& config) {
-  const MethodRow& row = method_row(config.method);
-  return row.face == Face::model && has_parameter(row, "period");
+  return method_row(config.method).traits.meets_in_rounds;
 }
 
 MethodOptions derived_options(const RunConfig& config, const Problem& problem) {

@@ -9,14 +9,8 @@
 namespace laconic {
 namespace {
 
-constexpr const char* kSections[] = {"problem", "task", "method", "optimizer"};
-
-bool is_section(const std::string& key) {
-  for (const char* section : kSections) {
-    if (key == section) return true;
-  }
-  return false;
-}
+/// A table of the file. The run's own settings stand outside of tables.
+bool is_section(const std::string& key) { return key != "run" && is_config_section(key); }
 
 [[noreturn]] void refuse(const std::string& path, const std::string& key) {
   throw InvalidConfig(path + ": " + key + " must be a number, a text, true or false, or a list of such");
@@ -91,7 +85,7 @@ std::vector<ConfigEntry> from_toml(const std::string& path) {
   for (const auto& [key, node] : file) {
     const std::string name(key.str());
     if (const auto* table = node.as_table()) {
-      if (!is_section(name) && name != "run") {
+      if (!is_config_section(name)) {
         throw InvalidConfig(place_in(path, node) + ": there is no table [" + name +
                             "]; there are [problem], [task], [method] and [optimizer]");
       }

@@ -1,13 +1,15 @@
 #include "experiment/config_state.h"
 
 #include "experiment/config_text.h"
+#include "experiment/run_settings.h"
 #include "laconic/error.h"
 
 namespace laconic {
 namespace {
 
-bool may_change(const std::string& name) {
-  return name == "run.threads" || name == "run.timeout" || name == "run.checkpoint_interval";
+bool may_change(const ConfigEntry& entry) {
+  const RunSetting* setting = find_run_setting(entry.section, entry.key);
+  return setting != nullptr && setting->may_change;
 }
 
 }  // namespace
@@ -21,7 +23,7 @@ State config_state(const RunConfig& config) {
 void require_same_config(const State& saved, const RunConfig& config, const std::string& checkpoint) {
   for (const ConfigEntry& entry : entries_of(config)) {
     const std::string name = full_name(entry);
-    if (may_change(name) || !saved.has(name)) continue;
+    if (may_change(entry) || !saved.has(name)) continue;
     const std::string before = saved.text(name);
     if (before == entry.value) continue;
     throw InvalidConfig(checkpoint + " is of a run with " + name + " = " + or_none(before) + ", this run has " +

@@ -12,8 +12,7 @@ namespace laconic {
 State config_state(const RunConfig& config);
 
 /// InvalidConfig naming the checkpoint, the first setting that differs and both values. A setting that the state does
-/// not have is of a version that did not know it, and passes. So do settings that decide neither what is computed nor
-/// what is recorded, and may change from machine to machine: threads, timeout and checkpoint_interval.
+/// not have is of a version that did not know it, and passes. So do settings that may change (RunSetting::may_change).
 void require_same_config(const State& saved, const RunConfig& config, const std::string& checkpoint);
 
 }  // namespace laconic

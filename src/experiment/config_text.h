@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,7 +14,13 @@
 
 namespace laconic {
 
-/// `section` is run, problem or task, method or optimizer. The key "name" of all but run chooses which one.
+inline constexpr std::array<std::string_view, 5> kConfigSections{"run", "problem", "task", "method", "optimizer"};
+
+inline bool is_config_section(std::string_view name) {
+  return std::find(kConfigSections.begin(), kConfigSections.end(), name) != kConfigSections.end();
+}
+
+/// `section` is one of kConfigSections. The key "name" of all but run chooses which one.
 struct ConfigEntry {
   std::string section;
   std::string key;

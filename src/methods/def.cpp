@@ -12,7 +12,6 @@
 // by −η·d, which is added to e, so that e is all that the worker owes; the meeting sets the model to x − λ·e again. The
 // error of the last meeting, e_0, is kept: the model is x − λ·e_0 − (e − e_0), after a resize with the mean of each.
 
-#include <algorithm>
 #include <utility>
 
 #include "base/buffer.h"
@@ -20,20 +19,21 @@
 #include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/norm/norm.h"
+#include "methods/coefficient_runs.h"
 #include "methods/def_options.h"
 #include "methods/makers.h"
+#include "methods/model_base.h"
+#include "methods/momentum_undo.h"
 #include "methods/random_blocks.h"
-#include "methods/sparse_method.h"
-#include "methods/stream.h"
-#include "transport/agreement.h"
+#include "methods/state_memory.h"
 
 namespace laconic {
 namespace {
 
-class Def : public ModelMethod {
+class Def : public ModelBase, private ChunkedStep {
  public:
   Def(std::string name, DefOptions options, RandomBlocks blocks, Communicator& communicator, Place& place)
-      : ModelMethod(std::move(name), communicator, place), options_(std::move(options)), blocks_(std::move(blocks)) {}
+      : ModelBase(std::move(name), communicator, place, this), options_(std::move(options)), blocks_(std::move(blocks)) {}
 
  private:
   void prepare() override;
@@ -49,7 +49,8 @@ class Def : public ModelMethod {
   StepReport do_start(View<float> model) override;
   std::vector<AgreedField> common_fields(View<const float> model) override;
   void do_begin(const StepInput& input, View<const float> model) override;
-  void do_add(std::span<const TensorPart> parts) override;
+  void do_add(View<float> gradient) override { add_to_exchange(gradient); }
+  void do_add(std::span<const TensorPart> parts) override { add_to_exchange(parts); }
   void do_finish() override;
   StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) override;
   void do_read_out(View<const float> model, View<float> out) override;
@@ -59,37 +60,31 @@ class Def : public ModelMethod {
   Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
   void finish_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
 
-  /// Consecutive tensors that are moved alike.
-  struct Stretch {
-    Coefficients coefficients;
-    std::uint64_t offset = 0;  ///< in the model
-    std::uint64_t size = 0;
-  };
-  template <class Work>
-  void each_stretch(std::uint32_t first_tensor, std::uint64_t offset, std::uint64_t size, Work&& work) const;
-
+  template <class Gradients>
+  void add_to_exchange(const Gradients& gradients);
   void take_coefficients(const StepInput& input);
   void keep_momentum();
-  void accumulate(const Stretch& stretch, View<float> gradient, StatusView status);
+  void accumulate(const CoefficientRun& run, View<float> gradient, StatusView status);
   Status accumulate_local(View<float> gradient);
-  void take_back();
+  void take_back() { undo_.take_back(place(), momentum()); }
+  StepReport drop(const StepInput& input, const Status& status);
   void commit_local(View<float> model, View<const float> gradient);
-  void move_local(const Stretch& stretch, View<const float> gradient, View<float> model);
+  void move_local(const CoefficientRun& run, View<const float> gradient, View<float> model);
   void commit_meeting(View<float> model);
   void write_detached(View<float> model);
   void write_local(View<float> model);
   double best_lambda(View<float> scratch, Traffic& traffic);
 
   /// A chunk's blocks, where their entries begin among those of all blocks, and their exchange.
-  struct Share {
+  struct ChunkSum {
     std::size_t first_block = 0;
     std::size_t block_count = 0;
     std::uint64_t first = 0;
     std::uint64_t count = 0;
     std::unique_ptr<BlockSum> sum;
   };
-  std::span<const Block> drawn(const Share& share) const {
-    return drawn_.subspan(share.first_block, share.block_count);
+  std::span<const Block> drawn(const ChunkSum& chunk_sum) const {
+    return drawn_.subspan(chunk_sum.first_block, chunk_sum.block_count);
   }
 
   View<float> point() const { return point_.view(parameters()); }
@@ -104,11 +99,10 @@ class Def : public ModelMethod {
   std::span<const Block> drawn_;
   bool meets_ = false;                      ///< this step
   bool keeps_momentum_ = false;             ///< from the first step on that has one
-  std::vector<Coefficients> coefficients_;  ///< of each tensor in this step
+  CoefficientRuns coefficients_;            ///< of this step
+  MomentumUndo undo_;                       ///< of this step
   View<const float> model_;
   StepReport report_;
-  /// Gradients that hold a stretch of the momentum as it was, and where that lies, until the step counts.
-  std::vector<std::pair<std::uint64_t, View<float>>> kept_;
   Buffer<float> point_;
   Buffer<float> error_;
   Buffer<float> next_error_;
@@ -117,36 +111,36 @@ class Def : public ModelMethod {
   Buffer<float> mean_;                     ///< of the blocks
   Buffer<float> left_;                     ///< what sending leaves of a block: nothing, or the rounding to 16 bits
   Buffer<float> moved_;                    ///< the blocks of x
-  std::vector<Share> shares_;              ///< by chunk
+  std::vector<ChunkSum> sums_;              ///< by chunk
   std::unique_ptr<DenseSum> mean_error_;   ///< of the diagnosis
   std::unique_ptr<DenseSum> mean_square_;  ///< of the diagnosis
 };
 
 void Def::prepare() {
   blocks_.prepare(tensors());
-  for (Buffer<float>* buffer : {&point_, &error_, &next_error_}) buffer->reserve(parameters());
-  for (Buffer<float>* buffer : {&mean_, &left_, &moved_}) buffer->reserve(blocks_.size());
+  for (Buffer<float>* buffer : {&point_, &error_, &next_error_}) buffer->reserve(place(), parameters());
+  for (Buffer<float>* buffer : {&mean_, &left_, &moved_}) buffer->reserve(place(), blocks_.size());
   fill(place(), 0.0F, point());
   fill(place(), 0.0F, error());
-  if (steps_locally()) met_error_.reserve(parameters());
+  if (steps_locally()) met_error_.reserve(place(), parameters());
   fill(place(), 0.0F, met_error());
   if (options_.momentum != 0.0F) keep_momentum();
-  coefficients_.resize(tensors().size());
+  coefficients_.prepare(tensors());
   fill(place(), 0.0F, left_.view(blocks_.size()));
   regrouped();
 }
 
 void Def::regrouped() {
-  shares_ = stream().make_each([&](const Chunk& chunk, Communicator& lane) {
-    Share share;
+  sums_ = pipeline().make_each([&](const Chunk& chunk, Communicator& channel) {
+    ChunkSum chunk_sum;
     for (const Block& block : blocks_.blocks()) {
-      if (block.offset < chunk.offset) ++share.first_block, share.first += block.count;
+      if (block.offset < chunk.offset) ++chunk_sum.first_block, chunk_sum.first += block.count;
       if (block.offset < chunk.offset || block.offset >= chunk.offset + chunk.size) continue;
-      ++share.block_count;
-      share.count += block.count;
+      ++chunk_sum.block_count;
+      chunk_sum.count += block.count;
     }
-    share.sum = std::make_unique<BlockSum>(lane, place(), share.count, options_.sum);
-    return share;
+    chunk_sum.sum = std::make_unique<BlockSum>(channel, place(), chunk_sum.count, options_.sum);
+    return chunk_sum;
   });
   if (options_.diagnose) {
     mean_error_ = std::make_unique<DenseSum>(communicator(), place(), parameters());
@@ -155,7 +149,7 @@ void Def::regrouped() {
 }
 
 std::vector<AgreedField> Def::common_fields(View<const float> model) {
-  if (stage() == Stage::made) return ModelMethod::common_fields(model);
+  if (stage() == Stage::made) return ModelBase::common_fields(model);
   return {checksum_field("x, the point without errors", point())};
 }
 
@@ -172,86 +166,72 @@ void Def::do_begin(const StepInput& input, View<const float> model) {
   report_ = {};
   if (!meets_) return;
   drawn_ = blocks_.draw(input.key);
-  stream().begin(false, report_);
+  pipeline().begin(false, report_);
 }
 
-void Def::do_add(std::span<const TensorPart> parts) try {
-  if (meets_) stream().add(parts);
+template <class Gradients>
+void Def::add_to_exchange(const Gradients& gradients) try {
+  if (meets_) pipeline().add(gradients);
 } catch (...) {
   take_back();
   throw;
 }
 
 void Def::do_finish() try {
-  if (meets_) stream().finish();
+  if (meets_) pipeline().finish();
 } catch (...) {
   take_back();
   throw;
 }
 
 StepReport Def::do_step(const StepInput& input, View<float> model, View<float> gradient) {
-  const Status status = meets_ ? stream().status() : accumulate_local(gradient);
-  if (status.nonfinite != 0) {
-    take_back();
-    if (policy() == NonfinitePolicy::error) {
-      if (!meets_) refuse_own_nonfinite(input.key.step);
-      refuse_nonfinite(status, input.key.step);
-    }
-    count_skipped();
-    report_.skipped = true;
-    return report_;
-  }
-  kept_.clear();
+  const Status status = meets_ ? pipeline().status() : accumulate_local(gradient);  // 1, 2, 3
+  if (status.nonfinite != 0) return drop(input, status);
+  undo_.forget();
   const Stopwatch watch(report_.select_seconds);
   if (!meets_) {
     commit_local(model, gradient);
     return report_;
   }
-  commit_meeting(model);
+  commit_meeting(model);  // 5
   report_.rounds = 1;
   if (options_.diagnose) report_.extra = best_lambda(gradient, report_.traffic);
   return report_;
 }
 
+StepReport Def::drop(const StepInput& input, const Status& status) {
+  take_back();
+  if (policy() == NonfinitePolicy::error) {
+    if (!meets_) core().refuse_own_nonfinite(input.key.step);
+    core().refuse_nonfinite(status, input.key.step);
+  }
+  ++core().skipped_steps;
+  report_.skipped = true;
+  return report_;
+}
+
 void Def::take_coefficients(const StepInput& input) {
   if (input.tensors.empty()) {
-    const Coefficients all{input.learning_rate, options_.momentum, options_.weight_decay, options_.nesterov};
-    std::fill(coefficients_.begin(), coefficients_.end(), all);
+    coefficients_.set({input.learning_rate, options_.momentum, options_.weight_decay, options_.nesterov});
   } else {
-    std::copy(input.tensors.begin(), input.tensors.end(), coefficients_.begin());
+    coefficients_.set(input.tensors);
   }
-  const auto has_momentum = [](const Coefficients& each) { return each.momentum != 0.0F; };
-  if (std::any_of(coefficients_.begin(), coefficients_.end(), has_momentum)) keep_momentum();
+  if (coefficients_.any_momentum()) keep_momentum();
 }
 
 void Def::keep_momentum() {
   if (std::exchange(keeps_momentum_, true)) return;
-  momentum_.reserve(parameters());
+  momentum_.reserve(place(), parameters());
   fill(place(), 0.0F, momentum());
 }
 
-/// work(stretch) for the tensors from `first_tensor` on, which lie in a part of the model.
-template <class Work>
-void Def::each_stretch(std::uint32_t first_tensor, std::uint64_t offset, std::uint64_t size, Work&& work) const {
-  const std::uint64_t end = offset + size;
-  for (std::uint32_t tensor = first_tensor; offset < end;) {
-    Stretch stretch{coefficients_[tensor], offset, 0};
-    while (stretch.offset + stretch.size < end && coefficients_[tensor] == stretch.coefficients) {
-      stretch.size += tensors()[tensor++].size;
-    }
-    offset += stretch.size;
-    work(stretch);
-  }
-}
-
-/// Of a stretch of the model: m into the momentum, while the gradient keeps the momentum as it was; p into the next
-/// error. The step may yet be dropped, and then the momentum comes back from there.
-void Def::accumulate(const Stretch& stretch, View<float> gradient, StatusView status) {
+/// 1, 2 and 3 for a run of tensors: m goes into the momentum, p into the next error.
+void Def::accumulate(const CoefficientRun& run, View<float> gradient, StatusView status) {
   const Stopwatch watch(report_.select_seconds);
-  const auto here = [&](auto view) { return view.sub(stretch.offset, stretch.size); };
-  const bool moves = stretch.coefficients.momentum != 0.0F;
-  if (moves) kept_.emplace_back(stretch.offset, gradient);
-  add_step_to_error(place(), stretch.coefficients, gradient,
+  const auto here = [&](auto view) { return view.sub(run.offset, run.size); };
+  const bool moves = run.coefficients.momentum != 0.0F;
+  if (moves) undo_.note(run.offset, gradient);
+  add_step_to_error(place(), run.coefficients, gradient,
                     {.model = here(model_),
                      .error = here(error()),
                      .next_error = here(next_error()),
@@ -259,57 +239,52 @@ void Def::accumulate(const Stretch& stretch, View<float> gradient, StatusView st
                     status);
 }
 
-void Def::take_back() {
-  for (const auto& [offset, before] : kept_) copy(place(), before, momentum().sub(offset, before.size()));
-  kept_.clear();
-}
-
 Status Def::accumulate_local(View<float> gradient) {
   Status status;
-  each_stretch(0, 0, parameters(), [&](const Stretch& stretch) {
-    accumulate(stretch, gradient.sub(stretch.offset, stretch.size), view_of(status));
+  coefficients_.for_each(0, 0, parameters(), [&](const CoefficientRun& run) {
+    accumulate(run, gradient.sub(run.offset, run.size), view_of(status));
   });
-  locate_nonfinite(next_error(), status);
+  core().locate_nonfinite(next_error(), status);
   return status;
 }
 
 Exchange& Def::start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport&) {
-  const Share& share = shares_[chunk.number];
+  const ChunkSum& chunk_sum = sums_[chunk.number];
   const View<float> p = next_error();
-  const View<float> mean = mean_.view().sub(share.first, share.count);
-  const auto blocks = drawn(share);
-  each_stretch(chunk.first_tensor, chunk.offset, chunk.size, [&](const Stretch& stretch) {  // 1, 2, 3
-    accumulate(stretch, gradient.sub(stretch.offset - chunk.offset, stretch.size), status);
+  const View<float> mean = mean_.view().sub(chunk_sum.first, chunk_sum.count);
+  const auto blocks = drawn(chunk_sum);
+  coefficients_.for_each(chunk.first_tensor, chunk.offset, chunk.size, [&](const CoefficientRun& run) {
+    accumulate(run, gradient.sub(run.offset - chunk.offset, run.size), status);  // 1, 2, 3
   });
-  note_nonfinite(chunk, p.sub(chunk.offset, chunk.size), status[0]);
+  core().note_nonfinite(chunk, p.sub(chunk.offset, chunk.size), status[0]);
   if (options_.sum.format != ValueFormat::f32) {
     gather_blocks(place(), p, blocks, 0, mean);
-    round_through_16bit(place(), options_.sum.format, mean, left_.view().sub(share.first, share.count), status);
+    round_through_16bit(place(), options_.sum.format, mean, left_.view().sub(chunk_sum.first, chunk_sum.count), status);
     scatter_blocks(place(), mean, blocks, 0, p);
   }
   // An engine's sum has no flags: what is not finite outside the blocks must show inside them.
   if (!blocks.empty()) spoil_if_nonfinite(place(), p.sub(blocks[0].offset + blocks[0].start, 1), status);
-  share.sum->start(p, blocks, mean, status);  // 4, 5
-  return *share.sum;
+  chunk_sum.sum->start(p, blocks, mean, status);  // 4
+  return *chunk_sum.sum;
 }
 
 void Def::finish_chunk(const Chunk& chunk, View<float>, StatusView, StepReport&) {
-  const Share& share = shares_[chunk.number];
-  scatter_blocks(place(), left_.view().sub(share.first, share.count), drawn(share), 0, next_error());
+  const ChunkSum& chunk_sum = sums_[chunk.number];
+  scatter_blocks(place(), left_.view().sub(chunk_sum.first, chunk_sum.count), drawn(chunk_sum), 0, next_error());
 }
 
 void Def::commit_local(View<float> model, View<const float> gradient) {
   std::swap(error_, next_error_);
-  each_stretch(0, 0, parameters(), [&](const Stretch& stretch) {
-    move_local(stretch, gradient.sub(stretch.offset, stretch.size), model.sub(stretch.offset, stretch.size));
+  coefficients_.for_each(0, 0, parameters(), [&](const CoefficientRun& run) {
+    move_local(run, gradient.sub(run.offset, run.size), model.sub(run.offset, run.size));
   });
 }
 
 /// model −= η·d, once accumulate has left the momentum as it was in the gradient.
-void Def::move_local(const Stretch& stretch, View<const float> gradient, View<float> model) {
-  const bool moves = stretch.coefficients.momentum != 0.0F;
-  const View<const float> m = moves ? momentum().sub(stretch.offset, stretch.size) : View<float>();
-  follow_step(place(), stretch.coefficients, gradient, m, model);
+void Def::move_local(const CoefficientRun& run, View<const float> gradient, View<float> model) {
+  const bool moves = run.coefficients.momentum != 0.0F;
+  const View<const float> m = moves ? momentum().sub(run.offset, run.size) : View<float>();
+  follow_step(place(), run.coefficients, gradient, m, model);
 }
 
 void Def::commit_meeting(View<float> model) {
@@ -367,29 +342,30 @@ void Def::do_read_out(View<const float> /*model*/, View<float> out) {
 }
 
 void Def::save_memory(State& state) const {
-  state.put("point", View<const float>(point()));
-  state.put("residual", View<const float>(error()));
-  if (steps_locally()) state.put("residual of the last meeting", View<const float>(met_error()));
-  state.put("momentum", View<const float>(momentum()));
+  put_memory(state, "point", place(), point());
+  put_memory(state, "residual", place(), error());
+  if (steps_locally()) put_memory(state, "residual of the last meeting", place(), met_error());
+  put_memory(state, "momentum", place(), momentum());
 }
 
 /// A run has a momentum from the first step on that needs one, be it this run or the one that was saved.
 void Def::require_loadable_memory(const State& state) const {
   State expected;
-  expected.put("point", View<const float>(point()));
-  expected.put("residual", View<const float>(error()));
-  if (steps_locally()) expected.put("residual of the last meeting", View<const float>(met_error()));
-  expected.put("momentum", state.size("momentum") > 0 ? View<const float>(error()) : View<const float>());
+  const std::vector<float> any(parameters());  // sizes alone are compared
+  expected.put("point", View<const float>(any));
+  expected.put("residual", View<const float>(any));
+  if (steps_locally()) expected.put("residual of the last meeting", View<const float>(any));
+  expected.put("momentum", state.size("momentum") > 0 ? View<const float>(any) : View<const float>());
   state.require_entries_of(expected);
 }
 
 void Def::load_memory(const State& state) {
-  state.get("point", point());
-  state.get("residual", error());
-  if (steps_locally()) state.get("residual of the last meeting", met_error());
+  get_memory(state, "point", place(), point());
+  get_memory(state, "residual", place(), error());
+  if (steps_locally()) get_memory(state, "residual of the last meeting", place(), met_error());
   if (state.size("momentum") > 0) {
     keep_momentum();
-    state.get("momentum", momentum());
+    get_memory(state, "momentum", place(), momentum());
   } else {
     fill(place(), 0.0F, momentum());
   }
@@ -402,13 +378,24 @@ std::vector<View<float>> Def::owed() {
   return views;
 }
 
-}  // namespace
-
-std::unique_ptr<ModelMethod> make_def(const Settings& settings, const OptimizerOptions& optimizer,
-                                      Communicator& communicator, Place& place) {
-  DefOptions options = def_options(settings, optimizer);
+std::unique_ptr<ModelBase> made(const Settings& settings, DefOptions options, Communicator& communicator,
+                                  Place& place) {
   RandomBlocks blocks(settings.number("ratio"), settings.is("scope", "tensor"));
   return std::make_unique<Def>(settings.method(), std::move(options), std::move(blocks), communicator, place);
+}
+
+}  // namespace
+
+std::unique_ptr<ModelBase> make_def(const Settings& settings, const OptimizerOptions& optimizer,
+                                      Communicator& communicator, Place& place) {
+  DefOptions options = def_options(settings, optimizer);
+  options.subtracts_error = true;
+  return made(settings, std::move(options), communicator, place);
+}
+
+std::unique_ptr<ModelBase> make_def_a(const Settings& settings, const OptimizerOptions& optimizer,
+                                        Communicator& communicator, Place& place) {
+  return made(settings, def_options(settings, optimizer), communicator, place);
 }
 
 }  // namespace laconic

@@ -1,13 +1,14 @@
 #include "methods/def_options.h"
 
 #include "laconic/error.h"
+#include "methods/optimizer.h"
 #include "methods/sparse_method.h"
 
 namespace laconic {
 
 DefOptions def_options(const Settings& settings, const OptimizerOptions& optimizer) {
   const std::string& name = settings.method();
-  if (optimizer.name != "sgd") {
+  if (optimizer_kind(optimizer.name) != OptimizerKind::sgd) {
     throw InvalidConfig(name + " is SGD with momentum on the worker and takes optimizer sgd only, got " +
                         optimizer.name + ": leave the optimizer out, or use a gradient method");
   }
@@ -20,7 +21,6 @@ DefOptions def_options(const Settings& settings, const OptimizerOptions& optimiz
   options.weight_decay = own_or("weight_decay", optimizer.weight_decay);
   options.nesterov = optimizer.nesterov;
   options.local_steps = settings.has("local_steps") ? static_cast<std::uint32_t>(settings.number("local_steps")) : 1;
-  options.subtracts_error = name == "def";
   options.diagnose = settings.has("diagnose") && settings.is("diagnose", "on");
   options.sum.format = value_format(settings);
   options.sum.order = settings.is("order", "engine") ? SumOrder::engine : SumOrder::rank_order;

@@ -17,8 +17,9 @@ struct DefOptions {
   DenseSumOptions sum{};
 };
 
-/// The method's own settings count; the optimizer's stand in for those that were not given. InvalidConfig for another
-/// optimizer than SGD, for nesterov without momentum, and out of range.
+/// All but subtracts_error, which the maker knows. The method's own settings count; the optimizer's stand in for those
+/// that were not given. Throws InvalidConfig for another optimizer than SGD, for nesterov without momentum, and for a
+/// value out of range.
 DefOptions def_options(const Settings& settings, const OptimizerOptions& optimizer);
 
 }  // namespace laconic

@@ -6,22 +6,22 @@
 #include "exchange/dense_sum.h"
 #include "kernels/elementwise/elementwise.h"
 #include "methods/makers.h"
-#include "methods/stream.h"
+#include "methods/gradient_base.h"
 
 namespace laconic {
 namespace {
 
-class DenseMethod : public GradientMethod {
+class DenseMethod : public GradientBase {
  public:
   DenseMethod(std::string name, DenseSumOptions options, Communicator& communicator, Place& place)
-      : GradientMethod(std::move(name), communicator, place), options_(std::move(options)) {}
+      : GradientBase(std::move(name), communicator, place), options_(std::move(options)) {}
 
  private:
   bool by_tensor() const override { return true; }
   void prepare() override { regrouped(); }
   void regrouped() override {
-    sums_ = stream().make_each([&](const Chunk& chunk, Communicator& lane) {
-      return std::make_unique<DenseSum>(lane, place(), chunk.size, options_);
+    sums_ = pipeline().make_each([&](const Chunk& chunk, Communicator& channel) {
+      return std::make_unique<DenseSum>(channel, place(), chunk.size, options_);
     });
   }
   void save_memory(State&) const override {}
@@ -32,7 +32,7 @@ class DenseMethod : public GradientMethod {
       // Its sums are made in place and have no flags: which tensor was not finite is known only before.
       Status found;
       find_nonfinite(place(), gradient, view_of(found));
-      note_nonfinite(chunk, gradient, found);
+      core().note_nonfinite(chunk, gradient, found);
     }
     sums_[chunk.number]->start(gradient, status);
     return *sums_[chunk.number];
@@ -45,14 +45,19 @@ class DenseMethod : public GradientMethod {
 
 }  // namespace
 
-std::unique_ptr<GradientMethod> make_sgd(const Settings& settings, Communicator& communicator, Place& place) {
+std::unique_ptr<GradientBase> make_sgd(const Settings& settings, Communicator& communicator, Place& place) {
   const auto order = settings.is("order", "engine") ? SumOrder::engine : SumOrder::rank_order;
   return std::make_unique<DenseMethod>(settings.method(), DenseSumOptions{.order = order}, communicator, place);
 }
 
-std::unique_ptr<GradientMethod> make_half(const Settings& settings, Communicator& communicator, Place& place) {
-  const auto format = settings.method() == "fp16" ? ValueFormat::f16 : ValueFormat::bf16;
-  return std::make_unique<DenseMethod>(settings.method(), DenseSumOptions{.format = format}, communicator, place);
+std::unique_ptr<GradientBase> make_fp16(const Settings& settings, Communicator& communicator, Place& place) {
+  const DenseSumOptions options{.format = ValueFormat::f16};
+  return std::make_unique<DenseMethod>(settings.method(), options, communicator, place);
+}
+
+std::unique_ptr<GradientBase> make_bf16(const Settings& settings, Communicator& communicator, Place& place) {
+  const DenseSumOptions options{.format = ValueFormat::bf16};
+  return std::make_unique<DenseMethod>(settings.method(), options, communicator, place);
 }
 
 }  // namespace laconic

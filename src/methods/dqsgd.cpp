@@ -23,10 +23,10 @@
 namespace laconic {
 namespace {
 
-class Dqsgd : public GradientMethod {
+class Dqsgd : public GradientBase {
  public:
   Dqsgd(const Settings& settings, Communicator& communicator, Place& place)
-      : GradientMethod(settings.method(), communicator, place),
+      : GradientBase(settings.method(), communicator, place),
         settings_(settings),
         options_(quantized_options(settings)),
         from_aggregate_(settings.is("norm_source", "aggregate")),
@@ -65,7 +65,7 @@ class Dqsgd : public GradientMethod {
   }
 
   void make_exchanges() {
-    sums_ = quantized_sums(settings_, options_, stream(), place());
+    sums_ = quantized_sums(settings_, options_, pipeline(), place());
     gathered_ = std::make_unique<GatheredNumbers>(communicator(), place(), 1);
   }
 
@@ -76,7 +76,7 @@ class Dqsgd : public GradientMethod {
   Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override {
     if (chunk.number == 0) choose_bits(report);
     // The norm of the whole gradient rides with the last chunk, when every tensor has been read.
-    const bool last = chunk.number == stream().last().number;
+    const bool last = chunk.number == pipeline().last().number;
     const float own = last ? finite_norm(squares_, status) : 0.0F;
     sums_[chunk.number]->start(gradient, bits_, key(), gradient, status, own);
     return *sums_[chunk.number];
@@ -147,7 +147,7 @@ class Dqsgd : public GradientMethod {
   }
 
   void require_loadable_memory(const State& state) const override {
-    GradientMethod::require_loadable_memory(state);
+    MethodMemory::require_loadable_memory(state);
     BitRule::require_loadable(state);
     for (const double norm : saved_norms(state)) {
       if (norm >= 0.0 && norm <= double{std::numeric_limits<float>::max()}) continue;
@@ -188,7 +188,7 @@ class Dqsgd : public GradientMethod {
 
 }  // namespace
 
-std::unique_ptr<GradientMethod> make_dqsgd(const Settings& settings, Communicator& communicator, Place& place) {
+std::unique_ptr<GradientBase> make_dqsgd(const Settings& settings, Communicator& communicator, Place& place) {
   return std::make_unique<Dqsgd>(settings, communicator, place);
 }
 

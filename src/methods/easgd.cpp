@@ -37,7 +37,7 @@ class Easgd : public RoundMethod {
 
 }  // namespace
 
-std::unique_ptr<ModelMethod> make_easgd(const Settings& settings, const OptimizerOptions& optimizer,
+std::unique_ptr<ModelBase> make_easgd(const Settings& settings, const OptimizerOptions& optimizer,
                                         Communicator& communicator, Place& place) {
   return std::make_unique<Easgd>(settings, optimizer, communicator, place);
 }

@@ -27,9 +27,10 @@ constexpr double kZeroNorm = 1e-30;
 
 class Grawa : public RoundMethod {
  public:
-  Grawa(const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator, Place& place)
+  Grawa(bool by_layer, const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator,
+        Place& place)
       : RoundMethod(settings, optimizer, communicator, place),
-        by_layer_(settings.method() == "lgrawa"),
+        by_layer_(by_layer),
         local_(settings.is("score", "local")),
         smoothing_(settings.number("smoothing")) {}
 
@@ -95,7 +96,7 @@ class Grawa : public RoundMethod {
     RoundMethod::pull(model, next_centre);
   }
 
-  void begin_stretch() override {
+  void begin_period() override {
     std::fill(local_norms_.begin(), local_norms_.end(), 0.0F);
     local_steps_ = 0.0;
   }
@@ -122,7 +123,7 @@ class Grawa : public RoundMethod {
       throw;
     }
     take_norms(scratch, status);
-    locate_nonfinite(scratch, status[0]);
+    core().locate_nonfinite(scratch, status[0]);
   }
 
   void take_norms(View<const float> gradient, StatusView status) {
@@ -195,9 +196,14 @@ class Grawa : public RoundMethod {
 
 }  // namespace
 
-std::unique_ptr<ModelMethod> make_grawa(const Settings& settings, const OptimizerOptions& optimizer,
-                                        Communicator& communicator, Place& place) {
-  return std::make_unique<Grawa>(settings, optimizer, communicator, place);
+std::unique_ptr<ModelBase> make_mgrawa(const Settings& settings, const OptimizerOptions& optimizer,
+                                         Communicator& communicator, Place& place) {
+  return std::make_unique<Grawa>(false, settings, optimizer, communicator, place);
+}
+
+std::unique_ptr<ModelBase> make_lgrawa(const Settings& settings, const OptimizerOptions& optimizer,
+                                         Communicator& communicator, Place& place) {
+  return std::make_unique<Grawa>(true, settings, optimizer, communicator, place);
 }
 
 }  // namespace laconic

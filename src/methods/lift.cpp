@@ -10,9 +10,9 @@
 
 namespace laconic {
 
-LiftedMethod::LiftedMethod(std::unique_ptr<GradientMethod> inner, const OptimizerOptions& optimizer, bool guard,
+LiftedMethod::LiftedMethod(std::unique_ptr<GradientBase> inner, const OptimizerOptions& optimizer, bool guard,
                            Communicator& communicator, Place& place)
-    : ModelMethod(inner->name(), communicator, place),
+    : ModelBase(inner->name(), communicator, place),
       inner_(std::move(inner)),
       optimizer_(optimizer),
       guard_(guard),
@@ -24,25 +24,30 @@ LiftedMethod::LiftedMethod(std::unique_ptr<GradientMethod> inner, const Optimize
 }
 
 void LiftedMethod::prepare() {
-  if (chunk_entries_set()) inner_->set_chunk_entries(chunk_entries());
+  if (core().chunk_entries_set() > 0) inner_->set_chunk_entries(core().chunk_entries_set());
   inner_->register_tensors(tensors());
-  optimizer_.prepare(parameters());
-  if (guard_) before_.resize(parameters());
+  optimizer_.prepare(place(), parameters());
+  if (guard_) before_.reserve(place(), parameters());
 }
 
 StepReport LiftedMethod::do_start(View<float> /*model*/) {
-  start_inner(*inner_);
+  inner_->mark_running();
   return {};
 }
 
 void LiftedMethod::do_begin(const StepInput& input, View<const float> /*model*/) {
   inner_->set_nonfinite_policy(policy());
-  inner_->begin(input.key);
+  inner_->begin_exchange(input.key);
+}
+
+void LiftedMethod::do_finish() {
+  inner_->exchange().finish();
+  report_ = inner_->conclude();
 }
 
 StepReport LiftedMethod::do_step(const StepInput& input, View<float> model, View<float> gradient) {
   if (report_.skipped) {
-    count_skipped();
+    ++core().skipped_steps;
     return report_;
   }
   report_.rounds = 1;
@@ -55,13 +60,14 @@ StepReport LiftedMethod::do_step(const StepInput& input, View<float> model, View
 }
 
 void LiftedMethod::guarded_step(float learning_rate, View<float> model, View<const float> gradient) {
-  copy(place(), model, before_);
-  optimizer_before_ = optimizer_;
+  const View<float> before = before_.view(parameters());
+  copy(place(), model, before);
+  optimizer_before_.copy_from(place(), optimizer_);
   optimizer_.step(place(), learning_rate, gradient, model);
-  const double squares = squared_distance(place(), model, before_);
+  const double squares = squared_distance(place(), model, before);
   report_.undone = !(squares < largest_step_);  // a length that is no number is too long
   if (report_.undone) {
-    copy(place(), before_, model);
+    copy(place(), before, model);
     std::swap(optimizer_, optimizer_before_);
   } else if (squares > 0.0) {
     largest_step_ = 100.0 * squares;  // with zero for a limit every later step would be undone
@@ -73,13 +79,13 @@ void LiftedMethod::do_read_out(View<const float> model, View<float> out) { copy(
 void LiftedMethod::save_memory(State& state) const {
   state.put("inner", inner_->save());
   State optimizer;
-  optimizer_.save(optimizer);
+  optimizer_.save(place(), optimizer);
   state.put("optimizer", optimizer);
   state.put("largest step", largest_step_);
 }
 
 void LiftedMethod::require_loadable_memory(const State& state) const {
-  ModelMethod::require_loadable_memory(state);
+  MethodMemory::require_loadable_memory(state);
   inner_->require_loadable(state.part("inner"));
   Optimizer::require_loadable(state.part("optimizer"));
   state.require_in("largest step", 0.0, std::numeric_limits<double>::max());
@@ -87,7 +93,7 @@ void LiftedMethod::require_loadable_memory(const State& state) const {
 
 void LiftedMethod::load_memory(const State& state) {
   inner_->load(state.part("inner"));
-  optimizer_.load(state.part("optimizer"));
+  optimizer_.load(place(), state.part("optimizer"));
   largest_step_ = state.number("largest step");
 }
 
@@ -110,7 +116,7 @@ void LiftedMethod::regrouped() {
 
 void LiftedMethod::resize(Communicator* next) {
   inner_->resize(next);
-  ModelMethod::resize(next);
+  ModelBase::resize(next);
 }
 
 }  // namespace laconic

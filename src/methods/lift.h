@@ -2,22 +2,25 @@
 
 #include <array>
 
+#include "methods/gradient_base.h"
+#include "methods/model_base.h"
 #include "methods/optimizer.h"
 
 namespace laconic {
 
 /// A gradient method as a model method: the optimizer steps along the aggregate, so all ranks hold the same model.
-class LiftedMethod : public ModelMethod {
+class LiftedMethod : public ModelBase {
  public:
   /// `guard`: RegTop-k's step guard. dev = 1e5 at first. A step with ‖θ_new − θ_old‖² >= dev is undone, the optimizer's
   /// moments with it, the error memory not; else dev = 100·‖step‖², unless the step has length zero. Throws
   /// InvalidConfig for a guard with a host's optimizer, whose moments it cannot take back.
-  LiftedMethod(std::unique_ptr<GradientMethod> inner, const OptimizerOptions& optimizer, bool guard,
+  LiftedMethod(std::unique_ptr<GradientBase> inner, const OptimizerOptions& optimizer, bool guard,
                Communicator& communicator, Place& place);
 
   void resize(Communicator* next) override;
   double residual_norm() override { return inner_->residual_norm(); }
   bool streams() const override { return inner_->streams(); }
+  std::vector<std::uint32_t> chunk_starts() const override { return inner_->chunk_starts(); }
   std::uint64_t poll() override { return inner_->poll(); }
 
  private:
@@ -30,19 +33,20 @@ class LiftedMethod : public ModelMethod {
 
   StepReport do_start(View<float> model) override;
   void do_begin(const StepInput& input, View<const float> model) override;
-  void do_add(std::span<const TensorPart> parts) override { inner_->add(parts); }
-  void do_finish() override { report_ = inner_->finish(); }
+  void do_add(View<float> gradient) override { inner_->exchange().add(gradient); }
+  void do_add(std::span<const TensorPart> parts) override { inner_->exchange().add(parts); }
+  void do_finish() override;
   StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) override;
   void do_read_out(View<const float> model, View<float> out) override;
 
   void guarded_step(float learning_rate, View<float> model, View<const float> gradient);
 
-  std::unique_ptr<GradientMethod> inner_;
+  std::unique_ptr<GradientBase> inner_;
   Optimizer optimizer_;
   bool guard_;
   StepReport report_;
   double largest_step_ = 1e5;
-  std::vector<float> before_;   ///< the guard's
+  Buffer<float> before_;        ///< the guard's
   Optimizer optimizer_before_;  ///< the guard's
   std::array<float, 4> numbers_{};  ///< what a newcomer must know besides the optimizer's memory, as bits
 };

@@ -31,7 +31,7 @@ class LocalSgd : public RoundMethod {
 
 }  // namespace
 
-std::unique_ptr<ModelMethod> make_localsgd(const Settings& settings, const OptimizerOptions& optimizer,
+std::unique_ptr<ModelBase> make_localsgd(const Settings& settings, const OptimizerOptions& optimizer,
                                            Communicator& communicator, Place& place) {
   return std::make_unique<LocalSgd>(settings, optimizer, communicator, place);
 }

@@ -42,7 +42,7 @@ class Lsgd : public RoundMethod {
     if (loss_count_ == 0.0 && last_loss_ == kNoLoss) {
       refuse(found + "give each step the loss of its batch, by which the leader is elected");
     }
-    if (policy() == NonfinitePolicy::error) refuse<NonfiniteValue>(found + kNonfiniteRemedy);
+    if (policy() == NonfinitePolicy::error) refuse<NonfiniteValue>(found + MethodCore::kNonfiniteRemedy);
     status[0].nonfinite = 1;
   }
 
@@ -72,7 +72,7 @@ class Lsgd : public RoundMethod {
     report.extra = leader;
   }
 
-  void begin_stretch() override {
+  void begin_period() override {
     last_loss_ = recent_loss();
     loss_sum_ = 0.0;
     loss_count_ = 0.0;
@@ -107,7 +107,7 @@ class Lsgd : public RoundMethod {
 
 }  // namespace
 
-std::unique_ptr<ModelMethod> make_lsgd(const Settings& settings, const OptimizerOptions& optimizer,
+std::unique_ptr<ModelBase> make_lsgd(const Settings& settings, const OptimizerOptions& optimizer,
                                        Communicator& communicator, Place& place) {
   return std::make_unique<Lsgd>(settings, optimizer, communicator, place);
 }

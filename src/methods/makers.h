@@ -1,31 +1,30 @@
 #pragma once
 
-#include "methods/settings.h"
+#include "methods/gradient_base.h"
+#include "methods/model_base.h"
+#include "methods/table.h"
 
-// One maker a method family; the table names them.
+// One maker per kind of method; the table names them.
 
 namespace laconic {
 
-std::unique_ptr<GradientMethod> make_sgd(const Settings& settings, Communicator& communicator, Place& place);
-std::unique_ptr<GradientMethod> make_half(const Settings& settings, Communicator& communicator, Place& place);
-std::unique_ptr<GradientMethod> make_topk(const Settings& settings, Communicator& communicator, Place& place);
-std::unique_ptr<GradientMethod> make_regtopk(const Settings& settings, Communicator& communicator, Place& place);
-std::unique_ptr<GradientMethod> make_randk(const Settings& settings, Communicator& communicator, Place& place);
-std::unique_ptr<GradientMethod> make_sign(const Settings& settings, Communicator& communicator, Place& place);
-std::unique_ptr<GradientMethod> make_quantized(const Settings& settings, Communicator& communicator, Place& place);
-std::unique_ptr<GradientMethod> make_dqsgd(const Settings& settings, Communicator& communicator, Place& place);
+GradientMaker make_sgd;
+GradientMaker make_fp16;
+GradientMaker make_bf16;
+GradientMaker make_topk;
+GradientMaker make_regtopk;
+GradientMaker make_randk;
+GradientMaker make_sign;
+GradientMaker make_quantized;
+GradientMaker make_dqsgd;
 
-std::unique_ptr<ModelMethod> make_def(const Settings& settings, const OptimizerOptions& optimizer,
-                                      Communicator& communicator, Place& place);
-std::unique_ptr<ModelMethod> make_psync(const Settings& settings, const OptimizerOptions& optimizer,
-                                        Communicator& communicator, Place& place);
-std::unique_ptr<ModelMethod> make_grawa(const Settings& settings, const OptimizerOptions& optimizer,
-                                        Communicator& communicator, Place& place);
-std::unique_ptr<ModelMethod> make_easgd(const Settings& settings, const OptimizerOptions& optimizer,
-                                        Communicator& communicator, Place& place);
-std::unique_ptr<ModelMethod> make_lsgd(const Settings& settings, const OptimizerOptions& optimizer,
-                                       Communicator& communicator, Place& place);
-std::unique_ptr<ModelMethod> make_localsgd(const Settings& settings, const OptimizerOptions& optimizer,
-                                           Communicator& communicator, Place& place);
+ModelMaker make_def;
+ModelMaker make_def_a;  // ef-rbgs too, which is def-a with lambda 0
+ModelMaker make_psync;
+ModelMaker make_mgrawa;
+ModelMaker make_lgrawa;
+ModelMaker make_easgd;
+ModelMaker make_lsgd;
+ModelMaker make_localsgd;
 
 }  // namespace laconic

@@ -1,10 +1,14 @@
 #include "methods/optimizer.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/check.h"
 #include "kernels/descent/descent.h"
+#include "kernels/elementwise/elementwise.h"
 #include "laconic/error.h"
+#include "methods/state_memory.h"
 
 namespace laconic {
 namespace {
@@ -44,16 +48,15 @@ void require_valid_adam(const OptimizerOptions& options) {
 
 }  // namespace
 
-OptimizerOptions optimizer_of(std::string_view method, OptimizerOptions given) {
-  if (method == "adam" && given.name != "host") given.name = "adam";
-  return given;
+OptimizerKind optimizer_kind(std::string_view name) {
+  static constexpr std::array<std::string_view, 3> kNames{"sgd", "adam", "host"};  // in the order of the kinds
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  if (found != kNames.end()) return static_cast<OptimizerKind>(found - kNames.begin());
+  throw InvalidConfig("optimizer must be one of sgd | adam | host, got " + std::string(name));
 }
 
-Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)) {
-  if (options_.name != "sgd" && options_.name != "adam" && options_.name != "host") {
-    throw InvalidConfig("optimizer must be one of sgd | adam | host, got " + options_.name);
-  }
-  if ((options_.name == "host") != static_cast<bool>(options_.host)) {
+Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)), kind_(optimizer_kind(options_.name)) {
+  if ((kind_ == OptimizerKind::host) != static_cast<bool>(options_.host)) {
     throw InvalidConfig("optimizer host and the host's step go together, got optimizer " + options_.name +
                         (options_.host ? " with one" : " without one") + ": set both, or neither");
   }
@@ -61,48 +64,59 @@ Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)) {
   require_range("weight_decay", options_.weight_decay, 0.0, 1.0);
   require_range("beta1", options_.beta1, 0.0, 1.0);
   require_range("beta2", options_.beta2, 0.0, 1.0);
-  if (options_.name == "adam") require_valid_adam(options_);
+  if (kind_ == OptimizerKind::adam) require_valid_adam(options_);
   if (options_.nesterov && options_.momentum == 0.0) {
     throw InvalidConfig("optimizer: nesterov needs a momentum above 0, got 0: set momentum, 0.9 for example");
   }
 }
 
-void Optimizer::prepare(std::uint64_t parameters) {
-  const bool adam = options_.name == "adam";
+void Optimizer::prepare(Place& place, std::uint64_t parameters) {
+  const bool adam = kind_ == OptimizerKind::adam;
   if (options_.host) return;
-  if (adam || options_.momentum > 0.0) first_.assign(parameters, 0.0F);
-  if (adam) second_.assign(parameters, 0.0F);
+  if (adam || options_.momentum > 0.0) first_.reserve(place, parameters);
+  if (adam) second_.reserve(place, parameters);
+  for (const View<float>& moment : memory()) fill(place, 0.0F, moment);
+}
+
+void Optimizer::copy_from(Place& place, const Optimizer& other) {
+  steps_ = other.steps_;
+  first_.reserve(place, other.first_.capacity());
+  second_.reserve(place, other.second_.capacity());
+  copy(place, other.first_.view(), first_.view());
+  copy(place, other.second_.view(), second_.view());
 }
 
 void Optimizer::step(Place& place, float learning_rate, View<const float> gradient, View<float> model) {
   ++steps_;
   if (options_.host) return options_.host(gradient, model);
-  if (options_.name == "adam") {
-    return adam_step(place, adam_coefficients(options_, learning_rate, steps_), gradient, first_, second_, model);
+  if (kind_ == OptimizerKind::adam) {
+    return adam_step(place, adam_coefficients(options_, learning_rate, steps_), gradient, first_.view(), second_.view(),
+                     model);
   }
   const Coefficients coefficients{.learning_rate = learning_rate,
                                   .momentum = static_cast<float>(options_.momentum),
                                   .weight_decay = static_cast<float>(options_.weight_decay),
                                   .nesterov = options_.nesterov};
-  sgd_step(place, coefficients, gradient, first_, model);
+  sgd_step(place, coefficients, gradient, first_.view(), model);
 }
 
-void Optimizer::save(State& state) const {
+void Optimizer::save(Place& place, State& state) const {
   state.put("steps", static_cast<double>(steps_));
-  if (!first_.empty()) state.put("first", View<const float>(first_));
-  if (!second_.empty()) state.put("second", View<const float>(second_));
+  if (first_.capacity() > 0) put_memory(state, "first", place, first_.view());
+  if (second_.capacity() > 0) put_memory(state, "second", place, second_.view());
 }
 
-void Optimizer::load(const State& state) {
+void Optimizer::load(Place& place, const State& state) {
   steps_ = state.count("steps");
-  if (!first_.empty()) state.get("first", View<float>(first_));
-  if (!second_.empty()) state.get("second", View<float>(second_));
+  if (first_.capacity() > 0) get_memory(state, "first", place, first_.view());
+  if (second_.capacity() > 0) get_memory(state, "second", place, second_.view());
 }
 
-std::vector<View<float>> Optimizer::memory() {
+std::vector<View<float>> Optimizer::memory() const {
   std::vector<View<float>> views;
-  if (!first_.empty()) views.emplace_back(first_);
-  if (!second_.empty()) views.emplace_back(second_);
+  for (const Buffer<float>* moment : {&first_, &second_}) {
+    if (moment->capacity() > 0) views.push_back(moment->view());
+  }
   return views;
 }
 

@@ -17,6 +17,7 @@
 #include "exchange/gathered_numbers.h"
 #include "kernels/elementwise/elementwise.h"
 #include "methods/makers.h"
+#include "methods/model_base.h"
 #include "methods/optimizer.h"
 #include "methods/random_blocks.h"
 #include "transport/agreement.h"
@@ -24,10 +25,10 @@
 namespace laconic {
 namespace {
 
-class Psync : public ModelMethod {
+class Psync : public ModelBase {
  public:
   Psync(const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator, Place& place)
-      : ModelMethod(settings.method(), communicator, place),
+      : ModelBase(settings.method(), communicator, place),
         blocks_(settings.number("ratio"), settings.is("scope", "tensor")),
         optimizer_(optimizer),
         tried_optimizer_(optimizer) {
@@ -37,9 +38,9 @@ class Psync : public ModelMethod {
  private:
   void prepare() override {
     blocks_.prepare(tensors());
-    optimizer_.prepare(parameters());
-    tried_.reserve(parameters());
-    mean_.reserve(blocks_.size());
+    optimizer_.prepare(place(), parameters());
+    tried_.reserve(place(), parameters());
+    mean_.reserve(place(), blocks_.size());
     make_exchange();
   }
   void regrouped() override {
@@ -52,12 +53,12 @@ class Psync : public ModelMethod {
   }
   Status look_ahead(View<const float> gradient, StepReport& report);
   StepReport dropped(const StepInput& input, const Status& status, StepReport report);
-  void save_memory(State& state) const override { optimizer_.save(state); }
+  void save_memory(State& state) const override { optimizer_.save(place(), state); }
   void require_loadable_memory(const State& state) const override {
-    ModelMethod::require_loadable_memory(state);
+    MethodMemory::require_loadable_memory(state);
     Optimizer::require_loadable(state);
   }
-  void load_memory(const State& state) override { optimizer_.load(state); }
+  void load_memory(const State& state) override { optimizer_.load(place(), state); }
   /// No residual; the optimizer's memory.
   std::vector<View<float>> owed() override {
     std::vector<View<float>> views{View<float>()};
@@ -75,7 +76,7 @@ class Psync : public ModelMethod {
   StepReport do_start(View<float> /*model*/) override { return {}; }
   /// Workers share the start point, and nothing afterwards.
   std::vector<AgreedField> common_fields(View<const float> model) override {
-    return stage() == Stage::made ? ModelMethod::common_fields(model) : std::vector<AgreedField>();
+    return stage() == Stage::made ? ModelBase::common_fields(model) : std::vector<AgreedField>();
   }
 
   StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) override;
@@ -108,13 +109,13 @@ Status Psync::look_ahead(View<const float> gradient, StepReport& report) {
     all.nonfinite = 1;
     all.nonfinite_rank = static_cast<std::uint32_t>(rank) + 1;
   }
-  locate_nonfinite(gradient, own);
+  core().locate_nonfinite(gradient, own);
   return all;
 }
 
 StepReport Psync::dropped(const StepInput& input, const Status& status, StepReport report) {
-  if (policy() == NonfinitePolicy::error) refuse_nonfinite(status, input.key.step);
-  count_skipped();
+  if (policy() == NonfinitePolicy::error) core().refuse_nonfinite(status, input.key.step);
+  ++core().skipped_steps;
   report.skipped = true;
   return report;
 }
@@ -132,19 +133,19 @@ StepReport Psync::do_step(const StepInput& input, View<float> model, View<float>
   }
   {
     const Stopwatch watch(report.select_seconds);
-    tried_optimizer_ = optimizer_;
+    tried_optimizer_.copy_from(place(), optimizer_);
     copy(place(), model, tried);
     tried_optimizer_.step(place(), input.learning_rate, gradient, tried);  // 1
     find_nonfinite(place(), tried, view_of(status));
   }
-  locate_nonfinite(hosted ? tried : gradient, status);
+  core().locate_nonfinite(hosted ? tried : gradient, status);
   // An engine's sum has no flags: what is not finite outside the blocks must show inside them.
   if (!blocks.empty()) spoil_if_nonfinite(place(), tried.sub(blocks[0].offset + blocks[0].start, 1), view_of(status));
   sum_->start(tried, blocks, mean, view_of(status));  // 2
   sum_->finish();
   report.traffic += sum_->traffic();
   if (status.nonfinite != 0 && hosted) {
-    refuse_nonfinite(status, input.key.step, "model that the host's optimizer made",
+    core().refuse_nonfinite(status, input.key.step, "model that the host's optimizer made",
                      "lower the learning rate or clip gradients (the host's step cannot be taken back)");
   }
   if (status.nonfinite != 0) return dropped(input, status, report);
@@ -165,7 +166,7 @@ void Psync::do_read_out(View<const float> model, View<float> out) {
 
 }  // namespace
 
-std::unique_ptr<ModelMethod> make_psync(const Settings& settings, const OptimizerOptions& optimizer,
+std::unique_ptr<ModelBase> make_psync(const Settings& settings, const OptimizerOptions& optimizer,
                                         Communicator& communicator, Place& place) {
   return std::make_unique<Psync>(settings, optimizer, communicator, place);
 }

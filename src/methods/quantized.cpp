@@ -15,8 +15,8 @@ QuantizedSumOptions quantized_options(const Settings& settings) {
   QuantizedSumOptions options;
   options.route = settings.is("route", "scatter") ? QuantizedRoute::scatter : QuantizedRoute::gather;
   if (settings.is("return", "requantized")) options.return_path = QuantizedReturn::requantized;
-  const bool max = settings.method() == "terngrad" || settings.is("norm", "max");
-  options.norm = max ? Norm::max : Norm::l2;
+  const bool l2 = settings.has("norm") && settings.is("norm", "l2");  // TernGrad has no choice: the largest magnitude
+  options.norm = l2 ? Norm::l2 : Norm::max;
   if (options.route == QuantizedRoute::gather && options.return_path == QuantizedReturn::requantized) {
     throw InvalidConfig(settings.method() +
                         ": return = requantized needs sums that come back, got route = gather: set route = scatter");
@@ -29,19 +29,19 @@ bool quantizes_by_tensor(const Settings& settings) {
 }
 
 std::vector<std::unique_ptr<QuantizedSum>> quantized_sums(const Settings& settings, const QuantizedSumOptions& options,
-                                                          const ChunkStream& stream, Place& place) {
-  return stream.make_each([&](const Chunk& chunk, Communicator& lane) {
-    Layout layout = settings.is("scope", "model") ? Layout(chunk.size) : stream.layout(chunk);
-    return std::make_unique<QuantizedSum>(lane, place, std::move(layout), options);
+                                                          const ChunkPipeline& pipeline, Place& place) {
+  return pipeline.make_each([&](const Chunk& chunk, Communicator& channel) {
+    Layout layout = settings.is("scope", "model") ? Layout(chunk.size) : pipeline.layout(chunk);
+    return std::make_unique<QuantizedSum>(channel, place, std::move(layout), options);
   });
 }
 
 namespace {
 
-class FixedBits : public GradientMethod {
+class FixedBits : public GradientBase {
  public:
   FixedBits(const Settings& settings, Communicator& communicator, Place& place)
-      : GradientMethod(settings.method(), communicator, place),
+      : GradientBase(settings.method(), communicator, place),
         settings_(settings),
         options_(quantized_options(settings)),
         bits_(settings.has("bits") ? settings.whole("bits") : 2) {}
@@ -49,7 +49,7 @@ class FixedBits : public GradientMethod {
  private:
   bool by_tensor() const override { return quantizes_by_tensor(settings_); }
   void prepare() override { regrouped(); }
-  void regrouped() override { sums_ = quantized_sums(settings_, options_, stream(), place()); }
+  void regrouped() override { sums_ = quantized_sums(settings_, options_, pipeline(), place()); }
   void save_memory(State&) const override {}
   void load_memory(const State&) override {}
 
@@ -68,7 +68,7 @@ class FixedBits : public GradientMethod {
 
 }  // namespace
 
-std::unique_ptr<GradientMethod> make_quantized(const Settings& settings, Communicator& communicator, Place& place) {
+std::unique_ptr<GradientBase> make_quantized(const Settings& settings, Communicator& communicator, Place& place) {
   return std::make_unique<FixedBits>(settings, communicator, place);
 }
 

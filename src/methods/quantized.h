@@ -3,7 +3,7 @@
 #include "exchange/quantized_sum.h"
 #include "laconic/error.h"
 #include "methods/settings.h"
-#include "methods/stream.h"
+#include "methods/gradient_base.h"
 
 namespace laconic {
 
@@ -12,6 +12,6 @@ namespace laconic {
 QuantizedSumOptions quantized_options(const Settings& settings);
 bool quantizes_by_tensor(const Settings& settings);
 std::vector<std::unique_ptr<QuantizedSum>> quantized_sums(const Settings& settings, const QuantizedSumOptions& options,
-                                                          const ChunkStream& stream, Place& place);
+                                                          const ChunkPipeline& pipeline, Place& place);
 
 }  // namespace laconic

@@ -9,7 +9,6 @@
 
 #include <utility>
 
-#include "base/keep.h"
 #include "base/philox.h"
 #include "codecs/signature.h"
 #include "exchange/dense_sum.h"
@@ -20,30 +19,22 @@
 #include "laconic/error.h"
 #include "methods/makers.h"
 #include "methods/sparse_method.h"
-#include "methods/stream.h"
+#include "methods/gradient_base.h"
+#include "methods/state_memory.h"
 
 namespace laconic {
 namespace {
 
-class Randk : public GradientMethod {
+class Randk : public GradientBase {
  public:
   Randk(const Settings& settings, Communicator& communicator, Place& place)
-      : GradientMethod(settings.method(), communicator, place),
+      : GradientBase(settings.method(), communicator, place),
         keep_(settings.number("keep")),
         by_tensor_(settings.is("scope", "tensor")),
         options_{.format = value_format(settings)} {}
 
  private:
-  /// A stretch of the flat gradient in which k entries are drawn.
-  struct Stretch {
-    std::uint32_t tensor = 0;
-    std::uint64_t offset = 0;
-    std::uint64_t size = 0;
-    std::uint64_t first = 0;  ///< where its entries begin in the list
-    std::uint64_t count = 0;  ///< k = max(1, floor(keep·size))
-  };
-
-  struct Share : SelectedShare {
+  struct ChunkSum : ChunkSelection {
     std::unique_ptr<DenseSum> sum;
   };
 
@@ -51,91 +42,80 @@ class Randk : public GradientMethod {
   void prepare() override;
   void regrouped() override;
   void save_memory(State& state) const override {
-    state.put("residual", View<const float>(residual_.view(parameters())));
+    put_memory(state, "residual", place(), residual_.view(parameters()));
   }
-  void load_memory(const State& state) override { state.get("residual", residual_.view(parameters())); }
+  void load_memory(const State& state) override {
+    get_memory(state, "residual", place(), residual_.view(parameters()));
+  }
   std::vector<View<float>> owed() override { return {residual_.view(parameters())}; }
 
   Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
   void finish_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
   void commit() override { std::swap(residual_, next_residual_); }
 
-  void add_stretch(std::uint32_t tensor, std::uint64_t offset, std::uint64_t size);
   void correct(const Chunk& chunk, View<const float> gradient, StatusView status);
-  void draw(const Stretch& stretch, std::uint64_t origin);
-  SparseView selected(const Share& share) const {
-    return SparseView{indices_.view(), values_.view()}.sub(share.first, share.count);
+  void draw(const Scope& scope, std::uint64_t origin);
+  SparseView selected(const ChunkSum& chunk_sum) const {
+    return SparseView{indices_.view(), values_.view()}.sub(chunk_sum.first, chunk_sum.count);
   }
 
   double keep_;
   bool by_tensor_;
   DenseSumOptions options_;
-  std::vector<Stretch> stretches_;
-  std::uint64_t selected_ = 0;
+  Scopes scopes_;
   Buffer<float> residual_;
   Buffer<float> next_residual_;
   Buffer<std::uint32_t> indices_;
   Buffer<float> values_;
-  Buffer<float> left_;         ///< what sending leaves of the selected: nothing, or the rounding
-  std::vector<Share> shares_;  ///< by chunk
+  Buffer<float> left_;          ///< what sending leaves of the selected: nothing, or the rounding
+  std::vector<ChunkSum> sums_;  ///< by chunk
 };
-
-void Randk::add_stretch(std::uint32_t tensor, std::uint64_t offset, std::uint64_t size) {
-  const std::uint64_t count = keep_count(keep_, size);
-  if (count > 0) stretches_.push_back({tensor, offset, size, selected_, count});
-  selected_ += count;
-}
 
 void Randk::prepare() {
   if (parameters() > 0xFFFF'FFFFU) {
     throw InvalidConfig("randk takes models of up to 4294967295 parameters, got " + std::to_string(parameters()) +
                         ": its indices have 32 bits");
   }
-  std::uint64_t offset = 0;
-  for (std::uint32_t tensor = 0; tensor < tensors().size(); ++tensor) {
-    if (by_tensor_) add_stretch(tensor, offset, tensors()[tensor].size);
-    offset += tensors()[tensor].size;
-  }
-  if (!by_tensor_) add_stretch(0, 0, offset);
+  scopes_.prepare(tensors(), keep_, by_tensor_);
   for (Buffer<float>* buffer : {&residual_, &next_residual_}) {
-    buffer->reserve(parameters());
+    buffer->reserve(place(), parameters());
     fill(place(), 0.0F, buffer->view(parameters()));
   }
-  indices_.reserve(selected_);
-  values_.reserve(selected_);
-  left_.reserve(selected_);
-  fill(place(), 0.0F, left_.view(selected_));
+  indices_.reserve(place(), scopes_.selected());
+  values_.reserve(place(), scopes_.selected());
+  left_.reserve(place(), scopes_.selected());
+  fill(place(), 0.0F, left_.view(scopes_.selected()));
   regrouped();
 }
 
 void Randk::regrouped() {
-  shares_ = stream().make_each([&](const Chunk& chunk, Communicator& lane) {
-    const SelectedShare share = share_of(chunk, stretches_);
-    return Share{share, std::make_unique<DenseSum>(lane, place(), share.count, options_)};
+  sums_ = pipeline().make_each([&](const Chunk& chunk, Communicator& channel) {
+    const ChunkSelection selection = scopes_.of(chunk);
+    return ChunkSum{selection, std::make_unique<DenseSum>(channel, place(), selection.count, options_)};
   });
 }
 
 Exchange& Randk::start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) {
-  Share& share = shares_[chunk.number];
-  const auto [indices, values] = selected(share);
+  ChunkSum& chunk_sum = sums_[chunk.number];
+  const auto [indices, values] = selected(chunk_sum);
   {
     const Stopwatch watch(report.select_seconds);
     const View<float> rest = next_residual_.view(parameters()).sub(chunk.offset, chunk.size);
-    const View<float> left = left_.view().sub(share.first, share.count);
-    correct(chunk, gradient, status);                                                                               // 1
-    for (std::size_t i = 0; i < share.stretch_count; ++i) draw(stretches_[share.first_stretch + i], chunk.offset);  // 2
-    gather(place(), rest, indices, values);                                                                         // 3
+    const View<float> left = left_.view().sub(chunk_sum.first, chunk_sum.count);
+    correct(chunk, gradient, status);                                            // 1
+    for (const Scope& scope : scopes_.of(chunk_sum)) draw(scope, chunk.offset);  // 2
+    gather(place(), rest, indices, values);                                      // 3
     if (options_.format != ValueFormat::f32) round_through_16bit(place(), options_.format, values, left, status);
     scatter(place(), {indices, left}, rest);  // 4
   }
   // Seed and step decide what was drawn; everything else that does was compared when the method was made.
-  share.sum->start(values, status, Signature(0).mix(key().seed).mix(key().step).low_word());  // 5
-  return *share.sum;
+  chunk_sum.sum->start(values, status, Signature(0).mix(key().seed).mix(key().step).low_word());  // 5
+  return *chunk_sum.sum;
 }
 
 void Randk::finish_chunk(const Chunk& chunk, View<float> gradient, StatusView, StepReport&) {
   fill(place(), 0.0F, gradient);
-  scatter(place(), selected(shares_[chunk.number]), gradient);
+  scatter(place(), selected(sums_[chunk.number]), gradient);
 }
 
 /// a = g + e, into the next residual.
@@ -146,15 +126,15 @@ void Randk::correct(const Chunk& chunk, View<const float> gradient, StatusView s
 }
 
 /// Indices count from the chunk's origin.
-void Randk::draw(const Stretch& stretch, std::uint64_t origin) {
-  const Stream stream{.seed = key().seed, .step = key().step, .tensor = stretch.tensor, .purpose = Purpose::random_k};
-  draw_indices(place(), stream, stretch.offset - origin, stretch.size,
-               indices_.view(selected_).sub(stretch.first, stretch.count));
+void Randk::draw(const Scope& scope, std::uint64_t origin) {
+  const Stream stream{.seed = key().seed, .step = key().step, .tensor = scope.tensor, .purpose = Purpose::random_k};
+  draw_indices(place(), stream, scope.offset - origin, scope.size,
+               indices_.view(scopes_.selected()).sub(scope.first, scope.count));
 }
 
 }  // namespace
 
-std::unique_ptr<GradientMethod> make_randk(const Settings& settings, Communicator& communicator, Place& place) {
+std::unique_ptr<GradientBase> make_randk(const Settings& settings, Communicator& communicator, Place& place) {
   return std::make_unique<Randk>(settings, communicator, place);
 }
 

@@ -16,6 +16,7 @@
 #include "laconic/error.h"
 #include "methods/makers.h"
 #include "methods/sparse_method.h"
+#include "methods/state_memory.h"
 
 namespace laconic {
 namespace {
@@ -29,7 +30,7 @@ class Regtopk : public SparseMethod {
   }
 
  private:
-  /// The support of a step, stretch after stretch, indices counted from the stretch's start.
+  /// The support of a step, scope after scope, indices counted from the scope's start.
   struct Support {
     Buffer<std::uint32_t> indices;
     Buffer<float> corrected;
@@ -40,9 +41,9 @@ class Regtopk : public SparseMethod {
   void prepare() override {
     SparseMethod::prepare();
     for (Support* support : {&last_, &next_}) {
-      support->indices.reserve(selected_count());
-      support->corrected.reserve(selected_count());
-      support->aggregate.reserve(selected_count());
+      support->indices.reserve(place(), scopes().selected());
+      support->corrected.reserve(place(), scopes().selected());
+      support->aggregate.reserve(place(), scopes().selected());
     }
     score_.weight = 1.0F / static_cast<float>(ranks());
   }
@@ -53,15 +54,15 @@ class Regtopk : public SparseMethod {
     score_.weight = 1.0F / static_cast<float>(ranks());
   }
 
-  void select(std::size_t, const Stretch& stretch, View<const float> gradient, View<const float> residual,
+  void select(const Scope& scope, View<const float> gradient, View<const float> residual,
               View<float> rest, SparseView selected, StatusView status) override {
-    const std::uint64_t count = last_.known ? stretch.count : 0;
-    const LastSupport last{last_.indices.view().sub(stretch.first, count),
-                           last_.corrected.view().sub(stretch.first, count),
-                           last_.aggregate.view().sub(stretch.first, count)};
-    error_feedback_regtopk(place(), gradient, residual, rest, last, score_, selected, status);
-    // By stretch, before indices become those of the chunk.
-    copy_indices(place(), selected.indices, next_.indices.view().sub(stretch.first, stretch.count));
+    const std::uint64_t count = last_.known ? scope.count : 0;
+    const LastSupport last{last_.indices.view().sub(scope.first, count),
+                           last_.corrected.view().sub(scope.first, count),
+                           last_.aggregate.view().sub(scope.first, count)};
+    error_feedback_regtopk(place(), gradient, residual, rest, last, score_, selected, status);  // 1 to 5
+    // By scope, before indices become those of the chunk.
+    copy_indices(place(), selected.indices, next_.indices.view().sub(scope.first, scope.count));
   }
 
   void remember(std::uint64_t first, ConstSparseView sent, View<const float> aggregate) override {
@@ -76,30 +77,31 @@ class Regtopk : public SparseMethod {
     SparseMethod::save_memory(state);
     // As long before the first step as after it, so that a checkpoint can be read into the memory of a fresh run.
     state.put("support known", last_.known ? 1.0 : 0.0);
-    const std::vector<std::uint32_t> no_indices(last_.known ? 0 : selected_count());
-    const std::vector<float> no_values(last_.known ? 0 : selected_count());
-    const auto values = [&](const Buffer<float>& known) {
-      return last_.known ? View<const float>(known.view(selected_count())) : View<const float>(no_values);
-    };
-    state.put("support", last_.known ? View<const std::uint32_t>(last_.indices.view(selected_count()))
-                                     : View<const std::uint32_t>(no_indices));
-    state.put("support's a", values(last_.corrected));
-    state.put("support's g", values(last_.aggregate));
+    if (last_.known) {
+      put_memory(state, "support", place(), last_.indices.view(scopes().selected()));
+      put_memory(state, "support's a", place(), last_.corrected.view(scopes().selected()));
+      put_memory(state, "support's g", place(), last_.aggregate.view(scopes().selected()));
+    } else {
+      const std::vector<float> no_values(scopes().selected());
+      state.put("support", View<const std::uint32_t>(std::vector<std::uint32_t>(scopes().selected())));
+      state.put("support's a", View<const float>(no_values));
+      state.put("support's g", View<const float>(no_values));
+    }
   }
 
   void require_loadable_memory(const State& state) const override {
     SparseMethod::require_loadable_memory(state);
     if (state.count("support known", 1) == 0) return;
-    std::vector<std::uint32_t> indices(selected_count());
+    std::vector<std::uint32_t> indices(scopes().selected());
     state.get("support", View<std::uint32_t>(indices));
-    for (const Stretch& stretch : stretches()) {
-      std::uint64_t least = 0;  // indices of a stretch ascend
-      for (std::uint64_t i = stretch.first; i < stretch.first + stretch.count; ++i) {
-        if (indices[i] >= least && indices[i] < stretch.size) {
+    for (const Scope& scope : scopes().all()) {
+      std::uint64_t least = 0;  // indices of a scope ascend
+      for (std::uint64_t i = scope.first; i < scope.first + scope.count; ++i) {
+        if (indices[i] >= least && indices[i] < scope.size) {
           least = std::uint64_t{indices[i]} + 1;
           continue;
         }
-        throw InvalidConfig("saved state's support must ascend and stay below " + std::to_string(stretch.size) +
+        throw InvalidConfig("saved state's support must ascend and stay below " + std::to_string(scope.size) +
                             ", got " + std::to_string(indices[i]) + " where " + std::to_string(least) +
                             " is the least: load a state as it was saved");
       }
@@ -109,10 +111,10 @@ class Regtopk : public SparseMethod {
   void load_memory(const State& state) override {
     SparseMethod::load_memory(state);
     last_.known = state.count("support known", 1) != 0;
-    const std::uint64_t count = selected_count();
-    state.get("support", last_.indices.view(count));
-    state.get("support's a", last_.corrected.view(count));
-    state.get("support's g", last_.aggregate.view(count));
+    const std::uint64_t count = scopes().selected();
+    get_memory(state, "support", place(), last_.indices.view(count));
+    get_memory(state, "support's a", place(), last_.corrected.view(count));
+    get_memory(state, "support's g", place(), last_.aggregate.view(count));
   }
 
   RegtopkScore score_;
@@ -122,7 +124,7 @@ class Regtopk : public SparseMethod {
 
 }  // namespace
 
-std::unique_ptr<GradientMethod> make_regtopk(const Settings& settings, Communicator& communicator, Place& place) {
+std::unique_ptr<GradientBase> make_regtopk(const Settings& settings, Communicator& communicator, Place& place) {
   return std::make_unique<Regtopk>(settings, communicator, place);
 }
 

@@ -8,6 +8,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "laconic/error.h"
 #include "laconic/nonfinite.h"
+#include "methods/state_memory.h"
 #include "transport/agreement.h"
 
 namespace laconic {
@@ -28,7 +29,7 @@ RoundSchedule schedule_of(const Settings& settings) {
 
 RoundMethod::RoundMethod(const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator,
                          Place& place)
-    : ModelMethod(settings.method(), communicator, place), optimizer_(optimizer), schedule_(schedule_of(settings)) {
+    : ModelBase(settings.method(), communicator, place), optimizer_(optimizer), schedule_(schedule_of(settings)) {
   if (settings.has("pull")) pull_ = static_cast<float>(settings.number("pull"));
   if (settings.has("proximity")) {
     proximity_ = static_cast<float>(settings.number("proximity") / settings.number("period"));
@@ -36,16 +37,16 @@ RoundMethod::RoundMethod(const Settings& settings, const OptimizerOptions& optim
 }
 
 void RoundMethod::prepare() {
-  optimizer_.prepare(parameters());
+  optimizer_.prepare(place(), parameters());
   for (Buffer<float>* buffer : {&centre_, &next_centre_}) {
-    buffer->reserve(parameters());
+    buffer->reserve(place(), parameters());
     fill(place(), 0.0F, buffer->view(parameters()));
   }
   make_exchanges();
 }
 
 std::vector<AgreedField> RoundMethod::common_fields(View<const float> model) {
-  if (stage() == Stage::made) return ModelMethod::common_fields(model);
+  if (stage() == Stage::made) return ModelBase::common_fields(model);
   return {{"rounds so far", std::to_string(schedule_.rounds())},
           {"steps since the last round", std::to_string(schedule_.steps())},
           checksum_field("the centre", centre())};
@@ -82,9 +83,9 @@ void RoundMethod::local_step(const StepInput& input, View<float> model, View<flo
     check(input, gradient, view_of(status));
   }
   if (status.nonfinite != 0) {
-    locate_nonfinite(gradient, status);
-    if (policy() == NonfinitePolicy::error) refuse_own_nonfinite(input.key.step);
-    count_skipped();
+    core().locate_nonfinite(gradient, status);
+    if (policy() == NonfinitePolicy::error) core().refuse_own_nonfinite(input.key.step);
+    ++core().skipped_steps;
     report.skipped = true;
     return;
   }
@@ -108,7 +109,7 @@ void RoundMethod::take_turns(View<float> model, StepReport& report) {
 
 void RoundMethod::hold_round(View<float> model, StepReport& report) {
   Status status;
-  locate_nonfinite(model, status);  // forgets what a dropped step found
+  core().locate_nonfinite(model, status);  // forgets what a dropped step found
   const View<float> next_centre = next_centre_.view(parameters());
   meet(model, next_centre, view_of(status), report);
   if (status.nonfinite == 0) {
@@ -117,10 +118,10 @@ void RoundMethod::hold_round(View<float> model, StepReport& report) {
   } else if (policy() == NonfinitePolicy::error) {
     refuse_round(model, status);
   } else {
-    count_skipped();
+    ++core().skipped_steps;
     report.skipped = true;
   }
-  begin_stretch();
+  begin_period();
   schedule_.count_round();
   ++report.rounds;
   at_round_ = true;
@@ -133,8 +134,8 @@ void RoundMethod::pull(View<float> model, View<float> next_centre) { blend(place
 void RoundMethod::refuse_round(View<const float> model, const Status& status) {
   Status found;
   find_nonfinite(place(), model, view_of(found));
-  if (found.nonfinite != 0) locate_nonfinite(model, found);
-  refuse_nonfinite(status, last_step_, "model or the score in round " + std::to_string(schedule_.rounds()));
+  if (found.nonfinite != 0) core().locate_nonfinite(model, found);
+  core().refuse_nonfinite(status, last_step_, "model or the score in round " + std::to_string(schedule_.rounds()));
 }
 
 void RoundMethod::do_read_out(View<const float> model, View<float> out) {
@@ -155,22 +156,22 @@ void RoundMethod::require_savable() const {
 void RoundMethod::save_memory(State& state) const {
   state.put("rounds", static_cast<double>(schedule_.rounds()));
   state.put("steps", static_cast<double>(schedule_.async() ? 0 : schedule_.steps()));
-  state.put("centre", centre());
+  put_memory(state, "centre", place(), centre());
   State optimizer;
-  optimizer_.save(optimizer);
+  optimizer_.save(place(), optimizer);
   state.put("optimizer", optimizer);
 }
 
 void RoundMethod::require_loadable_memory(const State& state) const {
-  ModelMethod::require_loadable_memory(state);
+  MethodMemory::require_loadable_memory(state);
   schedule_.require_resumable(state.count("rounds"), state.count("steps"));
   Optimizer::require_loadable(state.part("optimizer"));
 }
 
 void RoundMethod::load_memory(const State& state) {
   schedule_.resume(state.count("rounds"), state.count("steps"));
-  state.get("centre", centre_.view(parameters()));
-  optimizer_.load(state.part("optimizer"));
+  get_memory(state, "centre", place(), centre_.view(parameters()));
+  optimizer_.load(place(), state.part("optimizer"));
   at_round_ = true;
   newcomer_ = false;
 }
@@ -181,13 +182,13 @@ void RoundMethod::resize(Communicator* next) {
                         ": an asynchronous run can be resized at a round only: do it when start() or step() "
                         "has just reported rounds above 0, on all ranks at the same round");
   }
-  newcomer_ = !has_run();
+  newcomer_ = !core().has_run();
   const double numbers[] = {static_cast<double>(schedule_.rounds()), static_cast<double>(schedule_.steps()),
                             static_cast<double>(optimizer_.steps())};
   numbers_.resize(2 * std::size(numbers));
   std::memcpy(numbers_.data(), numbers, sizeof numbers);
   schedule_.resume(schedule_.rounds(), schedule_.steps());
-  ModelMethod::resize(next);
+  ModelBase::resize(next);
 }
 
 std::vector<View<float>> RoundMethod::shared() { return {centre_.view(parameters()), numbers_}; }

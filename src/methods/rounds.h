@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "exchange/dense_sum.h"
 #include "laconic/error.h"
+#include "methods/model_base.h"
 #include "methods/optimizer.h"
 #include "methods/rounds_schedule.h"
 #include "methods/settings.h"
@@ -14,7 +15,7 @@ namespace laconic {
 ///   1. x_m: a step of the local optimizer on the worker's own gradient
 ///   2. proximity, where the method has it: x_m = (1 - µ/τ) x_m + (µ/τ) x_C
 ///   3. count the step; when the schedule says so (rounds_schedule.h), a round: meet, then pull
-class RoundMethod : public ModelMethod {
+class RoundMethod : public ModelBase {
  public:
   RoundMethod(const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator, Place& place);
 
@@ -31,8 +32,8 @@ class RoundMethod : public ModelMethod {
   virtual void meet(View<const float> model, View<float> next_centre, StatusView status, StepReport& report) = 0;
   /// The round counts: x_m = (1 - λ) x_m + λ x_C.
   virtual void pull(View<float> model, View<float> next_centre);
-  /// After a round, dropped or not: a new stretch of steps begins.
-  virtual void begin_stretch() {}
+  /// After a round, dropped or not: a new period of steps begins.
+  virtual void begin_period() {}
   /// Exchanges for the present communicator.
   virtual void make_exchanges() {}
   /// For what only this rank knows: throws, and the others' next wait ends with the same message.

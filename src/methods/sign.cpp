@@ -20,15 +20,16 @@
 #include "kernels/norm/norm.h"
 #include "methods/makers.h"
 #include "methods/settings.h"
-#include "methods/stream.h"
+#include "methods/gradient_base.h"
+#include "methods/state_memory.h"
 
 namespace laconic {
 namespace {
 
-class SignMethod : public GradientMethod {
+class SignMethod : public GradientBase {
  public:
   SignMethod(const Settings& settings, Communicator& communicator, Place& place)
-      : GradientMethod(settings.method(), communicator, place),
+      : GradientBase(settings.method(), communicator, place),
         beta_(settings.has("beta") ? static_cast<float>(settings.number("beta")) : 0.0F),
         ties_(settings.is("ties", "plus") ? Ties::plus : Ties::random),
         abstain_(static_cast<float>(settings.number("abstain"))),
@@ -46,7 +47,7 @@ class SignMethod : public GradientMethod {
   void prepare() override {
     if (remembers()) {
       for (Buffer<float>* buffer : {&momentum_, &next_momentum_}) {
-        buffer->reserve(parameters());
+        buffer->reserve(place(), parameters());
         fill(place(), 0.0F, buffer->view(parameters()));
       }
     }
@@ -60,12 +61,12 @@ class SignMethod : public GradientMethod {
 
   void make_exchanges() {
     if (abstain_ > 0.0F) {
-      open_votes_ = stream().make_each([&](const Chunk& chunk, Communicator& lane) {
-        return std::make_unique<AbstainingVote>(lane, place(), stream().layout(chunk), ties_);
+      open_votes_ = pipeline().make_each([&](const Chunk& chunk, Communicator& channel) {
+        return std::make_unique<AbstainingVote>(channel, place(), pipeline().layout(chunk), ties_);
       });
     } else {
-      votes_ = stream().make_each([&](const Chunk& chunk, Communicator& lane) {
-        return std::make_unique<PackedVote>(lane, place(), stream().layout(chunk), ties_);
+      votes_ = pipeline().make_each([&](const Chunk& chunk, Communicator& channel) {
+        return std::make_unique<PackedVote>(channel, place(), pipeline().layout(chunk), ties_);
       });
     }
   }
@@ -110,17 +111,17 @@ class SignMethod : public GradientMethod {
 
   void save_memory(State& state) const override {
     state.put("steps", static_cast<double>(steps_));
-    if (remembers()) state.put("momentum", View<const float>(momentum_.view(parameters())));
+    if (remembers()) put_memory(state, "momentum", place(), momentum_.view(parameters()));
   }
 
   void require_loadable_memory(const State& state) const override {
-    GradientMethod::require_loadable_memory(state);
+    MethodMemory::require_loadable_memory(state);
     state.count("steps");
   }
 
   void load_memory(const State& state) override {
     steps_ = state.count("steps");
-    if (remembers()) state.get("momentum", momentum_.view(parameters()));
+    if (remembers()) get_memory(state, "momentum", place(), momentum_.view(parameters()));
   }
 
   float beta_;
@@ -137,7 +138,7 @@ class SignMethod : public GradientMethod {
 
 }  // namespace
 
-std::unique_ptr<GradientMethod> make_sign(const Settings& settings, Communicator& communicator, Place& place) {
+std::unique_ptr<GradientBase> make_sign(const Settings& settings, Communicator& communicator, Place& place) {
   return std::make_unique<SignMethod>(settings, communicator, place);
 }
 

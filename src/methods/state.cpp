@@ -4,7 +4,7 @@
 #include <unordered_set>
 
 #include "laconic/error.h"
-#include "laconic/method.h"
+#include "laconic/state.h"
 #include "methods/settings.h"
 
 namespace laconic {

@@ -7,6 +7,7 @@
 #include "laconic/version.h"
 #include "methods/lift.h"
 #include "methods/makers.h"
+#include "methods/optimizer.h"
 #include "methods/parameters.h"
 #include "transport/agreement.h"
 
@@ -62,62 +63,66 @@ Parameter early_sign() {
       .only("beta above 0", [](const Options& options) { return options.beta != 0.0; });
 }
 
-/// A vote moves every entry by the whole learning rate.
-constexpr UsualRates kVoteRates{.problem = 0.01, .network = 5e-4};
+/// A vote moves every entry by the whole learning rate, and its momentum is the worker's.
+constexpr Traits kVote{.usual = {.problem_rate = 0.01, .network_rate = 5e-4, .momentum = 0.0}};
+constexpr Traits kErrorFeedback{.keeps_residual = true};
+constexpr Traits kSgdItself{.keeps_residual = true, .is_sgd = true};
+constexpr Traits kGrawa{.meets_in_rounds = true, .pulls_every_step = true, .takes_scoring = true};
 
 // clang-format off
 const std::vector<MethodRow>& rows() {
   static const std::vector<MethodRow> table{
-      {"sgd", Face::gradient, "dense all-reduce, mean", "baseline", 0, {order()}, make_sgd},
-      {"adam", Face::gradient, "sgd's mean, lifted with Adam", "Kingma, Ba 2015", 0, {order()}, make_sgd, nullptr, "",
-       {.network = 1e-3}},
-      {"fp16", Face::gradient, "dense, 16-bit IEEE values both ways", "baseline", 0, {}, make_half},
-      {"bf16", Face::gradient, "dense, bfloat16 values both ways", "baseline", 0, {}, make_half},
-      {"topk", Face::gradient, "the k largest by magnitude, error feedback", "Stich et al. 2018", 8,
+      {"sgd", Face::gradient, "dense all-reduce, mean", "baseline", 0, {}, {order()}, make_sgd},
+      {"adam", Face::gradient, "sgd's mean, lifted with Adam", "Kingma, Ba 2015", 0,
+       {.optimizer = "adam", .usual = {.network_rate = 1e-3, .momentum = 0.0}}, {order()}, make_sgd},
+      {"fp16", Face::gradient, "dense, 16-bit IEEE values both ways", "baseline", 0, {}, {}, make_fp16},
+      {"bf16", Face::gradient, "dense, bfloat16 values both ways", "baseline", 0, {}, {}, make_bf16},
+      {"topk", Face::gradient, "the k largest by magnitude, error feedback", "Stich et al. 2018", 8, kErrorFeedback,
        {keep(), scope("model"), values(), sparse_route(),
         word("union", &Options::union_, {"sum", "keep"}, "keep: owners return their k/W largest sums, traffic stays flat in W")},
        make_topk},
-      {"regtopk", Face::gradient, "top-k of a score that damps what the others cancelled", "Bereyhi et al. 2025", {8, 20},
+      {"regtopk", Face::gradient, "top-k of a score that damps what the others cancelled", "Bereyhi et al. 2025", {8, 20}, kErrorFeedback,
        {keep(), scope("model"), values(), sparse_route(),
         above("mu", &Options::mu, 0.0, 1e6, "4", "strength of the regularizer; towards 0 it is top-k"),
         word("denominator", &Options::denominator, {"previous", "current"}, "what the distortion is divided by"),
         word("step_guard", &Options::step_guard, {"off", "on"}, "undoes a step far longer than the last; lifted form only")},
        make_regtopk},
-      {"randk", Face::gradient, "k random entries, the same on all workers, error feedback", "Stich et al. 2018", 8,
+      {"randk", Face::gradient, "k random entries, the same on all workers, error feedback", "Stich et al. 2018", 8, kErrorFeedback,
        {keep(), scope("model"), values()}, make_randk},
-      {"ef-rbgs", Face::model, "one random block a tensor, error feedback in parameter units", "Xu, Huang 2022", 16,
-       {ratio(), scope("tensor"), values(), order(), momentum(), weight_decay()}, nullptr, make_def},
-      {"def", Face::model, "gradients detached from the error; reads out x less the mean error", "Xu, Huang 2022", {16, 20},
+      {"ef-rbgs", Face::model, "one random block a tensor, error feedback in parameter units", "Xu, Huang 2022", 16, kSgdItself,
+       {ratio(), scope("tensor"), values(), order(), momentum(), weight_decay()}, nullptr, make_def_a},
+      {"def", Face::model, "gradients detached from the error; reads out x less the mean error", "Xu, Huang 2022", {16, 20}, kSgdItself,
        {ratio(), scope("tensor"), values(), order(), lambda(), momentum(), weight_decay(), local_steps(), diagnose()},
        nullptr, make_def, "best lambda of the step, with diagnose"},
-      {"def-a", Face::model, "def's steps; reads out x", "Xu, Huang 2022", {16, 20},
+      {"def-a", Face::model, "def's steps; reads out x", "Xu, Huang 2022", {16, 20}, kSgdItself,
        {ratio(), scope("tensor"), values(), order(), lambda(), momentum(), weight_decay(), local_steps(), diagnose()},
-       nullptr, make_def, "best lambda of the step, with diagnose"},
-      {"psync", Face::model, "every worker its own step, one random block of the models averaged", "Xie et al. 2020", {8, 12},
+       nullptr, make_def_a, "best lambda of the step, with diagnose"},
+      {"psync", Face::model, "every worker its own step, one random block of the models averaged", "Xie et al. 2020", {8, 12}, {},
        {ratio(), scope("tensor"), order()}, nullptr, make_psync},
-      {"signsgd", Face::gradient, "majority vote on signs, one bit both ways", "Bernstein et al. 2018, 2019", 0,
-       {ties(), abstain()}, make_sign, nullptr, "", kVoteRates},
-      {"signum", Face::gradient, "majority vote on the signs of the workers' momenta", "Bernstein et al. 2018, 2019", 8,
+      {"signsgd", Face::gradient, "majority vote on signs, one bit both ways", "Bernstein et al. 2018, 2019", 0, kVote,
+       {ties(), abstain()}, make_sign},
+      {"signum", Face::gradient, "majority vote on the signs of the workers' momenta", "Bernstein et al. 2018, 2019", 8, kVote,
        {number("beta", &Options::beta, 0.0, 0.999999, "0.9", "the worker's momentum"), ties(), abstain(),
         early_sign()},
-       make_sign, nullptr, "", kVoteRates},
-      {"qsgd", Face::gradient, "stochastic quantization to a fixed number of bits", "Alistarh et al. 2017", 0,
+       make_sign},
+      {"qsgd", Face::gradient, "stochastic quantization to a fixed number of bits", "Alistarh et al. 2017", 0, {.least_tensor_size = 10000},
        {bits("4"), norm(), scope("tensor"), quantized_route(), quantized_return()}, make_quantized},
-      {"terngrad", Face::gradient, "levels -1, 0, 1 of the largest magnitude", "Wen et al. 2017", 0,
+      {"terngrad", Face::gradient, "levels -1, 0, 1 of the largest magnitude", "Wen et al. 2017", 0, {},
        {scope("tensor"), quantized_route(), quantized_return()}, make_quantized},
-      {"dqsgd", Face::gradient, "quantization whose bits follow the gradient's norm", "Yan et al. 2021", 0,
+      {"dqsgd", Face::gradient, "quantization whose bits follow the gradient's norm", "Yan et al. 2021", 0, {},
        dqsgd_parameters(),
        make_dqsgd, nullptr, "norm that chose the bits"},
-      {"mgrawa", Face::model, "rounds: models averaged with weights 1/gradient norm", "Dimlioglu, Choromanska 2024", 8,
-       grawa_parameters(), nullptr, make_grawa, "this worker's weight in the round"},
-      {"lgrawa", Face::model, "rounds: the same, layer by layer", "Dimlioglu, Choromanska 2024", 8,
-       grawa_parameters(), nullptr, make_grawa, "this worker's weight in the round, mean over layers"},
-      {"easgd", Face::model, "rounds: workers and a centre pull at each other", "Zhang et al. 2015", 8,
+      {"mgrawa", Face::model, "rounds: models averaged with weights 1/gradient norm", "Dimlioglu, Choromanska 2024", 8, kGrawa,
+       grawa_parameters(), nullptr, make_mgrawa, "this worker's weight in the round"},
+      {"lgrawa", Face::model, "rounds: the same, layer by layer", "Dimlioglu, Choromanska 2024", 8, kGrawa,
+       grawa_parameters(), nullptr, make_lgrawa, "this worker's weight in the round, mean over layers"},
+      {"easgd", Face::model, "rounds: workers and a centre pull at each other", "Zhang et al. 2015", 8, {.meets_in_rounds = true},
        {period("8"), pull("0.43", "how far a round moves the centre to the workers' mean; a worker moves pull/W of its way to the centre"),
         pace(), round_steps()}, nullptr, make_easgd},
       {"lsgd", Face::model, "rounds: pulled to the worker with the lowest loss", "Teng et al. 2019", 8,
+       {.meets_in_rounds = true, .pulls_every_step = true, .needs_loss = true},
        {period("8"), pull("0.1"), proximity(), pace(), round_steps()}, nullptr, make_lsgd, "the leader's rank"},
-      {"localsgd", Face::model, "rounds: plain averaging of models", "baseline", 8,
+      {"localsgd", Face::model, "rounds: plain averaging of models", "baseline", 8, {.meets_in_rounds = true},
        {period("8"), pace(), round_steps()}, nullptr, make_localsgd},
   };
   return table;
@@ -160,34 +165,31 @@ std::vector<SettingText> kept_settings(const MethodRow& row, const Settings& set
     if (!settings.has(name)) kept.emplace_back("optimizer's " + name, value);  // else the method's own counts
   };
   kept.emplace_back("optimizer", optimizer.name);
-  if (optimizer.name == "sgd") {
+  const OptimizerKind kind = optimizer_kind(optimizer.name);
+  if (kind == OptimizerKind::sgd) {
     add("momentum", text_of(optimizer.momentum));
     add("nesterov", optimizer.nesterov ? "true" : "false");
   }
-  if (optimizer.name == "adam") {
+  if (kind == OptimizerKind::adam) {
     add("beta1", text_of(optimizer.beta1));
     add("beta2", text_of(optimizer.beta2));
     add("epsilon", text_of(optimizer.epsilon));
   }
-  if (optimizer.name != "host") add("weight_decay", text_of(optimizer.weight_decay));
+  if (kind != OptimizerKind::host) add("weight_decay", text_of(optimizer.weight_decay));
   return kept;
 }
 
 }  // namespace
 
-/// Tells a method, once, the settings that its saved states carry.
-struct SettingsOfMethods {
-  template <class Kind>
-  static std::unique_ptr<Kind> tell(std::unique_ptr<Kind> method, std::vector<SettingText> settings) {
-    method->settings_ = std::move(settings);
-    return method;
-  }
-};
-
 std::span<const MethodRow> method_table() { return rows(); }
 
 const MethodRow& method_row(std::string_view name) {
   return row_named(method_table(), name, "method", " (`laconic methods` says what they do)");
+}
+
+OptimizerOptions optimizer_of(const MethodRow& row, OptimizerOptions given) {
+  if (row.fixes_optimizer() && optimizer_kind(given.name) != OptimizerKind::host) given.name = row.traits.optimizer;
+  return given;
 }
 
 std::unique_ptr<GradientMethod> make_method(std::string_view name, const MethodOptions& options,
@@ -201,7 +203,9 @@ std::unique_ptr<GradientMethod> make_method(std::string_view name, const MethodO
     throw InvalidConfig(std::string(name) + ": step_guard needs the model: use make_model_method, or leave it off");
   }
   require_same(communicator, settings);
-  return SettingsOfMethods::tell(row.make_gradient(settings, communicator, place), kept_settings(row, settings));
+  auto method = row.make_gradient(settings, communicator, place);
+  method->set_settings(kept_settings(row, settings));
+  return method;
 }
 
 std::unique_ptr<ModelMethod> make_model_method(std::string_view name, const MethodOptions& options,
@@ -210,15 +214,17 @@ std::unique_ptr<ModelMethod> make_model_method(std::string_view name, const Meth
   const MethodRow& row = method_row(name);
   const Settings settings(row.name, row.parameters, options);
   require_same(communicator, settings, fields_of(optimizer));
-  const OptimizerOptions own = optimizer_of(name, optimizer);
-  const auto kept = kept_settings(row, settings, own);
+  const OptimizerOptions own = optimizer_of(row, optimizer);
+  std::unique_ptr<ModelBase> method;
   if (row.face == Face::model) {
-    return SettingsOfMethods::tell(row.make_model(settings, own, communicator, place), kept);
+    method = row.make_model(settings, own, communicator, place);
+  } else {
+    const bool guard = settings.has("step_guard") && settings.is("step_guard", "on");
+    method = std::make_unique<LiftedMethod>(row.make_gradient(settings, communicator, place), own, guard, communicator,
+                                            place);
   }
-  const bool guard = settings.has("step_guard") && settings.is("step_guard", "on");
-  std::unique_ptr<ModelMethod> lifted = std::make_unique<LiftedMethod>(
-      row.make_gradient(settings, communicator, place), own, guard, communicator, place);
-  return SettingsOfMethods::tell(std::move(lifted), kept);
+  method->set_settings(kept_settings(row, settings, own));
+  return method;
 }
 
 }  // namespace laconic

@@ -160,16 +160,16 @@ TEST(Layout, CutsIntoPieces) {
   EXPECT_EQ(layout.cut(45, 32), 44U);  // tensor 3 starts at 12
   EXPECT_EQ(layout.cut(4, 32), 0U);
   EXPECT_EQ(layout.cut(112, 32), 112U);
-  std::vector<std::vector<std::uint64_t>> pieces;
-  layout.for_each_piece(3, 20, [&](Piece p) { pieces.push_back({p.tensor, p.first, p.offset, p.count}); });
-  EXPECT_EQ(pieces, (std::vector<std::vector<std::uint64_t>>{{0, 3, 3, 2}, {2, 0, 5, 7}, {3, 0, 12, 8}}));
+  std::vector<std::vector<std::uint64_t>> slices;
+  layout.for_each_slice(3, 20, [&](Slice p) { slices.push_back({p.tensor, p.first, p.offset, p.count}); });
+  EXPECT_EQ(slices, (std::vector<std::vector<std::uint64_t>>{{0, 3, 3, 2}, {2, 0, 5, 7}, {3, 0, 12, 8}}));
 }
 
 TEST(Layout, PiecesSkipEmptyTensorsEverywhere) {
   const std::vector<std::uint64_t> sizes{0, 3, 0, 0, 2, 0};
   const Layout layout(sizes);
   std::uint64_t seen = 0;
-  layout.for_each_piece(0, layout.size(), [&](Piece p) {
+  layout.for_each_slice(0, layout.size(), [&](Slice p) {
     EXPECT_EQ(p.offset, seen);
     EXPECT_GT(p.count, 0U);
     seen += p.count;

@@ -340,7 +340,7 @@ TEST(Damage, TheSendersOwnNormTravelsAndIsChecked) {
   uniform::encode(place, values, layout, 0, 40, norms, 4, stream, payload, view_of(status), 2.5F);
   std::vector<float> out(40);
   EXPECT_TRUE(uniform::decode_add(place, payload, layout, 0, 40, 4, out, view_of(status)));
-  EXPECT_EQ(uniform::sender_norm(payload), 2.5F);
+  EXPECT_EQ(uniform::sender_norm(place, payload), 2.5F);
   for (const float norm : {-1.0F, INFINITY, NAN}) {
     overwrite(payload, offsetof(PayloadHeader, count), norm);
     reseal(place, payload);

@@ -243,11 +243,11 @@ class UniformSample : public Sample {
   void expect_sound(const Outcome& outcome) const override {
     expect_accepted(outcome);
     const auto levels = static_cast<double>(levels_of(bits_));
-    layout_.for_each_piece(begin_, layout_.size(), [&](const Piece& piece) {
-      const double step = norms_[piece.tensor] / levels;
-      for (std::uint64_t i = 0; i < piece.count; ++i) {
-        const double decoded = outcome.values[piece.offset - begin_ + i] - static_cast<double>(kFill);
-        ASSERT_LE(std::fabs(decoded - values_[piece.offset + i]), step * 1.001 + 1e-6) << piece.offset + i;
+    layout_.for_each_slice(begin_, layout_.size(), [&](const Slice& slice) {
+      const double step = norms_[slice.tensor] / levels;
+      for (std::uint64_t i = 0; i < slice.count; ++i) {
+        const double decoded = outcome.values[slice.offset - begin_ + i] - static_cast<double>(kFill);
+        ASSERT_LE(std::fabs(decoded - values_[slice.offset + i]), step * 1.001 + 1e-6) << slice.offset + i;
       }
     });
   }

@@ -54,6 +54,7 @@ class ForbiddenMemory final : public DeviceQueue {
     EXPECT_EQ(bytes, sizeof(Status));
     *static_cast<Status*>(to) = status;
   }
+  void write(void* /*to*/, const void* /*from*/, std::size_t /*bytes*/) override { ADD_FAILURE() << "nothing writes"; }
 
   Status status;  ///< what `read` finds
 

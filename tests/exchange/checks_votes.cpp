@@ -55,10 +55,10 @@ void check_vote(Communicator& communicator) {
       Status status;
       vote.start(values, key, values, view_of(status));
       vote.finish();
-      layout.for_each_piece(0, layout.size(), [&](const Piece& piece) {
-        for (std::uint64_t i = 0; i < piece.count; ++i) {
-          ASSERT_EQ(values[piece.offset + i], vote_model(parts, piece.offset + i, piece.tensor, i, key, ties))
-              << "tensor " << piece.tensor << " index " << i;
+      layout.for_each_slice(0, layout.size(), [&](const Slice& slice) {
+        for (std::uint64_t i = 0; i < slice.count; ++i) {
+          ASSERT_EQ(values[slice.offset + i], vote_model(parts, slice.offset + i, slice.tensor, i, key, ties))
+              << "tensor " << slice.tensor << " index " << i;
         }
       });
     }
@@ -92,15 +92,15 @@ void check_abstaining_vote(Communicator& communicator) {
       Status status;
       vote.start(values, 0.6F, key, values, view_of(status));
       vote.finish();
-      layout.for_each_piece(0, layout.size(), [&](const Piece& piece) {
-        for (std::uint64_t i = 0; i < piece.count; ++i) {
+      layout.for_each_slice(0, layout.size(), [&](const Slice& slice) {
+        for (std::uint64_t i = 0; i < slice.count; ++i) {
           // Those who abstain are left out of the model's vote.
           std::vector<std::vector<float>> voters;
           for (const auto& part : parts) {
-            if (std::abs(part[piece.offset + i]) >= 0.6F) voters.push_back({part[piece.offset + i]});
+            if (std::abs(part[slice.offset + i]) >= 0.6F) voters.push_back({part[slice.offset + i]});
           }
-          const float expected = voters.empty() ? 0.0F : vote_model(voters, 0, piece.tensor, i, key, ties);
-          ASSERT_EQ(values[piece.offset + i], expected) << "tensor " << piece.tensor << " index " << i;
+          const float expected = voters.empty() ? 0.0F : vote_model(voters, 0, slice.tensor, i, key, ties);
+          ASSERT_EQ(values[slice.offset + i], expected) << "tensor " << slice.tensor << " index " << i;
         }
       });
     }
@@ -157,15 +157,15 @@ void check_quantized_routes(Communicator& communicator) {
       std::vector<float> expected(n, -0.0F);
       for (int rank = 0; rank < communicator.size(); ++rank) {
         const auto values = values_of(rank, n, 6);
-        layout.for_each_piece(0, n, [&](const Piece& piece) {
-          const auto tensor = View<const float>(values).sub(piece.offset, piece.count);
+        layout.for_each_slice(0, n, [&](const Slice& slice) {
+          const auto tensor = View<const float>(values).sub(slice.offset, slice.count);
           std::vector<float> norm_value(1);
           Status status;
           norm(place, tensor, Norm::l2, norm_value, view_of(status));
-          std::vector<std::byte> packed(quantized_bytes(piece.count, bits));
-          const Stream stream{3, 8, static_cast<std::uint32_t>(rank), piece.tensor, Purpose::rounding};
+          std::vector<std::byte> packed(quantized_bytes(slice.count, bits));
+          const Stream stream{3, 8, static_cast<std::uint32_t>(rank), slice.tensor, Purpose::rounding};
           quantize(place, tensor, norm_value, {bits, stream, 0}, packed);
-          dequantize_add(place, packed, norm_value, bits, View<float>(expected).sub(piece.offset, piece.count));
+          dequantize_add(place, packed, norm_value, bits, View<float>(expected).sub(slice.offset, slice.count));
         });
       }
       for (float& value : expected) value = value / static_cast<float>(communicator.size());
@@ -198,9 +198,9 @@ std::vector<float> requantized(Communicator& communicator, Place& place, const L
     const std::uint64_t begin = borders[owner];
     const std::uint64_t end = borders[owner + 1];
     std::vector<float> norms(layout.tensors(), 0.0F);
-    layout.for_each_piece(begin, end, [&](const Piece& piece) {
-      for (std::uint64_t i = 0; i < piece.count; ++i) {
-        norms[piece.tensor] = std::max(norms[piece.tensor], std::abs(sum[piece.offset + i]));
+    layout.for_each_slice(begin, end, [&](const Slice& slice) {
+      for (std::uint64_t i = 0; i < slice.count; ++i) {
+        norms[slice.tensor] = std::max(norms[slice.tensor], std::abs(sum[slice.offset + i]));
       }
     });
     Buffer<std::byte> payload(uniform::max_payload_bytes(layout, begin, end, kBits));

@@ -44,26 +44,29 @@ TEST(ExchangeFaults, OneThatIsDroppedInFlightLeavesNobodyHanging) {
 TEST(ExchangeFaults, AFailedExchangeStaysFailed) { check_failure_stays(2); }
 
 TEST(Borders, FollowTheLoad) {
+  Place place({.threads = 1});
   // Four owners of [0, 400); owner 0 received 300 entries and returned 3, the others 100 and 1 each.
   const std::vector<std::uint32_t> indices{10, 20, 30, 110, 210, 310};
-  const std::vector<OwnerShare> shares{{3, 300}, {1, 100}, {1, 100}, {1, 100}};
+  const std::vector<OwnerLoad> loads{{3, 300}, {1, 100}, {1, 100}, {1, 100}};
   std::vector<std::uint64_t> borders(5);
-  follow_aggregate(indices, shares, 400, borders);
+  follow_aggregate(place, indices, loads, 400, borders);
   // 600 in all, 150 each: 1.5 of the first owner's entries, then its 3rd, then half way through the others.
   EXPECT_EQ(borders, (std::vector<std::uint64_t>{0, 20, 110, 210, 400}));
 }
 
 TEST(Borders, AreEvenWithoutEntries) {
+  Place place({.threads = 1});
   std::vector<std::uint64_t> borders(4);
-  follow_aggregate({}, std::vector<OwnerShare>(3), 300, borders);
+  follow_aggregate(place, {}, std::vector<OwnerLoad>(3), 300, borders);
   EXPECT_EQ(borders, (std::vector<std::uint64_t>{0, 100, 200, 300}));
 }
 
 TEST(Borders, StayAscendingWithFewerEntriesThanOwners) {
+  Place place({.threads = 1});
   const std::vector<std::uint32_t> indices{7};
-  const std::vector<OwnerShare> shares{{1, 1}, {0, 0}, {0, 0}};
+  const std::vector<OwnerLoad> loads{{1, 1}, {0, 0}, {0, 0}};
   std::vector<std::uint64_t> borders(4);
-  follow_aggregate(indices, shares, 10, borders);
+  follow_aggregate(place, indices, loads, 10, borders);
   EXPECT_TRUE(std::is_sorted(borders.begin(), borders.end()));
   EXPECT_EQ(borders.front(), 0U);
   EXPECT_EQ(borders.back(), 10U);

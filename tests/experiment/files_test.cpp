@@ -73,6 +73,22 @@ TEST_F(RunFiles, FaultsNameFileAndLine) {
   EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { read_config_file(date); }), "steps"));
 }
 
+// A value out of its range is found when the whole run is known, and is still told with its place in the file.
+TEST_F(RunFiles, RangesNameFileAndLine) {
+  struct Case {
+    const char* text;
+    const char* told;
+  };
+  for (const Case& each : {Case{"threads = 5000\n", ", line 1: threads must be in 0..1024, got 5000"},
+                           Case{"steps = 3\nschedule = \"3:-1\"\n", ", line 2: schedule must have factors that are 0"},
+                           Case{"workers = 1\ncompute_seconds = 1\nslowdown = [-2]\n", ", line 3: slowdown must be in"},
+                           Case{"[task]\nname = \"digits\"\nskew = 2\n", ", line 3: skew must be in [0, 1], got 2"}}) {
+    const auto path = write("ranges.toml", each.text);
+    const auto told = message_of<InvalidConfig>([&] { config_from(read_config_file(path)); });
+    EXPECT_TRUE(contains(told, "ranges.toml" + std::string(each.told))) << told;
+  }
+}
+
 std::string repeated(const std::string& text, int times) {
   std::string all;
   for (int i = 0; i < times; ++i) all += text;

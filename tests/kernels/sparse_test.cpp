@@ -147,6 +147,21 @@ TEST(Sparse, MergeAllocatesNothingAfterItsFirstCall) {
   });
 }
 
+TEST(Sparse, TellsTheHostWhereBoundsCutAList) {
+  for_each_place([](Place& place) {
+    const std::vector<std::uint32_t> indices{3, 4, 9, 0xFFFF'FFFF};
+    const std::vector<std::uint64_t> bounds{0, 3, 4, 5, 9, 10, std::uint64_t{1} << 32};
+    std::vector<std::uint64_t> counts(bounds.size());
+    count_below(place, indices, bounds, counts);
+    EXPECT_EQ(counts, (std::vector<std::uint64_t>{0, 0, 1, 2, 2, 3, 4}));
+    count_below(place, {}, bounds, counts);
+    EXPECT_EQ(counts, std::vector<std::uint64_t>(bounds.size(), 0));
+    std::vector<std::uint64_t> entries{3, 0, 2, 2};
+    read_indices(place, indices, entries, entries);
+    EXPECT_EQ(entries, (std::vector<std::uint64_t>{0xFFFF'FFFF, 3, 9, 9}));
+  });
+}
+
 TEST(Sparse, RefusesTooSmallASum) {
   Place place({.threads = 1});
   const Entries part{{1, 2, 3}, {1, 2, 3}};

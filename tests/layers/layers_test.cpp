@@ -114,6 +114,17 @@ TEST_F(Layers, RefuseTorchOutsideItsFolder) {
   expect_breach("bench/harness.h:1", "c10/util/Half.h");
 }
 
+TEST_F(Layers, RefuseLoopsOverGradientsOutsideKernels) {
+  write("src/base/thread_pool.h", "");
+  write("src/base/touch.h", "");
+  write("src/kernels/topk/topk.h", "#include \"base/thread_pool.h\"\n#include \"base/touch.h\"\n");
+  EXPECT_EQ(check(root_).code, 0) << check(root_).text;
+  write("src/exchange/own.h", "#include \"base/touch.h\"\n");
+  expect_breach("src/exchange/own.h:1", "base/touch.h; only src/kernels, src/codecs, tests may include it");
+  write("src/exchange/own.h", "#include \"base/thread_pool.h\"\n");
+  expect_breach("src/exchange/own.h:1", "base/thread_pool.h");
+}
+
 TEST_F(Layers, RefuseMpiOutsideItsTransport) {
   write("src/exchange/own.h", "#include <mpi.h>\n");
   expect_breach("src/exchange/own.h:1", "mpi.h");

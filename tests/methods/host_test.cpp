@@ -23,7 +23,7 @@ StepKey key_of(const Communicator& communicator, std::uint32_t step) {
 /// SGD with momentum as a host would run it, and how often it was asked to.
 struct HostSgd {
   explicit HostSgd(std::uint64_t parameters) : optimizer({.momentum = 0.9, .nesterov = true}), place({.threads = 1}) {
-    optimizer.prepare(parameters);
+    optimizer.prepare(place, parameters);
   }
   OptimizerOptions options() {
     return {.name = "host", .host = [this](View<const float> gradient, View<float> model) {

@@ -35,9 +35,9 @@ struct Named {
 
 class EveryOptimizer : public testing::TestWithParam<Named> {
  protected:
-  Optimizer made() const {
+  static Optimizer made(Place& place) {
     Optimizer optimizer(GetParam().options);
-    optimizer.prepare(kParameters);
+    optimizer.prepare(place, kParameters);
     return optimizer;
   }
   static void step(Optimizer& optimizer, Place& place, int number, std::vector<float>& model) {
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(EveryOptimizer, FollowsItsTextbookFormula) {
   const OptimizerOptions& options = GetParam().options;
   Place place({.threads = 1});
-  Optimizer optimizer = made();
+  Optimizer optimizer = made(place);
   std::vector<float> model = start_point();
   std::vector<OptimizerModel> expected(kParameters);
   for (std::size_t i = 0; i < kParameters; ++i) {
@@ -86,25 +86,25 @@ TEST_P(EveryOptimizer, FollowsItsTextbookFormula) {
 TEST_P(EveryOptimizer, GoesOnFromWhatWasSaved) {
   Place place({.threads = 1});
   for (const int cut : {1, 20, 21, 49}) {
-    Optimizer straight = made();
+    Optimizer straight = made(place);
     std::vector<float> model = start_point();
     State saved;
     std::vector<float> taken_up;
     for (int number = 0; number < kSteps; ++number) {
       if (number == cut) {
-        straight.save(saved);
+        straight.save(place, saved);
         taken_up = model;
       }
       step(straight, place, number, model);
     }
-    Optimizer resumed = made();
-    resumed.load(State::from_bytes(saved.to_bytes()));
+    Optimizer resumed = made(place);
+    resumed.load(place, State::from_bytes(saved.to_bytes()));
     for (int number = cut; number < kSteps; ++number) step(resumed, place, number, taken_up);
     EXPECT_EQ(std::memcmp(taken_up.data(), model.data(), kParameters * sizeof(float)), 0) << "cut at " << cut;
     State ended;
     State ended_resumed;
-    straight.save(ended);
-    resumed.save(ended_resumed);
+    straight.save(place, ended);
+    resumed.save(place, ended_resumed);
     EXPECT_EQ(ended.to_bytes(), ended_resumed.to_bytes()) << "cut at " << cut;
   }
 }
@@ -112,8 +112,8 @@ TEST_P(EveryOptimizer, GoesOnFromWhatWasSaved) {
 TEST_P(EveryOptimizer, DoesNotDependOnThreads) {
   Place alone({.threads = 1});
   Place together({.threads = 3});
-  Optimizer one = made();
-  Optimizer other = made();
+  Optimizer one = made(alone);
+  Optimizer other = made(together);
   std::vector<float> model = start_point();
   std::vector<float> same = model;
   for (int number = 0; number < kSteps; ++number) {
@@ -125,7 +125,7 @@ TEST_P(EveryOptimizer, DoesNotDependOnThreads) {
 
 TEST_P(EveryOptimizer, AStepOfZeroLengthStillRemembersItsGradient) {
   Place place({.threads = 1});
-  Optimizer optimizer = made();
+  Optimizer optimizer = made(place);
   std::vector<float> model = start_point();
   const std::vector<float> before = model;
   const auto gradient = gradient_of(0);

@@ -17,20 +17,20 @@ from ranks import run_ranks, start_ranks, told
 from suite import c10d_suite, wrong_checks
 
 import laconic
-from laconic import _groups
+from laconic import _core, _process_groups
 
 
 def every_check() -> dict[str, list[str]]:
-    return wrong_checks(_groups.communicator())
+    return wrong_checks(_process_groups.communicator())
 
 
 def every_check_staged() -> dict[str, list[str]]:
     """With the copies that an engine for devices alone needs; the device is the host."""
-    return wrong_checks(_groups.communicator(staging=torch.device("cpu")))
+    return wrong_checks(_process_groups.communicator(staging=torch.device("cpu")))
 
 
 def describe() -> tuple[int, int, str, float]:
-    communicator = _groups.communicator()
+    communicator = _process_groups.communicator()
     return communicator.rank, communicator.size, communicator.description, communicator.timeout
 
 
@@ -39,7 +39,7 @@ def subgroups() -> list[str]:
     pair = dist.new_group([1, 2])
     rest = dist.new_group([0, 3])
     mine = pair if dist.get_rank() in (1, 2) else rest
-    communicator = _groups.communicator(mine)
+    communicator = _process_groups.communicator(mine)
     found = [f"{name}: {wrong}" for name in ("all_reduce", "all_gather_varying", "duplicates", "counter")
              for wrong in c10d_suite.run_check(communicator, name)]
     found += [] if communicator.size == 2 else [f"size {communicator.size}"]
@@ -48,7 +48,7 @@ def subgroups() -> list[str]:
 
 def beside_the_users_collectives() -> tuple[float, set[float]]:
     """Our sums in a thread while the user's thread sums on its own group."""
-    communicator = _groups.communicator()
+    communicator = _process_groups.communicator()
     ours: list[float] = []
     expected = float(sum(range(1, dist.get_world_size() + 1)))
     thread = threading.Thread(
@@ -66,7 +66,7 @@ def beside_the_users_collectives() -> tuple[float, set[float]]:
 
 def vanish(last: str) -> str:
     """Rank 1 ends without a word; the others say what they saw, and how long it took."""
-    communicator = _groups.communicator(timeout=20.0)
+    communicator = _process_groups.communicator(timeout=20.0)
     c10d_suite.barrier_within(communicator, 10_000)
     if dist.get_rank() == 1:
         os._exit(0) if last == "exit" else os.kill(os.getpid(), signal.SIGKILL)
@@ -79,7 +79,7 @@ def vanish(last: str) -> str:
 
 def hang() -> list[str]:
     """Rank 1 does not come before the others have given up; then all are told."""
-    communicator = _groups.communicator(timeout=20.0)
+    communicator = _process_groups.communicator(timeout=20.0)
     store = dist.distributed_c10d._get_default_store()
     said = []
     if dist.get_rank() == 1:
@@ -100,7 +100,7 @@ def hang() -> list[str]:
 
 def sleep_on() -> str:
     """Rank 2 computes while the others wait in a collective."""
-    communicator = _groups.communicator(timeout=20.0)
+    communicator = _process_groups.communicator(timeout=20.0)
     store = dist.distributed_c10d._get_default_store()
     said = ""
     if dist.get_rank() == 2:
@@ -116,7 +116,7 @@ def sleep_on() -> str:
 
 def wrong_slots() -> int:
     group = dist.new_group()
-    wrong: int = c10d_suite.wrong_slots(group, _groups.store_of(group))
+    wrong: int = c10d_suite.wrong_slots(group, _process_groups.store_of(group))
     return wrong
 
 
@@ -127,16 +127,20 @@ def leave() -> bool | None:
     if dist.get_rank() == 1:
         store.wait(["left"])
         return None
-    kept: bool | None = c10d_suite.is_kept_after_leaving(group, _groups.store_of(group), 300)
+    kept: bool | None = c10d_suite.is_kept_after_leaving(group, _process_groups.store_of(group), 300)
     store.set("left", "")
     return kept
 
 
-def fail_with_a_reason() -> str:
-    communicator = _groups.communicator(timeout=20.0)
+def connected() -> _core.Communicator:
+    """A communicator that all ranks have used."""
+    communicator = _process_groups.communicator(timeout=20.0)
     c10d_suite.barrier_within(communicator, 10_000)
-    if dist.get_rank() == 0:
-        communicator.fail("its gradient is not finite")
+    return communicator
+
+
+def error_of_barriers(communicator: _core.Communicator) -> str:
+    """Calls barriers until one fails, and returns its message."""
     try:
         while True:
             c10d_suite.barrier_within(communicator, 20_000)
@@ -144,18 +148,20 @@ def fail_with_a_reason() -> str:
         return str(error)
 
 
+def fail_with_a_reason() -> str:
+    communicator = connected()
+    if dist.get_rank() == 0:
+        communicator.fail("its gradient is not finite")
+    return error_of_barriers(communicator)
+
+
 def fail_without_a_thread() -> str:
     """Rank 0 fails, and no rank can start the thread that would tell or listen."""
-    communicator = _groups.communicator(timeout=20.0)
-    c10d_suite.barrier_within(communicator, 10_000)
+    communicator = connected()
     with few_threads(0):
         if dist.get_rank() == 0:
             communicator.fail("its gradient is not finite")
-        try:
-            while True:
-                c10d_suite.barrier_within(communicator, 20_000)
-        except laconic.TransportError as error:
-            return str(error)
+        return error_of_barriers(communicator)
 
 
 def connect_without_threads(left: int, threads: int, make: str) -> str:
@@ -180,11 +186,24 @@ def connect_without_threads(left: int, threads: int, make: str) -> str:
     return said
 
 
+def keys_after_failures() -> list[int]:
+    """How many keys the store has after each of three attempts to connect that fail on rank 1."""
+    found = []
+    for _ in range(3):
+        with few_threads(1) if dist.get_rank() == 1 else contextlib.nullcontext():
+            with contextlib.suppress(RuntimeError):
+                _process_groups.communicator(timeout=20.0)
+        dist.barrier()
+        found.append(dist.distributed_c10d._get_default_store().num_keys())
+        dist.barrier()
+    return found
+
+
 def die_in_attach() -> str:
     """Rank 1 ends when all have agreed, before it opens its process groups; its word is missed."""
     ddp = wrapped(Probe())
     if dist.get_rank() == 1:
-        _groups._GlooGroups.make = lambda self: os._exit(0)  # type: ignore[method-assign]
+        _process_groups._GlooGroups.make = lambda self: os._exit(0)  # type: ignore[method-assign]
     try:
         laconic.attach(ddp, "topk", keep=0.1, timeout=2.0)
     except laconic.TransportError as error:
@@ -196,9 +215,9 @@ def refusals() -> list[str]:
     said = []
     pair = dist.new_group([0, 1])
     for call in (
-        lambda: _groups.communicator(timeout=-1.0),
-        lambda: _groups.communicator(backend="glue"),
-        lambda: _groups.communicator(pair) if dist.get_rank() == 2 else _groups.communicator(timeout=0.0),
+        lambda: _process_groups.communicator(timeout=-1.0),
+        lambda: _process_groups.communicator(backend="glue"),
+        lambda: _process_groups.communicator(**({"group": pair} if dist.get_rank() == 2 else {"timeout": 0.0})),
     ):
         try:
             call()
@@ -213,9 +232,9 @@ def unequal_groups() -> tuple[str, int]:
     pair = dist.new_group([0, 1])
     if dist.get_rank() == 2:
         return "not asked", 2
-    size = _groups.communicator(pair).size
+    size = _process_groups.communicator(pair).size
     try:
-        _groups._ListedGroups(pair, "gloo", datetime.timedelta(seconds=20)).make()
+        _process_groups._ListedGroups(pair, "gloo", datetime.timedelta(seconds=20)).make()
     except laconic.InvalidConfig as error:
         return str(error), size
     return "nothing", size
@@ -296,6 +315,10 @@ class C10dTest(unittest.TestCase):
                         self.assertIn(part, said[1])
                     for rank in (0, 2):
                         self.assertIn(f"TransportError: rank 1 failed: {words}", said[rank])
+
+    def test_failures_leave_nothing_in_the_store(self) -> None:
+        for found in run_ranks(3, keys_after_failures):
+            self.assertEqual(found, [found[0]] * 3)  # the first one leaves counters, which stay
 
     def test_a_rank_that_dies_in_attach_is_a_transport_error(self) -> None:
         ranks = start_ranks(3, die_in_attach, timeout=40.0)

@@ -29,8 +29,8 @@ class Named(torch.nn.Module):
 def methods_of(**settings: Any) -> dict[str, str]:
     """The method of each parameter."""
     ddp = wrapped(Named())
-    names, parameters = laconic._ddp._parameters_of(ddp)
-    selection = laconic._options.Selection(
+    names, parameters = laconic.ddp._parameters_of(ddp)
+    selection = laconic._settings.Selection(
         settings.get("include"), settings.get("exclude"), settings.get("min_size"), settings.get("groups", ()), 0
     )
     choice = selection.choice(names, parameters, settings.get("method", "topk"), {})

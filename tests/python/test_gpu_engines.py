@@ -15,7 +15,7 @@ from ranks import run_ranks
 from suite import wrong_checks
 from variations import options_of
 
-from laconic import _groups
+from laconic import _process_groups
 
 METHODS = ("topk", "signum", "qsgd", "sgd", "fp16")
 
@@ -34,7 +34,7 @@ def on_my_device(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
 
 def staged_over_gloo() -> dict[str, list[str]]:
     """Every call by way of the device: Gloo stands for NCCL, which would refuse two ranks of one GPU."""
-    return wrong_checks(_groups.communicator(staging=DEVICE))
+    return wrong_checks(_process_groups.communicator(staging=DEVICE))
 
 
 def hooks_equal_the_method(**settings: Any) -> list[str]:
@@ -57,7 +57,7 @@ def hooks_equal_the_method(**settings: Any) -> list[str]:
 def over(users: str, ours: str | None) -> dict[str, Any]:
     """What a group of the user's engine and one of our own give together."""
     start(users)
-    communicator = _groups.communicator(backend=ours)
+    communicator = _process_groups.communicator(backend=ours)
     described = communicator.description
     found = {"description": described, "checks": wrong_checks(communicator), "hooks": hooks_equal_the_method(backend=ours)}
 

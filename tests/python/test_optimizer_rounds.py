@@ -39,7 +39,7 @@ def statistics() -> dict[str, Any]:
         "kept": kept and model[1].momentum == 0.1,
         "generator": torch.equal(generator, torch.get_rng_state()),
         "nested": message_of(lambda: nested(optimizer)),
-        "no batch": message_of(lambda: laconic._norms.Statistics(model).estimate(model, iter([]))),
+        "no batch": message_of(lambda: laconic._batch_norm.Statistics(model).estimate(model, iter([]))),
     }
 
 

@@ -5,6 +5,7 @@ import io
 import pathlib
 import tempfile
 import unittest
+import zipfile
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from networks import flat, message_of, network, numpy_free_objects, optimizer_fo
 from ranks import run_ranks
 
 import laconic
+from laconic import checkpoint
 
 METHODS = [row["name"] for row in laconic.methods()]
 NO_BYTES = torch.empty(200, dtype=torch.uint8, device="meta")
@@ -284,6 +286,28 @@ def asynchronous() -> dict[str, Any]:
     with resumed.read_out():
         same = same_everywhere(flat(resumed.model))
     return {"same": same, "rounds": resumed.metrics()["rounds"], "states": len(states), "elsewhere": elsewhere}
+
+
+def under_the_old_name(saved: bytes) -> bytes:
+    """A file of torch.save as it was written when Saved was a class of laconic._optimizer_state."""
+    old = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(saved)) as source, zipfile.ZipFile(old, "w") as target:
+        for name in source.namelist():
+            content = source.read(name).replace(b"laconic.checkpoint\n", b"laconic._optimizer_state\n")
+            target.writestr(name, content)
+    return old.getvalue()
+
+
+class OldNameTest(unittest.TestCase):
+    def test_a_checkpoint_that_names_the_old_module_is_loaded(self) -> None:
+        file = io.BytesIO()
+        torch.save({"entry": checkpoint.Saved(torch.arange(3))}, file)
+        old = under_the_old_name(file.getvalue())
+        self.assertIn(b"laconic._optimizer_state\n", old)
+        for weights_only in (True, False):
+            entry = torch.load(io.BytesIO(old), weights_only=weights_only)["entry"]
+            self.assertIs(type(entry), checkpoint.Saved)
+            self.assertEqual(entry.value.tolist(), [0, 1, 2])
 
 
 class StateTest(unittest.TestCase):

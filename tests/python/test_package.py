@@ -62,10 +62,15 @@ class PackageTest(unittest.TestCase):
         self.assertEqual(rows["topk"]["face"], "gradient")
         self.assertEqual(rows["def-a"]["face"], "model")
         self.assertIn("keep", [parameter["name"] for parameter in rows["regtopk"]["parameters"]])
+        self.assertEqual([name for name, row in rows.items() if row["is_sgd"]], ["ef-rbgs", "def", "def-a"])
+        self.assertEqual([name for name, row in rows.items() if row["takes_scoring"]], ["mgrawa", "lgrawa"])
+        self.assertEqual([name for name, row in rows.items() if row["needs_loss"]], ["lsgd"])
+        self.assertEqual({name: row["optimizer"] for name, row in rows.items() if row["optimizer"]}, {"adam": "adam"})
+        self.assertEqual({name: row["min_size"] for name, row in rows.items() if row["min_size"]}, {"qsgd": 10_000})
 
     def test_it_alone_can_be_imported(self) -> None:
         # Whatever comes first, torch loads its libraries itself, before the module that is linked with them.
-        for first in ("laconic", "laconic._core", "laconic._state"):
+        for first in ("laconic", "laconic._core", "laconic.checkpoint"):
             program = f"import sys, {first}; print([n for n in sys.modules if n in ('torch', 'laconic._core')])"
             done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
             self.assertEqual((done.returncode, done.stdout), (0, "['torch', 'laconic._core']\n"), done.stderr)

@@ -16,7 +16,7 @@ from ranks import run_ranks
 from torch.nn.parallel import DistributedDataParallel
 
 import laconic
-from laconic import _core, _files
+from laconic import _core, runs
 
 STEPS = 6
 
@@ -183,29 +183,29 @@ class FilesTest(unittest.TestCase):
         with mock.patch("secrets.token_hex", return_value="0"):  # a name that could be foreseen
             (self.folder / "config.json.tmp0").symlink_to(victim)
             with self.assertRaises(FileExistsError) as raised:
-                _files.write_whole(target, "new")
+                runs.write_whole(target, "new")
         self.assertEqual(raised.exception.filename, str(target))
-        _files.write_whole(target, "new")
+        runs.write_whole(target, "new")
         self.assertEqual((target.read_text(), victim.read_text()), ("new", "precious"))
 
     def test_links_and_pipes_that_are_named_stay_what_they_are(self) -> None:
         target, link, pipe = (self.folder / name for name in ("target", "link", "pipe"))
         target.write_text("a longer text")
         link.symlink_to(target)
-        _files.write_whole(link, "short")
+        runs.write_whole(link, "short")
         self.assertTrue(link.is_symlink())
         self.assertEqual(target.read_text(), "short")
         os.mkfifo(pipe)
         reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
         self.addCleanup(os.close, reader)
-        _files.write_whole(pipe, "some text")
+        runs.write_whole(pipe, "some text")
         self.assertEqual(os.read(reader, 100), b"some text")
         self.assertTrue(pipe.is_fifo())
 
     def test_what_fails_leaves_nothing_behind(self) -> None:
         (self.folder / "taken").mkdir()
         with self.assertRaises(OSError) as raised:
-            _files.write_whole(self.folder / "taken", "text")
+            runs.write_whole(self.folder / "taken", "text")
         self.assertEqual(raised.exception.filename, str(self.folder / "taken"))
         self.assertEqual([each.name for each in self.folder.iterdir()], ["taken"])
 

@@ -19,7 +19,7 @@ from ranks import run_ranks
 from torch.distributed import distributed_c10d as c10d
 
 import laconic
-from laconic import _groups
+from laconic import _process_groups
 
 
 def held() -> dict[str, int]:
@@ -193,7 +193,8 @@ def closed_at_once(times: int) -> None:
 def listed_groups() -> list[int]:
     """Groups of an engine that torch has to make are taken out of its list."""
     before = len(c10d._world.pg_names)
-    groups = _groups._ListedGroups(_groups.given(None), "gloo", _groups.limit_of(_groups.given(None), None))
+    users = _process_groups.given(None)
+    groups = _process_groups._ListedGroups(users, "gloo", _process_groups.limit_of(users, None))
     groups.make(), groups.make()
     among = len(c10d._world.pg_names)
     dist.barrier()

@@ -34,7 +34,7 @@ struct Loop {
       names.push_back(tensor.name);
       parameters.push_back(at::full({static_cast<std::int64_t>(tensor.size)}, 0.5, type).requires_grad_(true));
       optimizers.emplace_back(OptimizerOptions{.momentum = 0.9, .weight_decay = 0.01});
-      optimizers.back().prepare(tensor.size);
+      optimizers.back().prepare(place, tensor.size);
     }
   }
 
@@ -135,7 +135,9 @@ TEST(ModelHost, ResumesToTheBit) {
       const State saved = host->save();
       Loop other;
       const auto resumed = host_of(other, row, communicator);
-      other.optimizers = loop.optimizers;
+      for (std::size_t i = 0; i < loop.optimizers.size(); ++i) {
+        other.optimizers[i].copy_from(other.place, loop.optimizers[i]);
+      }
       resumed->load(saved);
       steps(loop, *host, 6, 12);
       steps(other, *resumed, 6, 12);

@@ -204,7 +204,7 @@ Row run_one(const RunConfig& config, const Workload& workload, Runner& runner, c
     row.figures = rank_figures(row.result);
     folder.finish(row.result);
   } catch (const InvalidConfig& error) {
-    row.error = with_flags(error.what());  // it diverged, or it cannot be run like that: the others may
+    row.error = error.what();  // it diverged, or it cannot be run like that: the others may
   }
   return row;
 }

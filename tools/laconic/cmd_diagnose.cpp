@@ -28,6 +28,7 @@ using Json = nlohmann::ordered_json;
 struct TaskFlag {
   const char* section;
   const char* key;
+  const char* usual = "";  ///< the default, if it is not that of every run
   std::string value{};
   CLI::Option* option = nullptr;
 };
@@ -36,9 +37,14 @@ struct Flags {
   std::string run;
   bool start = false;
   std::string task;
-  std::vector<TaskFlag> settings{{"task", "model"},         {"task", "batch"},  {"task", "skew"},
-                                 {"task", "train_samples"}, {"run", "workers"}, {"run", "learning_rate"},
-                                 {"run", "seed"},           {"task", "device"}};
+  std::vector<TaskFlag> settings{{"task", "model"},
+                                 {"task", "batch"},
+                                 {"task", "skew"},
+                                 {"task", "train_samples"},
+                                 {"run", "workers", "4; their signs are compared"},
+                                 {"run", "learning_rate", "0.05; sharpness is compared with it"},
+                                 {"run", "seed"},
+                                 {"task", "device"}};
   std::string data_folder;
   int torch_threads = 0;
   std::uint32_t batches = GradientOptions().batches;
@@ -221,19 +227,11 @@ void add_diagnose(CLI::App& program) {
   command
       ->add_option("--data", flags->data_folder, "where the data sets' folders are; default: LACONIC_DATA, else data")
       ->option_text("DIR");
-  const char* const help[] = {"such as mlp, cnn, resnet18; default: the task's",
-                              "samples of a worker's mini-batch; default 16",
-                              "0: shards alike, to 1: sorted by label; default 0",
-                              "the first so many alone; default 0: all",
-                              "whose signs are compared; default 4",
-                              "that sharpness is compared with; default 0.05",
-                              "of data and start; default 1",
-                              "cpu; default cpu"};
-  const char* const names[] = {"--model", "--batch", "--skew", "--train-samples", "--workers", "--lr,--learning-rate",
-                               "--seed",  "--device"};
-  for (std::size_t i = 0; i < flags->settings.size(); ++i) {
-    TaskFlag& setting = flags->settings[i];
-    setting.option = command->add_option(names[i], setting.value, help[i])->group("With --task")->option_text("VALUE");
+  for (TaskFlag& flag : flags->settings) {
+    const RunSetting& setting = *find_run_setting(flag.section, flag.key);
+    const std::string help = setting.description(*flag.usual != '\0' ? flag.usual : setting.usual);
+    flag.option =
+        command->add_option(flag_names(setting), flag.value, help)->group("With --task")->option_text("VALUE");
   }
   add_measuring(*command, *flags);
   flags->json.add_to(*command, "the findings");

@@ -110,7 +110,7 @@ RunConfig config_of(const Arguments& arguments, int processes) {
                         arguments.method + " runs several");
   }
   const std::string in_file = arguments.flags.method_in_file();
-  const std::string method = !arguments.method.empty() ? arguments.method : !in_file.empty() ? in_file : "sgd";
+  const std::string method = !arguments.method.empty() ? arguments.method : !in_file.empty() ? in_file : RunConfig().method;
   RunConfig config = arguments.flags.config(method, false, processes);
   arguments.flags.require_used({config.method});
   require_place_for_checkpoints(config, arguments.out);

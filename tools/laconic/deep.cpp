@@ -30,38 +30,38 @@ namespace laconic::tools {
 
 void DeepFlags::add_to(CLI::App& command) {
   command.add_flag("--deep", deep, "claims about a network on Fashion-MNIST instead: hours on two cores");
-  command.add_option("--data", data, "with --deep: where the data sets' folders are; else LACONIC_DATA, or data")
+  const auto with_deep = [this](CLI::Option* option) {
+    option->description("with --deep: " + option->get_description());
+    options_.push_back(option);
+    return option;
+  };
+  with_deep(command.add_option("--data", data, "where the data sets' folders are; else LACONIC_DATA, or data"))
       ->option_text("DIR");
-  command.add_option("--device", device, "with --deep: where networks are trained: cpu; default cpu")
+  with_deep(command.add_option("--device", device, "where networks are trained: cpu; default cpu"))
       ->option_text("NAME");
-  command.add_option("--out", out, "with --deep: where runs are kept; what is whole there is not run again")
+  with_deep(command.add_option("--out", out, "where runs are kept; what is whole there is not run again"))
       ->option_text("DIR")
       ->capture_default_str();
-  command.add_option("--steps", steps, "with --deep: of each run, default 3000")
+  with_deep(command.add_option("--steps", steps, "of each run, default 3000"))
       ->check(whole_in(6, 1000000))
       ->option_text("NUMBER");
-  command.add_option("--first-seed", first_seed, "with --deep: seeds count from this, default 1")
+  with_deep(command.add_option("--first-seed", first_seed, "seeds count from this, default 1"))
       ->check(whole_in(0, 1000000000))
       ->option_text("NUMBER");
-  command.add_option("--jobs", jobs, "with --deep: runs at once, each with a thread a worker; 0: one for 8 cores")
+  with_deep(command.add_option("--jobs", jobs, "runs at once, each with a thread a worker; 0: one for 8 cores"))
       ->check(whole_in(0, 1024))
       ->option_text("NUMBER");
-  command.add_option("--seconds", seconds, "with --deep: begin no run any more after so long; 0: no end")
+  with_deep(command.add_option("--seconds", seconds, "begin no run any more after so long; 0: no end"))
       ->check(finite_from_zero())
       ->option_text("NUMBER");
-  command.add_flag("--run-only", run_only, "with --deep: make the runs and print their figures, judge nothing");
-  command
-      .add_option("--runs", runs,
-                  "with --deep: only these runs, by commas, or all there are; none: those of the claims")
+  with_deep(command.add_flag("--run-only", run_only, "make the runs and print their figures, judge nothing"));
+  with_deep(
+      command.add_option("--runs", runs, "only these runs, by commas, or all there are; none: those of the claims"))
       ->option_text("NAME,...");
-  command
-      .add_option("--results", results, "with --deep: judge the figures in FILE (of --run-only --json), run nothing")
+  with_deep(command.add_option("--results", results, "judge the figures in FILE (of --run-only --json), run nothing"))
       ->option_text("FILE");
-  command.add_option("--markdown", markdown, "with --deep: put the tables into the marked section of the page FILE")
+  with_deep(command.add_option("--markdown", markdown, "put the tables into the marked section of the page FILE"))
       ->option_text("FILE");
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->get_description().starts_with("with --deep: ")) options_.push_back(option);
-  }
 }
 
 void DeepFlags::require_used() const {

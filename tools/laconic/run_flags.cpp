@@ -7,7 +7,6 @@
 #include "data/task.h"
 #include "experiment/files.h"
 #include "laconic/error.h"
-#include "laconic/threads.h"
 #include "methods/table.h"
 #include "parameter_help.h"
 
@@ -19,7 +18,7 @@ bool has_parameter(const std::string& method, const std::string& name) {
   return std::find(keys.begin(), keys.end(), name) != keys.end();
 }
 
-/// Settings of SGD, which are left out for adam where several methods share them.
+/// Settings of SGD, which are left out for a method with another optimizer where several methods share them.
 bool is_for_sgd(const ConfigEntry& entry) {
   return entry.section == "optimizer" && (entry.key == "name" || entry.key == "momentum" || entry.key == "nesterov");
 }
@@ -28,15 +27,11 @@ bool any_has(const std::vector<std::string>& methods, const std::string& name) {
   return std::any_of(methods.begin(), methods.end(), [&](const auto& each) { return has_parameter(each, name); });
 }
 
-bool is_section(const std::string& name) {
-  return name == "run" || name == "problem" || name == "task" || name == "method" || name == "optimizer";
-}
-
 /// The method of "METHOD.name=value", or empty.
 std::string of_one_method(const std::string& assignment) {
   const std::string name = assignment.substr(0, assignment.find('='));
   const std::size_t dot = name.find('.');
-  if (dot == std::string::npos || is_section(name.substr(0, dot))) return "";
+  if (dot == std::string::npos || is_config_section(name.substr(0, dot))) return "";
   return name.substr(0, dot);
 }
 
@@ -55,6 +50,20 @@ std::string foreign_owner(const std::string& assignment, const std::string& prob
   return method;
 }
 
+std::string group_of(const std::string& section) {
+  if (section == "task") return "Network (with --task)";
+  return section == "run" ? "Run" : "Optimizer (of gradient methods and local steps)";
+}
+
+/// Those that have a parameter of that name: "ef-rbgs, def, def-a".
+std::string methods_with(const std::string& parameter) {
+  std::string names;
+  for (const MethodRow& row : method_table()) {
+    if (has_parameter(row.name, parameter)) names.append(names.empty() ? "" : ", ").append(row.name);
+  }
+  return names;
+}
+
 /// "--step-guard", and "--step_guard" as the table writes it.
 std::string spelled(const std::string& key) {
   std::string dashed = key;
@@ -71,15 +80,32 @@ std::string names_of(const Rows& rows) {
 
 }  // namespace
 
+std::string flag_names(const RunSetting& setting) {
+  return setting.flags.empty() ? spelled(setting.name) : setting.flags;
+}
+
 std::string task_names() { return names_of(task_table()); }
 std::string problem_names() { return names_of(problem_table()); }
 std::string method_names() { return names_of(method_table()); }
 
-RunFlags::Flag& RunFlags::add_flag(CLI::App& command, const std::string& section, const std::string& key,
-                                   const std::string& help, const std::string& group) {
+void RunFlags::add_flag(CLI::App& command, const std::string& section, const std::string& key,
+                        const std::string& help, const std::string& group) {
   Flag& flag = flags_.emplace_back(Flag{section, key, "", nullptr});
   flag.option = command.add_option(spelled(key), flag.value, help)->group(group)->option_text("VALUE");
-  return flag;
+}
+
+void RunFlags::add_setting(CLI::App& command, const RunSetting& setting, const std::string& usual) {
+  const std::string owners = methods_with(setting.name);
+  const bool is_shared = setting.section == "optimizer" && !owners.empty();
+  Flag& flag = flags_.emplace_back(Flag{is_shared ? "" : setting.section, setting.name, setting.flag_value, nullptr});
+  const std::string help = setting.description(usual) + (is_shared ? "; " + owners + " have their own" : "");
+  if (setting.flag_value.empty()) {
+    flag.option = command.add_option(flag_names(setting), flag.value, help)->option_text("VALUE");
+  } else {
+    const std::string meaning = setting.name + " = " + setting.flag_value + "; else " + setting.help;
+    flag.option = command.add_flag_callback(flag_names(setting), [] {}, meaning);
+  }
+  flag.option->group(group_of(setting.section));
 }
 
 void RunFlags::add_to(CLI::App& command, const std::string& evaluations) {
@@ -92,76 +118,21 @@ void RunFlags::add_to(CLI::App& command, const std::string& evaluations) {
       .add_option("--set", assignments_,
                   "a setting by its name, such as noise=0.1 or problem.noise=0.1; again for more")
       ->option_text("NAME=VALUE");
-  const std::string run = "Run";
-  flags_.push_back({"run", "learning_rate", "", nullptr});
-  flags_.back().option = command
-                             .add_option("--lr,--learning-rate,--learning_rate", flags_.back().value,
-                                         "learning rate, 0 or more; default: the problem's or task's, votes have their own")
-                             ->group(run)
-                             ->option_text("VALUE");
-  add_flag(command, "run", "schedule", "STEP:FACTOR[,STEP:FACTOR...], factors on the learning rate, or none", run);
-  add_flag(command, "run", "workers",
-           "ranks, 1.." + std::to_string(kMostRanks) + "; default: the problem's or task's, or mpirun's", run);
-  add_flag(command, "run", "steps", "of each worker; 0: only the start is evaluated; default: the problem's or task's",
-           run);
-  add_flag(command, "run", "seed", "of data, noise and every draw; default 1", run);
-  add_flag(command, "run", "nonfinite", "error | skip: what a NaN in a gradient does; default error", run);
-  add_flag(command, "run", "eval_interval", "steps between evaluations; 0: only at the end; default: " + evaluations,
-           run);
-  add_flag(command, "run", "adversaries",
-           "workers, the last ones, that invert their gradients, 0 to all of them; default 0", run);
-  add_flag(command, "run", "compute_seconds", "least time of a gradient in seconds, 0 to 3600; default 0", run);
-  add_flag(command, "run", "slowdown", "by rank, such as 1,1,1,4, or none: times --compute-seconds; default 1 for all",
-           run);
-  add_flag(command, "run", "checkpoint_interval", "steps between checkpoints in the run's folder; default 0: none",
-           run);
-  add_flag(command, "run", "timeout", "seconds after which a silent rank is given up; default 60", run);
-  add_flag(command, "run", "threads", "of each rank's kernels, 0..1024; 0: one a core; default 1", run);
-
-  add_task_flags(command);
-
-  const std::string optimizer = "Optimizer (of gradient methods and local steps)";
-  flags_.push_back({"optimizer", "name", "", nullptr});
-  flags_.back().option = command.add_option("--optimizer", flags_.back().value, "sgd | adam; default sgd")
-                             ->group(optimizer)
-                             ->option_text("NAME");
-  add_flag(command, "", "momentum",
-           "[0, 1); default 0, with --task 0.9 but for votes and adam; ef-rbgs, def, def-a have it on the worker",
-           optimizer);
-  add_flag(command, "", "weight_decay", "default 0; the method's own where it has one", optimizer);
-  add_flag(command, "optimizer", "nesterov",
-           "true | false; default false, with --task true for local steps between rounds", optimizer);
-
+  const RunSetting* interval = find_run_setting("run", "eval_interval");
+  for (const RunSetting& setting : run_settings()) {
+    add_setting(command, setting, &setting == interval ? evaluations : setting.usual);
+  }
+  command.add_option("--data", data_folder_, "where the data sets' folders are; default: LACONIC_DATA, else data")
+      ->group(group_of("task"))
+      ->option_text("DIR");
   const std::string method = "Method parameters (laconic methods NAME shows one method's)";
-  std::set<std::string> seen{"momentum", "weight_decay"};
+  std::set<std::string> seen;
   for (const MethodRow& row : method_table()) {
     for (const Parameter& parameter : row.parameters) {
-      if (!seen.insert(parameter.name).second) continue;
+      if (find_run_setting("optimizer", parameter.name) != nullptr || !seen.insert(parameter.name).second) continue;
       add_flag(command, "method", parameter.name, parameter_help(parameter.name), method);
     }
   }
-}
-
-void RunFlags::add_task_flags(CLI::App& command) {
-  const std::string task = "Network (with --task)";
-  command.add_option("--data", data_folder_, "where the data sets' folders are; default: LACONIC_DATA, else data")
-      ->group(task)
-      ->option_text("DIR");
-  add_flag(command, "task", "model", "such as mlp, cnn, resnet18; default: the task's", task);
-  add_flag(command, "task", "batch", "samples of a worker's step; default 16", task);
-  add_flag(command, "task", "sampling", "epochs | replacement; default epochs", task);
-  add_flag(command, "task", "skew", "0: shards alike, to 1: sorted by label; default 0", task);
-  add_flag(command, "task", "augment", "true | false: crops and flips where the task has them; default true", task);
-  add_flag(command, "task", "train_samples", "the first so many alone; default 0: all", task);
-  add_flag(command, "task", "test_samples", "the first so many alone; default 0: all", task);
-  add_flag(command, "task", "scoring_batch", "samples that score a round; default 0: as many as batch", task);
-  add_flag(command, "task", "torch_threads", "of each worker's network; default 1", task);
-  add_flag(command, "task", "device", "cpu; default cpu", task);
-  Flag& overlap = flags_.emplace_back(Flag{"run", "overlap", "false", nullptr});
-  overlap.option = command
-                       .add_flag_callback(
-                           "--no-overlap", [] {}, "exchange after backward, not while it runs")
-                       ->group(task);
 }
 
 void RunFlags::require_task_for_network_flags(bool network) const {
@@ -210,7 +181,8 @@ RunConfig RunFlags::config(const std::string& method, bool shared, int processes
   if (!problem_.empty()) entries.push_back({"problem", "name", problem_});
   if (!task_.empty()) entries.push_back({"task", "name", task_row(task_).name});
   if (last_value(entries, "method", "name") != method) entries.push_back({"method", "name", method});
-  if (shared && method == "adam") std::erase_if(entries, is_for_sgd);
+  const bool without_sgd = shared && method_row(method).fixes_optimizer();
+  if (without_sgd) std::erase_if(entries, is_for_sgd);
   config_from(entries);  // names first, so that a wrong one is told as such
   const std::string named = last_value(entries, "problem", "name");
   const bool network = !last_value(entries, "task", "name").empty();
@@ -224,7 +196,7 @@ RunConfig RunFlags::config(const std::string& method, bool shared, int processes
     if (shared && section == "method" && !has_parameter(method, flag.key)) continue;
     entries.push_back({section, flag.key, flag.value});
   }
-  if (shared && method == "adam") std::erase_if(entries, is_for_sgd);
+  if (without_sgd) std::erase_if(entries, is_for_sgd);
   for (const std::string& assignment : assignments_) {  // what is meant for this method alone wins
     if (of_one_method(assignment) != method) continue;
     entries.push_back(entry_from(assignment.substr(method.size() + 1), problem, method));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "experiment/config_text.h"
+#include "experiment/run_settings.h"
 
 namespace laconic::tools {
 
@@ -38,9 +39,9 @@ class RunFlags {
     std::string value;
     CLI::Option* option = nullptr;
   };
-  Flag& add_flag(CLI::App& command, const std::string& section, const std::string& key, const std::string& help,
-                 const std::string& group);
-  void add_task_flags(CLI::App& command);
+  void add_flag(CLI::App& command, const std::string& section, const std::string& key, const std::string& help,
+                const std::string& group);
+  void add_setting(CLI::App& command, const RunSetting& setting, const std::string& usual);
   std::vector<ConfigEntry> file_entries() const;
   void require_known_in_file(const std::vector<std::string>& methods) const;
   void require_task_for_network_flags(bool network) const;
@@ -53,6 +54,9 @@ class RunFlags {
   std::string config_file_;
   std::vector<std::string> assignments_;
 };
+
+/// As the command line spells a setting: "--eval-interval,--eval_interval".
+std::string flag_names(const RunSetting& setting);
 
 /// "linear-regression, logistic-toy, ...".
 std::string problem_names();

@@ -136,6 +136,23 @@ std::string wrong_start(const CLI::App& program, const std::string& argument, co
   return "there is no command " + argument + did_you_mean(argument, names);
 }
 
+/// The flag that was given more values than it takes. nullptr: none was.
+const CLI::Option* given_too_often(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    const bool refuses = option->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw;
+    if (refuses && static_cast<int>(option->count()) > option->get_items_expected_max()) return option;
+  }
+  return nullptr;
+}
+
+/// Too many values of a flag, or none.
+std::string mismatch_error(const CLI::App& command, const CLI::ArgumentMismatch& error) {
+  if (const CLI::Option* option = given_too_often(command)) return option->get_name() + " is given more than once";
+  // CLI11 names the flag only in its text, before the colon.
+  const std::string what = error.what();
+  return what.substr(0, what.find(':')) + " needs a value";
+}
+
 std::string extras_error(const CLI::App& program) {
   std::string call;
   const CLI::App* command = chosen(program, call);
@@ -201,25 +218,17 @@ std::vector<std::string> without_repeats(const std::vector<std::string>& names) 
 
 std::string usage_error(const CLI::App& program, const CLI::ParseError& error) {
   std::string call;
-  chosen(program, call);
+  const CLI::App* command = chosen(program, call);
   std::string what = error.what();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     what = extras_error(program);
-  } else if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
-    what = what.substr(0, what.find(':')) + (what.ends_with("missing") ? " needs a value" : " is given more than once");
+  } else if (const auto* mismatch = dynamic_cast<const CLI::ArgumentMismatch*>(&error)) {
+    what = mismatch_error(*command, *mismatch);
   }
   return what + " (" + call + " --help shows how it is used)";
 }
 
-std::string with_flags(std::string message) {
-  const std::string setting = "set the non-finite policy to skip";
-  const std::size_t at = message.find(setting);
-  if (at != std::string::npos) message.replace(at, setting.size(), "drop such steps with --nonfinite skip");
-  return message;
-}
-
 std::string complaint(std::string message) {
-  message = with_flags(std::move(message));
   std::replace(message.begin(), message.end(), '\n', ' ');
   return "laconic: " + printable(message);  // it may quote files
 }

@@ -32,10 +32,7 @@ std::string usage_error(const CLI::App& program, const CLI::ParseError& error);
 constexpr int kFailure = 1;
 constexpr int kUsage = 2;
 
-/// The library's message with the flags of this program where it speaks of settings.
-std::string with_flags(std::string message);
-
-/// The same in one line, with the program's name before it.
+/// The message in one line, with the program's name before it.
 std::string complaint(std::string message);
 
 /// kUsage for a setting that is wrong; a number that is not finite is none.

@@ -65,6 +65,12 @@ void Queue::read(void* to, const void* from, std::size_t bytes) {
   check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 
+void Queue::write(void* to, const void* from, std::size_t bytes) {
+  const OnDevice here(device_);
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
+  check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+}
+
 Queue& queue_of(Place& place) {
   LACONIC_CHECK(static_cast<int>(place.device()) == static_cast<int>(Device::cuda));
   return static_cast<Queue&>(*place.queue());

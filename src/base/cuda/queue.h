@@ -37,6 +37,7 @@ class Queue final : public DeviceQueue {
   void* allocate(std::size_t bytes) override;
   void release(void* memory) noexcept override;
   void read(void* to, const void* from, std::size_t bytes) override;
+  void write(void* to, const void* from, std::size_t bytes) override;
 
  private:
   int device_;

@@ -40,6 +40,7 @@ class Ledger : public Observer {
 struct Line {
   std::string name;
   const char* method;
+  bool dynamic;  ///< DQ-SGD, else a fixed number of bits
   MethodOptions options;
   double bits = 0.0;   ///< of a run, thousands
   double error = 0.0;  ///< above the optimum
@@ -51,14 +52,14 @@ std::vector<Line> lines() {
     MethodOptions options;
     options.bits = bits;
     options.scope = "model";
-    all.push_back({"QSGD " + std::to_string(bits) + " bit", "qsgd", options});
+    all.push_back({"QSGD " + std::to_string(bits) + " bit", "qsgd", false, options});
   }
   for (const double budget : {100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4}) {
     MethodOptions options;
     options.rule = "convex";
     options.error_budget = budget;
     options.scope = "model";
-    all.push_back({"DQ-SGD budget " + scientific(budget, 0), "dqsgd", options});
+    all.push_back({"DQ-SGD budget " + scientific(budget, 0), "dqsgd", true, options});
   }
   return all;
 }
@@ -76,7 +77,7 @@ void measure(std::vector<Line>& all, const ClaimOptions& options) {
     config.steps = kSteps;
     config.seed = seed + 1;
     const auto problem = make_problem(config.problem, {}, config.workers, config.seed);
-    Ledger ledger(*problem, config.method == "dqsgd");
+    Ledger ledger(*problem, all[which].dynamic);
     run_in_turn(config, *problem, &ledger);
     bits[which][seed] = ledger.bits() / 1000.0;
     errors[which][seed] = ledger.error();
@@ -91,7 +92,7 @@ void measure(std::vector<Line>& all, const ClaimOptions& options) {
 double bits_for(double error, const std::vector<Line>& all) {
   double fewest = HUGE_VAL;
   for (const Line& line : all) {
-    if (line.method == std::string("dqsgd") && line.error <= error) fewest = std::min(fewest, line.bits);
+    if (line.dynamic && line.error <= error) fewest = std::min(fewest, line.bits);
   }
   return fewest;
 }
@@ -105,11 +106,10 @@ ClaimOutcome dqsgd_convex(const ClaimOptions& options) {
   outcome.columns = {"method", "loss above the optimum", "kbit a worker", "DQ-SGD's kbit for it"};
   outcome.holds = true;
   for (const Line& line : all) {
-    const bool is_fixed = line.method == std::string("qsgd");
-    const double rival = is_fixed ? bits_for(line.error, all) : 0.0;
+    const double rival = line.dynamic ? 0.0 : bits_for(line.error, all);
     outcome.rows.push_back(
-        {line.name, scientific(line.error), fixed(line.bits, 1), is_fixed ? fixed(rival, 1) : std::string()});
-    if (!is_fixed) continue;
+        {line.name, scientific(line.error), fixed(line.bits, 1), line.dynamic ? std::string() : fixed(rival, 1)});
+    if (line.dynamic) continue;
     // Two bits are the least that the quantizer has: there is nothing below them to choose.
     if (line.options.bits == 2.0) continue;
     outcome.holds = outcome.holds && rival < line.bits;

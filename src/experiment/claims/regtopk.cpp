@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "experiment/claims_list.h"
 #include "experiment/claims_tools.h"
@@ -30,14 +31,14 @@ std::vector<std::unique_ptr<Problem>> regressions(int seeds) {
 /// One line of the regression's table: a method over the seeds.
 struct Series {
   std::string method;
-  double keep;
+  std::optional<double> keep;  ///< none: sends everything
   std::string denominator;
   std::vector<double> ends{};
 };
 
 RunConfig config_of(const Series& series) {
   RunConfig config = config_of("linear-regression", series.method.c_str());
-  if (series.method == "sgd") return config;
+  if (!series.keep) return config;
   config.options.keep = series.keep;
   config.options.route = "gather";  // the same bits as by ranges; for a hundred entries it is the faster one
   if (!series.denominator.empty()) config.options.denominator = series.denominator;
@@ -47,7 +48,7 @@ RunConfig config_of(const Series& series) {
 constexpr std::array kShares{0.3, 0.4, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9};
 
 std::vector<Series> run_sweep(const ClaimOptions& options) {
-  std::vector<Series> all{{"sgd", 1.0, ""}};
+  std::vector<Series> all{{"sgd", std::nullopt, ""}};
   for (const double share : kShares) {
     all.push_back({"topk", share, ""});
     all.push_back({"regtopk", share, "previous"});
@@ -149,7 +150,7 @@ ClaimOutcome topk_floor(const ClaimOptions& options) {
   side_by_side(half.size() * seeds, options, [&](std::size_t job) {
     const std::size_t which = job / seeds;
     const std::size_t seed = job % seeds;
-    RunConfig config = config_of(which == 0 ? Series{"sgd", 1.0, ""} : Series{"topk", kKeeps[which - 1], ""});
+    RunConfig config = config_of(which == 0 ? Series{"sgd", std::nullopt, ""} : Series{"topk", kKeeps[which - 1], ""});
     config.seed = seed + 1;
     const Problem& problem = *problems[seed];
     run_small(config, problem, {kHalf, [&](std::uint32_t steps, View<const float> point) {

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/thread_pool.h"
+#include "base/touch.h"
 #include "kernels/bitpack/loops.h"
 #include "kernels/simd.h"
 
@@ -25,6 +26,7 @@ void require(Place& place, View<const std::uint32_t> fields, int bits, View<cons
 
 void pack_fields(Place& place, View<const std::uint32_t> fields, int bits, View<std::byte> packed) {
   require(place, fields, bits, packed);
+  const Touch touch(place);
   if (bits == 0) return;
   parallel_ranges(place.pool(), fields.size(), kPackGroup, [&](Range range) {
     LACONIC_DISPATCH(place.simd(), pack_fields, fields.sub(range.begin, range.size()), bits,
@@ -34,6 +36,7 @@ void pack_fields(Place& place, View<const std::uint32_t> fields, int bits, View<
 
 void unpack_fields(Place& place, View<const std::byte> packed, int bits, View<std::uint32_t> fields) {
   require(place, fields, bits, packed);
+  const Touch touch(place);
   if (bits == 0) {
     std::fill(fields.begin(), fields.end(), 0U);
     return;

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/thread_pool.h"
+#include "base/touch.h"
 
 namespace laconic {
 namespace {
@@ -32,7 +33,7 @@ void require_blocks(std::span<const Block> blocks, std::uint64_t begin, std::uin
   }
 }
 
-/// Calls body(position in the concatenation, offset in the flat view, count) for each contiguous stretch of
+/// Calls body(position in the concatenation, offset in the flat view, count) for each contiguous run of
 /// [begin, end) of the concatenation.
 template <class Body>
 void for_each_stretch(std::span<const Block> blocks, std::uint64_t begin, std::uint64_t end, Body&& body) {
@@ -66,6 +67,7 @@ void gather_blocks(Place& place, View<const float> flat, std::span<const Block> 
   require_device("flat", flat.device(), place.device());
   require_device("out", out.device(), place.device());
   require_blocks(blocks, begin, out.size(), flat.size());
+  const Touch touch(place);
   parallel_ranges(place.pool(), out.size(), kCut, [&](Range range) {
     for_each_stretch(blocks, begin + range.begin, begin + range.end,
                      [&](std::uint64_t position, std::uint64_t offset, std::uint64_t count) {
@@ -79,6 +81,7 @@ void scatter_blocks(Place& place, View<const float> values, std::span<const Bloc
   require_device("values", values.device(), place.device());
   require_device("flat", flat.device(), place.device());
   require_blocks(blocks, begin, values.size(), flat.size());
+  const Touch touch(place);
   parallel_ranges(place.pool(), values.size(), kCut, [&](Range range) {
     for_each_stretch(blocks, begin + range.begin, begin + range.end,
                      [&](std::uint64_t position, std::uint64_t offset, std::uint64_t count) {

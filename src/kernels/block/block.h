@@ -8,7 +8,7 @@
 
 namespace laconic {
 
-/// A contiguous stretch of one tensor that wraps round its end (RBGS, Xu & Huang 2022).
+/// A contiguous run of one tensor that wraps round its end (RBGS, Xu & Huang 2022).
 struct Block {
   std::uint64_t offset = 0;  ///< where the tensor begins in the flat view
   std::uint64_t size = 0;    ///< entries of the tensor

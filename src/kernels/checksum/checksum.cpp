@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/thread_pool.h"
+#include "base/touch.h"
 #include "base/workspace.h"
 #include "kernels/checksum/loops.h"
 #include "kernels/simd.h"
@@ -48,6 +49,7 @@ std::uint32_t block_checksum(SimdLevel level, View<const std::byte> block, std::
 
 std::uint32_t checksum_of(Place& place, View<const std::byte> bytes, std::size_t hole) {
   require_device("bytes", bytes.device(), place.device());
+  const Touch touch(place);
   const Workspace::Scope scope(place.workspace());
   const std::size_t blocks = (bytes.size() + kChecksumBlock - 1) / kChecksumBlock;
   const auto hashes = place.workspace().take<std::uint32_t>(blocks);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/touch.h"
 #include "kernels/convert/loops.h"
 #include "kernels/elementwise/flagged.h"
 #include "kernels/simd.h"
@@ -44,6 +45,7 @@ void to_16bit(Place& place, View<const float> values, ValueFormat format, View<s
 
 void from_16bit(Place& place, View<const std::uint16_t> values, ValueFormat format, View<float> out) {
   require_views(place, format, values, out);
+  const Touch touch(place);
   parallel_ranges(place.pool(), values.size(), kCut, [&](Range range) {
     LACONIC_DISPATCH(place.simd(), from_16bit, values.data() + range.begin, format, out.data() + range.begin,
                      range.size());
@@ -52,6 +54,7 @@ void from_16bit(Place& place, View<const std::uint16_t> values, ValueFormat form
 
 void add_from_16bit(Place& place, View<const std::uint16_t> values, ValueFormat format, View<float> out) {
   require_views(place, format, values, out);
+  const Touch touch(place);
   parallel_ranges(place.pool(), values.size(), kCut, [&](Range range) {
     LACONIC_DISPATCH(place.simd(), add_from_16bit, values.data() + range.begin, format, out.data() + range.begin,
                      range.size());

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/thread_pool.h"
+#include "base/touch.h"
 #include "kernels/residual.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/flagged.h"
@@ -102,6 +103,7 @@ void sgd_step(Place& place, const Coefficients& coefficients, View<const float> 
   if (!momentum.empty()) require_views(place, model.size(), {momentum});
   const auto loop = coefficients.weight_decay != 0.0F ? sgd_loop_of<true>(!momentum.empty(), coefficients.nesterov)
                                                       : sgd_loop_of<false>(!momentum.empty(), coefficients.nesterov);
+  const Touch touch(place);
   parallel_ranges(place.pool(), model.size(), kCut, [&](Range range) {
     loop(coefficients, range, gradient.data(), momentum.data(), model.data());
   });
@@ -111,6 +113,7 @@ void adam_step(Place& place, const AdamCoefficients& coefficients, View<const fl
                View<float> second, View<float> model) {
   require_views(place, model.size(), {gradient, first, second, model});
   const auto loop = coefficients.weight_decay != 0.0F ? adam_loop<true> : adam_loop<false>;
+  const Touch touch(place);
   parallel_ranges(place.pool(), model.size(), kCut, [&](Range range) {
     loop(coefficients, range, gradient.data(), first.data(), second.data(), model.data());
   });
@@ -119,6 +122,7 @@ void adam_step(Place& place, const AdamCoefficients& coefficients, View<const fl
 void blend(Place& place, float share, View<const float> x, View<float> y) {
   require_views(place, y.size(), {x, y});
   const float rest = 1.0F - share;
+  const Touch touch(place);
   parallel_ranges(place.pool(), y.size(), kCut, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) y[i] = rest * y[i] + share * x[i];
   });
@@ -127,6 +131,7 @@ void blend(Place& place, float share, View<const float> x, View<float> y) {
 void running_mean(Place& place, float beta, View<const float> before, View<const float> gradient, View<float> out) {
   require_views(place, out.size(), {before, gradient, out});
   const float fresh = 1.0F - beta;
+  const Touch touch(place);
   parallel_ranges(place.pool(), out.size(), kCut, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) out[i] = beta * before[i] + fresh * gradient[i];
   });
@@ -134,6 +139,7 @@ void running_mean(Place& place, float beta, View<const float> before, View<const
 
 void subtract_scaled(Place& place, View<const float> x, float scale, View<const float> y, View<float> out) {
   require_views(place, out.size(), {x, y, out});
+  const Touch touch(place);
   parallel_ranges(place.pool(), out.size(), kCut, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) out[i] = x[i] - scale * y[i];
   });
@@ -141,6 +147,7 @@ void subtract_scaled(Place& place, View<const float> x, float scale, View<const 
 
 void subtract_difference(Place& place, View<const float> x, View<const float> y, View<float> out) {
   require_views(place, out.size(), {x, y, out});
+  const Touch touch(place);
   parallel_ranges(place.pool(), out.size(), kCut, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) out[i] = out[i] - (x[i] - y[i]);
   });
@@ -174,6 +181,7 @@ void follow_step(Place& place, const Coefficients& coefficients, View<const floa
   if (beta == 0.0F) return axpy(place, -learning_rate, gradient, model);
   if (!coefficients.nesterov) return axpy(place, -learning_rate, momentum, model);
   require_views(place, model.size(), {gradient, momentum, model});
+  const Touch touch(place);
   parallel_ranges(place.pool(), model.size(), kCut, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) {
       const float g = momentum[i] - beta * gradient[i];

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/touch.h"
 #include "kernels/cuda.h"
 #include "kernels/elementwise/flagged.h"
 #include "kernels/elementwise/loops.h"
@@ -23,7 +24,7 @@ void require_status(Place& place, StatusView status) {
   require_same_device("status", status.device(), place.device());
 }
 
-void require_parts(Place& place, Parts parts, View<float> out) {
+void require_parts(Place& place, RankViews parts, View<float> out) {
   require_device("out", out.device(), place.device());
   if (parts.empty()) throw InvalidConfig("a sum needs at least 1 part, got 0: pass one view a worker");
   for (const auto& part : parts) {
@@ -36,6 +37,7 @@ void require_parts(Place& place, Parts parts, View<float> out) {
 
 void parallel_flagged(Place& place, std::size_t size, StatusView status, FunctionRef<bool(Range)> body) {
   require_status(place, status);
+  const Touch touch(place);
   std::atomic<bool> nonfinite{false};
   parallel_ranges(place.pool(), size, kCut, [&](Range range) {
     if (body(range)) nonfinite.store(true, std::memory_order_relaxed);
@@ -46,6 +48,7 @@ void parallel_flagged(Place& place, std::size_t size, StatusView status, Functio
 void fill(Place& place, float value, View<float> values) {
   require_same_device("values", values.device(), place.device());
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(fill, place, value, values);
+  const Touch touch(place);
   parallel_ranges(place.pool(), values.size(), kCut,
                   [&](Range range) { std::fill_n(values.data() + range.begin, range.size(), value); });
 }
@@ -55,6 +58,7 @@ void copy(Place& place, View<const float> from, View<float> to) {
   require_same_device("to", to.device(), place.device());
   require_size("to", to.size(), from.size());
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(copy, place, from, to);
+  const Touch touch(place);
   parallel_ranges(place.pool(), from.size(), kCut, [&](Range range) {
     std::memcpy(to.data() + range.begin, from.data() + range.begin, range.size() * sizeof(float));
   });
@@ -65,6 +69,7 @@ void axpy(Place& place, float alpha, View<const float> x, View<float> y) {
   require_same_device("y", y.device(), place.device());
   require_size("x", x.size(), y.size());
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(axpy, place, alpha, x, y);
+  const Touch touch(place);
   parallel_ranges(place.pool(), y.size(), kCut, [&](Range range) {
     LACONIC_DISPATCH(place.simd(), axpy, alpha, x.data() + range.begin, y.data() + range.begin, range.size());
   });
@@ -73,27 +78,28 @@ void axpy(Place& place, float alpha, View<const float> x, View<float> y) {
 void divide(Place& place, float divisor, View<float> values) {
   require_same_device("values", values.device(), place.device());
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(divide, place, divisor, values);
+  const Touch touch(place);
   parallel_ranges(place.pool(), values.size(), kCut, [&](Range range) {
     LACONIC_DISPATCH(place.simd(), divide, divisor, values.data() + range.begin, range.size());
   });
 }
 
-void sum_in_rank_order(Place& place, Parts parts, float divisor, View<float> out, StatusView status) {
+void sum_in_rank_order(Place& place, RankViews parts, float divisor, View<float> out, StatusView status) {
   if (place.device() == Device::cuda) no_cuda_version("sum_in_rank_order");
   require_parts(place, parts, out);
   parallel_flagged(place, out.size(), status, [&](Range range) {
-    const Stretch stretch{range.begin, range.end};
-    return LACONIC_DISPATCH(place.simd(), sum_in_rank_order, parts, divisor, out.data(), stretch);
+    const EntryRange entries{range.begin, range.end};
+    return LACONIC_DISPATCH(place.simd(), sum_in_rank_order, parts, divisor, out.data(), entries);
   });
 }
 
-void weighted_sum(Place& place, Parts parts, std::span<const float> weights, View<float> out, StatusView status) {
+void weighted_sum(Place& place, RankViews parts, std::span<const float> weights, View<float> out, StatusView status) {
   if (place.device() == Device::cuda) no_cuda_version("weighted_sum");
   require_parts(place, parts, out);
   require_size("weights", weights.size(), parts.size());
   parallel_flagged(place, out.size(), status, [&](Range range) {
-    const Stretch stretch{range.begin, range.end};
-    return LACONIC_DISPATCH(place.simd(), weighted_sum, parts, weights, out.data(), stretch);
+    const EntryRange entries{range.begin, range.end};
+    return LACONIC_DISPATCH(place.simd(), weighted_sum, parts, weights, out.data(), entries);
   });
 }
 
@@ -101,6 +107,7 @@ void spoil_if_nonfinite(Place& place, View<float> values, StatusView status) {
   require_device("values", values.device(), place.device());
   require_status(place, status);
   require_at_least("values", values.size(), 1);
+  const Touch touch(place);
   if (status[0].nonfinite != 0) values[0] = std::numeric_limits<float>::quiet_NaN();
 }
 

@@ -17,7 +17,7 @@ void axpy(Place& place, float alpha, View<const float> x, View<float> y);
 /// values[i] = values[i] / divisor: a division, as "divided once by W" asks for.
 void divide(Place& place, float divisor, View<float> values);
 
-/// out = (x0 + x1 + ... ) / divisor in rank order, one pass: the sum starts with x0. Parts are views of equal size, at
+/// out = (x0 + x1 + ... ) / divisor in rank order, one pass: the sum starts with x0. The views are of equal size, at
 /// least one; out may be one of them. divisor 1 leaves the sum. Sets status.nonfinite if the result has NaN or Inf.
 void sum_in_rank_order(Place& place, std::span<const View<const float>> parts, float divisor, View<float> out,
                        StatusView status);

@@ -11,10 +11,10 @@
 
 namespace laconic {
 
-using Parts = std::span<const View<const float>>;
+using RankViews = std::span<const View<const float>>;
 
 /// Entries [begin, end) of the parts.
-struct Stretch {
+struct EntryRange {
   std::size_t begin;
   std::size_t end;
 };
@@ -22,24 +22,24 @@ struct Stretch {
 namespace reference {
 void axpy(float alpha, const float* x, float* y, std::size_t n);
 void divide(float divisor, float* values, std::size_t n);
-bool sum_in_rank_order(Parts parts, float divisor, float* out, Stretch stretch);
-bool weighted_sum(Parts parts, std::span<const float> weights, float* out, Stretch stretch);
+bool sum_in_rank_order(RankViews parts, float divisor, float* out, EntryRange range);
+bool weighted_sum(RankViews parts, std::span<const float> weights, float* out, EntryRange range);
 bool find_nonfinite(const float* values, std::size_t n);
 }  // namespace reference
 
 namespace portable {
 void axpy(SimdLevel level, float alpha, const float* x, float* y, std::size_t n);
 void divide(SimdLevel level, float divisor, float* values, std::size_t n);
-bool sum_in_rank_order(SimdLevel level, Parts parts, float divisor, float* out, Stretch stretch);
-bool weighted_sum(SimdLevel level, Parts parts, std::span<const float> weights, float* out, Stretch stretch);
+bool sum_in_rank_order(SimdLevel level, RankViews parts, float divisor, float* out, EntryRange range);
+bool weighted_sum(SimdLevel level, RankViews parts, std::span<const float> weights, float* out, EntryRange range);
 bool find_nonfinite(SimdLevel level, const float* values, std::size_t n);
 }  // namespace portable
 
 namespace simd {
 void axpy(SimdLevel level, float alpha, const float* x, float* y, std::size_t n);
 void divide(SimdLevel level, float divisor, float* values, std::size_t n);
-bool sum_in_rank_order(SimdLevel level, Parts parts, float divisor, float* out, Stretch stretch);
-bool weighted_sum(SimdLevel level, Parts parts, std::span<const float> weights, float* out, Stretch stretch);
+bool sum_in_rank_order(SimdLevel level, RankViews parts, float divisor, float* out, EntryRange range);
+bool weighted_sum(SimdLevel level, RankViews parts, std::span<const float> weights, float* out, EntryRange range);
 bool find_nonfinite(SimdLevel level, const float* values, std::size_t n);
 }  // namespace simd
 

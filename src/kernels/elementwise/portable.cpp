@@ -28,11 +28,11 @@ LACONIC_INLINE void divide_loop(float divisor, float* values, std::size_t n) {
 /// Some entries at a time, so that the sums stay in the first cache; `out` may be one of the parts, and is written last.
 /// Weights: one per part.
 template <bool kWeighted>
-LACONIC_INLINE bool sum_loop(Parts parts, const float* weights, float divisor, float* out, Stretch stretch) {
+LACONIC_INLINE bool sum_loop(RankViews parts, const float* weights, float divisor, float* out, EntryRange range) {
   std::array<float, 512> sums;
   std::int32_t most = 0;
-  for (std::size_t begin = stretch.begin; begin < stretch.end; begin += sums.size()) {
-    const std::size_t count = std::min(sums.size(), stretch.end - begin);
+  for (std::size_t begin = range.begin; begin < range.end; begin += sums.size()) {
+    const std::size_t count = std::min(sums.size(), range.end - begin);
     for (std::size_t part = 0; part < parts.size(); ++part) {
       const float* values = parts[part].data() + begin;
       const float weight = kWeighted ? weights[part] : 1.0F;
@@ -72,12 +72,12 @@ void divide(SimdLevel level, float divisor, float* values, std::size_t n) {
   Clones<divide_loop>::run(level, divisor, values, n);
 }
 
-bool sum_in_rank_order(SimdLevel level, Parts parts, float divisor, float* out, Stretch stretch) {
-  return Clones<sum_loop<false>>::run(level, parts, nullptr, divisor, out, stretch);
+bool sum_in_rank_order(SimdLevel level, RankViews parts, float divisor, float* out, EntryRange range) {
+  return Clones<sum_loop<false>>::run(level, parts, nullptr, divisor, out, range);
 }
 
-bool weighted_sum(SimdLevel level, Parts parts, std::span<const float> weights, float* out, Stretch stretch) {
-  return Clones<sum_loop<true>>::run(level, parts, weights.data(), 1.0F, out, stretch);
+bool weighted_sum(SimdLevel level, RankViews parts, std::span<const float> weights, float* out, EntryRange range) {
+  return Clones<sum_loop<true>>::run(level, parts, weights.data(), 1.0F, out, range);
 }
 
 bool find_nonfinite(SimdLevel level, const float* values, std::size_t n) {

@@ -21,9 +21,9 @@ void divide(float divisor, float* values, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) values[i] = values[i] / divisor;
 }
 
-bool sum_in_rank_order(Parts parts, float divisor, float* out, Stretch stretch) {
+bool sum_in_rank_order(RankViews parts, float divisor, float* out, EntryRange range) {
   bool nonfinite = false;
-  for (std::size_t i = stretch.begin; i < stretch.end; ++i) {
+  for (std::size_t i = range.begin; i < range.end; ++i) {
     float sum = parts[0][i];
     for (std::size_t part = 1; part < parts.size(); ++part) sum = sum + parts[part][i];
     if (divisor != 1.0F) sum = sum / divisor;
@@ -33,9 +33,9 @@ bool sum_in_rank_order(Parts parts, float divisor, float* out, Stretch stretch) 
   return nonfinite;
 }
 
-bool weighted_sum(Parts parts, std::span<const float> weights, float* out, Stretch stretch) {
+bool weighted_sum(RankViews parts, std::span<const float> weights, float* out, EntryRange range) {
   bool nonfinite = false;
-  for (std::size_t i = stretch.begin; i < stretch.end; ++i) {
+  for (std::size_t i = range.begin; i < range.end; ++i) {
     float sum = weights[0] * parts[0][i];
     for (std::size_t part = 1; part < parts.size(); ++part) {
       const float product = weights[part] * parts[part][i];

@@ -61,12 +61,12 @@ void DivideLoop(float divisor, float* values, std::size_t n) {
 
 /// Sums kUnroll vectors at entry i over all parts. `term` turns a loaded vector into what is added.
 template <class Term, class Finish>
-HWY_INLINE std::size_t SumVectors(Parts parts, float* out, Stretch stretch, NonfiniteWatch& watch, const Term& term,
+HWY_INLINE std::size_t SumVectors(RankViews parts, float* out, EntryRange range, NonfiniteWatch& watch, const Term& term,
                                   const Finish& finish) {
   const FloatTag floats;
   const std::size_t lanes = hn::Lanes(floats);
-  std::size_t i = stretch.begin;
-  for (; i + kUnroll * lanes <= stretch.end; i += kUnroll * lanes) {
+  std::size_t i = range.begin;
+  for (; i + kUnroll * lanes <= range.end; i += kUnroll * lanes) {
     const float* first = parts[0].data() + i;
     Floats sum0 = term(0, hn::LoadU(floats, first));
     Floats sum1 = term(0, hn::LoadU(floats, first + lanes));
@@ -95,29 +95,29 @@ HWY_INLINE std::size_t SumVectors(Parts parts, float* out, Stretch stretch, Nonf
   return i;
 }
 
-bool SumLoop(Parts parts, float divisor, float* out, Stretch stretch) {
+bool SumLoop(RankViews parts, float divisor, float* out, EntryRange range) {
   const FloatTag floats;
   const auto denominator = hn::Set(floats, divisor);
   const auto plain = [](std::size_t, Floats value) HWY_ATTR { return value; };
   NonfiniteWatch watch;
   std::size_t done = 0;
   if (divisor == 1.0F) {
-    done = SumVectors(parts, out, stretch, watch, plain, [](Floats sum) HWY_ATTR { return sum; });
+    done = SumVectors(parts, out, range, watch, plain, [](Floats sum) HWY_ATTR { return sum; });
   } else {
-    done = SumVectors(parts, out, stretch, watch, plain,
+    done = SumVectors(parts, out, range, watch, plain,
                       [denominator](Floats sum) HWY_ATTR { return hn::Div(sum, denominator); });
   }
-  const bool tail = reference::sum_in_rank_order(parts, divisor, out, {done, stretch.end});
+  const bool tail = reference::sum_in_rank_order(parts, divisor, out, {done, range.end});
   return watch.nonfinite() || tail;
 }
 
-bool WeightedLoop(Parts parts, std::span<const float> weights, float* out, Stretch stretch) {
+bool WeightedLoop(RankViews parts, std::span<const float> weights, float* out, EntryRange range) {
   NonfiniteWatch watch;
   const std::size_t done = SumVectors(
-      parts, out, stretch, watch,
+      parts, out, range, watch,
       [weights](std::size_t part, Floats value) HWY_ATTR { return hn::Mul(hn::Set(FloatTag(), weights[part]), value); },
       [](Floats sum) HWY_ATTR { return sum; });
-  const bool tail = reference::weighted_sum(parts, weights, out, {done, stretch.end});
+  const bool tail = reference::weighted_sum(parts, weights, out, {done, range.end});
   return watch.nonfinite() || tail;
 }
 
@@ -149,11 +149,11 @@ void axpy(SimdLevel level, float alpha, const float* x, float* y, std::size_t n)
 void divide(SimdLevel level, float divisor, float* values, std::size_t n) {
   LACONIC_SIMD_CALL(level, DivideLoop)(divisor, values, n);
 }
-bool sum_in_rank_order(SimdLevel level, Parts parts, float divisor, float* out, Stretch stretch) {
-  return LACONIC_SIMD_CALL(level, SumLoop)(parts, divisor, out, stretch);
+bool sum_in_rank_order(SimdLevel level, RankViews parts, float divisor, float* out, EntryRange range) {
+  return LACONIC_SIMD_CALL(level, SumLoop)(parts, divisor, out, range);
 }
-bool weighted_sum(SimdLevel level, Parts parts, std::span<const float> weights, float* out, Stretch stretch) {
-  return LACONIC_SIMD_CALL(level, WeightedLoop)(parts, weights, out, stretch);
+bool weighted_sum(SimdLevel level, RankViews parts, std::span<const float> weights, float* out, EntryRange range) {
+  return LACONIC_SIMD_CALL(level, WeightedLoop)(parts, weights, out, range);
 }
 bool find_nonfinite(SimdLevel level, const float* values, std::size_t n) {
   return LACONIC_SIMD_CALL(level, NonfiniteLoop)(values, n);

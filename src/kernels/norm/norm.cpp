@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/thread_pool.h"
+#include "base/touch.h"
 #include "base/workspace.h"
 #include "kernels/norm/loops.h"
 #include "kernels/simd.h"
@@ -56,6 +57,7 @@ float largest_magnitude(Place& place, View<const float> values) {
 
 void norm(Place& place, View<const float> values, Norm kind, View<float> result, StatusView status) {
   require(place, values, result.size(), result.device(), status);
+  const Touch touch(place);
   const float value =
       kind == Norm::l2 ? static_cast<float>(std::sqrt(square_sum(place, values))) : largest_magnitude(place, values);
   result[0] = value;
@@ -65,6 +67,7 @@ void norm(Place& place, View<const float> values, Norm kind, View<float> result,
 
 void sum_of_squares(Place& place, View<const float> values, View<double> result, StatusView status) {
   require(place, values, result.size(), result.device(), status);
+  const Touch touch(place);
   result[0] = square_sum(place, values);
   if (!std::isfinite(result[0])) status[0].nonfinite = 1;
 }
@@ -73,6 +76,7 @@ double squared_distance(Place& place, View<const float> x, View<const float> y) 
   require_device("x", x.device(), place.device());
   require_device("y", y.device(), place.device());
   require_size("y", y.size(), x.size());
+  const Touch touch(place);
   double squares = 0.0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double difference = static_cast<double>(x[i]) - static_cast<double>(y[i]);
@@ -84,6 +88,7 @@ double squared_distance(Place& place, View<const float> x, View<const float> y) 
 float mean_magnitude(Place& place, View<const float> values) {
   require_device("values", values.device(), place.device());
   if (values.empty()) return 0.0F;
+  const Touch touch(place);
   const Workspace::Scope scope(place.workspace());
   const View<double> sums = place.workspace().take<double>((values.size() + kNormBlock - 1) / kNormBlock);
   parallel_ranges(place.pool(), values.size(), kNormBlock, [&](Range range) {

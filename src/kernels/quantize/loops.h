@@ -2,7 +2,7 @@
 
 #include "kernels/quantize/quantize.h"
 
-// The loops behind kernels/quantize: one stretch of values that begins at a group of kPackGroup.
+// The loops behind kernels/quantize: a run of values that begins at a group of kPackGroup.
 
 namespace laconic {
 

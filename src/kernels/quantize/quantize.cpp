@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/keep.h"
 #include "base/thread_pool.h"
+#include "base/touch.h"
 #include "kernels/bitpack/bitpack.h"
 #include "kernels/cuda.h"
 #include "kernels/quantize/loops.h"
@@ -40,6 +41,7 @@ void quantize(Place& place, View<const float> values, View<const float> norm, co
   require(place, values, norm, quantizer.bits, packed);
   require_group_start(quantizer.first);
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(quantize, place, values, norm, quantizer, packed);
+  const Touch touch(place);
   if (!(norm[0] > 0.0F)) {
     if (!packed.empty()) std::memset(packed.data(), 0, packed.size());
     return;
@@ -56,6 +58,7 @@ void quantize(Place& place, View<const float> values, View<const float> norm, co
 void dequantize_add(Place& place, View<const std::byte> packed, View<const float> norm, int bits, View<float> values) {
   require(place, values, norm, bits, packed);
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(dequantize_add, place, packed, norm, bits, values);
+  const Touch touch(place);
   const float step = quantize_step(norm[0], bits);
   parallel_ranges(place.pool(), values.size(), kPackGroup, [&](Range range) {
     LACONIC_DISPATCH(place.simd(), dequantize_add, packed.data() + packed_bytes(range.begin, bits), step, bits,

@@ -6,7 +6,7 @@
 #include "laconic/status.h"
 #include "laconic/view.h"
 
-// The loops behind kernels/sign: one stretch of values that begins at a word.
+// The loops behind kernels/sign: a run of values that begins at a word.
 
 namespace laconic::reference {
 /// True if a value was NaN or Inf.

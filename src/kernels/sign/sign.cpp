@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/thread_pool.h"
+#include "base/touch.h"
 #include "kernels/cuda.h"
 #include "kernels/sign/loops.h"
 #include "kernels/simd.h"
@@ -27,6 +28,7 @@ void pack_signs(Place& place, View<const float> values, View<std::uint32_t> word
   require_same_device("status", status.device(), place.device());
   require_size("status", status.size(), 1);
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(pack_signs, place, values, words, status);
+  const Touch touch(place);
   std::atomic<bool> nonfinite{false};
   parallel_ranges(place.pool(), values.size(), kCut, [&](Range range) {
     if (LACONIC_DISPATCH(place.simd(), pack_signs, values.sub(range.begin, range.size()),
@@ -40,6 +42,7 @@ void pack_signs(Place& place, View<const float> values, View<std::uint32_t> word
 void unpack_signs(Place& place, View<const std::uint32_t> words, float magnitude, View<float> values) {
   require(place, values, words);
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(unpack_signs, place, words, magnitude, values);
+  const Touch touch(place);
   parallel_ranges(place.pool(), values.size(), kCut, [&](Range range) {
     LACONIC_DISPATCH(place.simd(), unpack_signs, words.data() + range.begin / kSignsPerWord, magnitude,
                      values.sub(range.begin, range.size()));

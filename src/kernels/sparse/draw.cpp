@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/thread_pool.h"
+#include "base/touch.h"
 #include "base/workspace.h"
 
 namespace laconic {
@@ -14,6 +15,7 @@ void draw_indices(Place& place, const Stream& stream, std::uint64_t first, std::
                   View<std::uint32_t> indices) {
   require_device("indices", indices.device(), place.device());
   LACONIC_CHECK(indices.size() <= size);
+  const Touch touch(place);
   const std::uint64_t below = size - indices.size();
   parallel_ranges(place.pool(), indices.size(), 16, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) {

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/thread_pool.h"
+#include "base/touch.h"
 #include "base/workspace.h"
 
 namespace laconic {
@@ -84,6 +85,7 @@ std::uint64_t gaps_of_indices(Place& place, View<const std::uint32_t> indices, s
   require_device("indices", indices.device(), place.device());
   LACONIC_CHECK(gaps.size() == indices.size());
   LACONIC_CHECK(widths.size() == (indices.size() + kGapGroup - 1) / kGapGroup);
+  const Touch touch(place);
   if (!inside(place, indices, first, size)) return ascending_prefix(indices, first, size);
   parallel_ranges(place.pool(), indices.size(), kGapGroup, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; i += kGapGroup) {
@@ -99,6 +101,7 @@ std::uint64_t gaps_of_indices(Place& place, View<const std::uint32_t> indices, s
 
 bool indices_of_gaps(Place& place, std::uint64_t first, std::uint64_t size, View<std::uint32_t> gaps) {
   require_device("gaps", gaps.device(), place.device());
+  const Touch touch(place);
   return fill_by_prefix(
       place, gaps.size(),
       [&](Range range) {
@@ -120,6 +123,7 @@ bool indices_of_gaps(Place& place, std::uint64_t first, std::uint64_t size, View
 void indices_from_first(Place& place, View<const std::uint32_t> indices, std::uint64_t first, View<std::uint32_t> out) {
   require_device("indices", indices.device(), place.device());
   LACONIC_CHECK(out.size() == indices.size());
+  const Touch touch(place);
   const auto shift = static_cast<std::uint32_t>(first);
   parallel_ranges(place.pool(), indices.size(), kCut, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) out[i] = indices[i] - shift;
@@ -130,6 +134,7 @@ bool indices_of_relative(Place& place, View<const std::uint32_t> relative, std::
                          View<std::uint32_t> indices) {
   require_device("indices", indices.device(), place.device());
   LACONIC_CHECK(indices.size() == relative.size());
+  const Touch touch(place);
   if (!inside(place, relative, 0, size)) return false;
   indices_from_first(place, relative, 0 - first, indices);
   return true;
@@ -138,6 +143,7 @@ bool indices_of_relative(Place& place, View<const std::uint32_t> relative, std::
 void bitmap_of_indices(Place& place, View<const std::uint32_t> indices, std::uint64_t first,
                        View<std::uint32_t> words) {
   require_device("indices", indices.device(), place.device());
+  const Touch touch(place);
   parallel_ranges(place.pool(), words.size(), kCut, [&](Range range) {
     std::memset(words.data() + range.begin, 0, range.size() * sizeof(std::uint32_t));
     const auto* entry = std::lower_bound(indices.begin(), indices.end(), first + 32 * std::uint64_t{range.begin});
@@ -152,6 +158,7 @@ bool indices_of_bitmap(Place& place, View<const std::uint32_t> words, std::uint6
                        View<std::uint32_t> indices) {
   require_device("words", words.device(), place.device());
   LACONIC_CHECK(words.size() == (size + 31) / 32);
+  const Touch touch(place);
   if (size % 32 != 0 && words[words.size() - 1] >> size % 32 != 0) return false;
   return fill_by_prefix(
       place, words.size(),

@@ -76,7 +76,7 @@ std::uint64_t span_of(std::span<const ConstSparseView> parts, const std::uint64_
 }
 
 /// Merges entries [cursors[p], ends[p]) of each part p, writing from `count` on; returns the count after.
-std::uint64_t merge_stretch(std::span<const ConstSparseView> parts, std::uint64_t* cursors, const std::uint64_t* ends,
+std::uint64_t merge_range(std::span<const ConstSparseView> parts, std::uint64_t* cursors, const std::uint64_t* ends,
                             Tile& tile, SparseView sum, std::uint64_t count) {
   tile.clear(span_of(parts, cursors, ends));
   for (;;) {
@@ -93,19 +93,19 @@ std::uint64_t merge_stretch(std::span<const ConstSparseView> parts, std::uint64_
   }
 }
 
-/// Where stretch `stretch` of `stretches` begins in each part: quantiles of the longest part cut the index space.
-void find_borders(std::span<const ConstSparseView> parts, std::size_t stretch, std::size_t stretches,
+/// Where range `range` of `ranges` begins in each part: quantiles of the longest part cut the index space.
+void find_borders(std::span<const ConstSparseView> parts, std::size_t range, std::size_t ranges,
                   std::uint64_t* borders) {
   const auto longest =
       *std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
   for (std::size_t part = 0; part < parts.size(); ++part) {
     const auto& indices = parts[part].indices;
-    if (stretch == 0) {
+    if (range == 0) {
       borders[part] = 0;
-    } else if (stretch == stretches) {
+    } else if (range == ranges) {
       borders[part] = indices.size();
     } else {
-      const std::uint32_t cut = longest.indices[longest.size() / stretches * stretch];
+      const std::uint32_t cut = longest.indices[longest.size() / ranges * range];
       borders[part] =
           static_cast<std::uint64_t>(std::lower_bound(indices.begin(), indices.end(), cut) - indices.begin());
     }
@@ -121,33 +121,33 @@ std::uint64_t merge_tiles(Place& place, std::span<const ConstSparseView> parts, 
   Workspace& workspace = place.workspace();
   const Workspace::Scope scope(workspace);
   const std::size_t width = parts.size();
-  const std::size_t stretches = total < kShortMerge ? 1 : static_cast<std::size_t>(place.threads());
-  const auto borders = workspace.take<std::uint64_t>((stretches + 1) * width);
-  const auto cursors = workspace.take<std::uint64_t>(stretches * width);
-  const auto begins = workspace.take<std::uint64_t>(stretches);
-  const auto ends = workspace.take<std::uint64_t>(stretches);
-  const auto tile_sums = workspace.take<float>(stretches * kTile);
-  const auto tile_bits = workspace.take<std::uint64_t>(stretches * (kTileWords + kTileGroups));
-  for (std::size_t stretch = 0; stretch <= stretches; ++stretch) {
-    find_borders(parts, stretch, stretches, borders.data() + stretch * width);
+  const std::size_t ranges = total < kShortMerge ? 1 : static_cast<std::size_t>(place.threads());
+  const auto borders = workspace.take<std::uint64_t>((ranges + 1) * width);
+  const auto cursors = workspace.take<std::uint64_t>(ranges * width);
+  const auto begins = workspace.take<std::uint64_t>(ranges);
+  const auto ends = workspace.take<std::uint64_t>(ranges);
+  const auto tile_sums = workspace.take<float>(ranges * kTile);
+  const auto tile_bits = workspace.take<std::uint64_t>(ranges * (kTileWords + kTileGroups));
+  for (std::size_t range = 0; range <= ranges; ++range) {
+    find_borders(parts, range, ranges, borders.data() + range * width);
   }
 
-  // Each stretch writes where it would begin if no two parts shared an index: far enough for all, and its own.
-  place.pool().run(stretches, [&](std::size_t stretch) {
-    const std::uint64_t* from = borders.data() + stretch * width;
-    std::copy_n(from, width, cursors.data() + stretch * width);
-    begins[stretch] = 0;
-    for (std::size_t part = 0; part < width; ++part) begins[stretch] += from[part];
-    const auto bits = tile_bits.sub(stretch * (kTileWords + kTileGroups), kTileWords + kTileGroups);
-    Tile tile{tile_sums.sub(stretch * kTile, kTile), bits.sub(0, kTileWords), bits.sub(kTileWords, kTileGroups)};
-    ends[stretch] = merge_stretch(parts, cursors.data() + stretch * width, from + width, tile, sum, begins[stretch]);
+  // Each range writes where it would begin if no two parts shared an index: far enough for all, and its own.
+  place.pool().run(ranges, [&](std::size_t range) {
+    const std::uint64_t* from = borders.data() + range * width;
+    std::copy_n(from, width, cursors.data() + range * width);
+    begins[range] = 0;
+    for (std::size_t part = 0; part < width; ++part) begins[range] += from[part];
+    const auto bits = tile_bits.sub(range * (kTileWords + kTileGroups), kTileWords + kTileGroups);
+    Tile tile{tile_sums.sub(range * kTile, kTile), bits.sub(0, kTileWords), bits.sub(kTileWords, kTileGroups)};
+    ends[range] = merge_range(parts, cursors.data() + range * width, from + width, tile, sum, begins[range]);
   });
 
   std::uint64_t count = ends[0];
-  for (std::size_t stretch = 1; stretch < stretches; ++stretch) {
-    const std::uint64_t entries = ends[stretch] - begins[stretch];
-    std::memmove(sum.indices.data() + count, sum.indices.data() + begins[stretch], entries * sizeof(std::uint32_t));
-    std::memmove(sum.values.data() + count, sum.values.data() + begins[stretch], entries * sizeof(float));
+  for (std::size_t range = 1; range < ranges; ++range) {
+    const std::uint64_t entries = ends[range] - begins[range];
+    std::memmove(sum.indices.data() + count, sum.indices.data() + begins[range], entries * sizeof(std::uint32_t));
+    std::memmove(sum.values.data() + count, sum.values.data() + begins[range], entries * sizeof(float));
     count += entries;
   }
   return count;

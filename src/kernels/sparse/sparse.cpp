@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/thread_pool.h"
+#include "base/touch.h"
 #include "base/workspace.h"
 #include "kernels/sparse/merge.h"
 
@@ -23,6 +24,7 @@ void require_entries(Place& place, ConstSparseView entries) {
 void scatter_add(Place& place, ConstSparseView entries, View<float> out) {
   require_entries(place, entries);
   require_device("out", out.device(), place.device());
+  const Touch touch(place);
   // Indices are distinct, so no two threads meet in an entry.
   parallel_ranges(place.pool(), entries.size(), kCut, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) {
@@ -35,6 +37,7 @@ void scatter_add(Place& place, ConstSparseView entries, View<float> out) {
 void scatter(Place& place, ConstSparseView entries, View<float> out) {
   require_entries(place, entries);
   require_device("out", out.device(), place.device());
+  const Touch touch(place);
   parallel_ranges(place.pool(), entries.size(), kCut, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) out[entries.indices[i]] = entries.values[i];
   });
@@ -45,6 +48,7 @@ void gather(Place& place, View<const float> from, View<const std::uint32_t> indi
   require_device("indices", indices.device(), place.device());
   require_device("values", values.device(), place.device());
   require_size("values", values.size(), indices.size());
+  const Touch touch(place);
   parallel_ranges(place.pool(), indices.size(), kCut, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) values[i] = from[indices[i]];
   });
@@ -53,6 +57,7 @@ void gather(Place& place, View<const float> from, View<const std::uint32_t> indi
 void shift_indices(Place& place, std::uint64_t by, View<std::uint32_t> indices) {
   require_device("indices", indices.device(), place.device());
   if (by == 0) return;
+  const Touch touch(place);
   for (std::uint32_t& index : indices) index += static_cast<std::uint32_t>(by);
 }
 
@@ -60,7 +65,27 @@ void copy_indices(Place& place, View<const std::uint32_t> from, View<std::uint32
   require_device("from", from.device(), place.device());
   require_device("to", to.device(), place.device());
   require_size("to", to.size(), from.size());
+  const Touch touch(place);
   std::copy(from.begin(), from.end(), to.begin());
+}
+
+void count_below(Place& place, View<const std::uint32_t> indices, std::span<const std::uint64_t> bounds,
+                 std::span<std::uint64_t> counts) {
+  require_device("indices", indices.device(), place.device());
+  require_size("counts", counts.size(), bounds.size());
+  const Touch touch(place);
+  for (std::size_t i = 0; i < bounds.size(); ++i) {
+    const auto* at = std::lower_bound(indices.begin(), indices.end(), bounds[i]);
+    counts[i] = static_cast<std::uint64_t>(at - indices.begin());
+  }
+}
+
+void read_indices(Place& place, View<const std::uint32_t> indices, std::span<const std::uint64_t> positions,
+                  std::span<std::uint64_t> found) {
+  require_device("indices", indices.device(), place.device());
+  require_size("found", found.size(), positions.size());
+  const Touch touch(place);
+  for (std::size_t i = 0; i < positions.size(); ++i) found[i] = indices[positions[i]];
 }
 
 std::uint64_t merge_sum(Place& place, std::span<const ConstSparseView> parts, SparseView sum) {
@@ -71,6 +96,7 @@ std::uint64_t merge_sum(Place& place, std::span<const ConstSparseView> parts, Sp
   }
   require_device("sum", sum.indices.device(), place.device());
   require_at_least("sum", std::min(sum.indices.size(), sum.values.size()), total);
+  const Touch touch(place);
   if (place.simd() != SimdLevel::reference) return merge_tiles(place, parts, sum);
   const Workspace::Scope scope(place.workspace());
   return reference::merge_sum(parts, place.workspace().take<std::uint64_t>(parts.size()), sum);

@@ -20,6 +20,14 @@ void shift_indices(Place& place, std::uint64_t by, View<std::uint32_t> indices);
 
 void copy_indices(Place& place, View<const std::uint32_t> from, View<std::uint32_t> to);
 
+/// For the host, which cuts a list: counts[i] = how many of the ascending indices are below bounds[i].
+void count_below(Place& place, View<const std::uint32_t> indices, std::span<const std::uint64_t> bounds,
+                 std::span<std::uint64_t> counts);
+
+/// For the host, a few entries of a list: found[i] = indices[positions[i]]. `found` may be `positions`.
+void read_indices(Place& place, View<const std::uint32_t> indices, std::span<const std::uint64_t> positions,
+                  std::span<std::uint64_t> found);
+
 /// Sums sparse parts in rank order: `sum` receives every index that some part has, ascending, with the sum of the values
 /// of the parts that have it, in the parts' order and beginning with the first, so that a lone -0 stays -0. Returns how
 /// many, at most the parts' sizes together, which `sum` must

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/touch.h"
 #include "kernels/topk/selection.h"
 
 namespace laconic {
@@ -40,6 +41,7 @@ void select(Place& place, const Selection& selection, StatusView status) {
   require_device("residual", selection.residual.device(), place.device());
   require_device("rest", selection.rest.device(), place.device());
   require_device("status", status.device(), place.device());
+  const Touch touch(place);
   const bool plain = place.simd() == SimdLevel::reference;
   plain ? reference::select_largest(place, selection, status[0]) : search_largest(place, selection, status[0]);
 }
@@ -66,6 +68,7 @@ void split_largest(Place& place, ConstSparseView entries, SparseView kept, Spars
   require_pair(place, "entries", entries);
   require_pair(place, "kept", kept);
   require_pair(place, "left", left);
+  const Touch touch(place);
   const bool plain = place.simd() == SimdLevel::reference;
   plain ? reference::split_largest(place, entries, kept, left) : topk::split_candidates(place, entries, kept, left);
 }

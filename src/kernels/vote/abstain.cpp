@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/thread_pool.h"
+#include "base/touch.h"
 
 namespace laconic {
 namespace {
@@ -41,6 +42,7 @@ void abstention_margins(Place& place, View<const float> values, float least, Vie
   require_device("values", values.device(), place.device());
   require_device("margins", margins.device(), place.device());
   require_size("margins", margins.size(), values.size());
+  const Touch touch(place);
   parallel_ranges(place.pool(), values.size(), 16, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) margins[i] = std::fabs(values[i]) - least;
   });
@@ -50,6 +52,7 @@ void silence(Place& place, View<const float> nobody, View<float> vote) {
   require_device("nobody", nobody.device(), place.device());
   require_device("vote", vote.device(), place.device());
   require_size("vote", vote.size(), nobody.size());
+  const Touch touch(place);
   parallel_ranges(place.pool(), vote.size(), 16, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) vote[i] = nobody[i] < 0.0F ? 0.0F : vote[i];
   });
@@ -64,6 +67,7 @@ void vote_with_abstentions(Place& place, std::span<const OpenBallot> ballots, co
     require_size("ballot.signs", ballot.signs.size(), signs.size());
     require_size("ballot.abstains", ballot.abstains.size(), signs.size());
   }
+  const Touch touch(place);
   parallel_ranges(place.pool(), signs.size(), 16, [&](Range range) {
     for (std::size_t word = range.begin; word < range.end; ++word) {
       Counters plus;

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/thread_pool.h"
+#include "base/touch.h"
 #include "kernels/simd.h"
 #include "kernels/vote/loops.h"
 
@@ -26,6 +27,7 @@ void vote(Place& place, std::span<const View<const std::uint32_t>> ballots, cons
     require_device("ballot", ballot.device(), place.device());
     require_size("ballot", ballot.size(), out.size());
   }
+  const Touch touch(place);
   parallel_ranges(place.pool(), out.size(), kCut,
                   [&](Range range) { LACONIC_DISPATCH(place.simd(), vote, ballots, range, rule, out.data()); });
 }

@@ -1,6 +1,7 @@
 #include "torch/plugin/method_set.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 
@@ -16,8 +17,6 @@
 
 namespace laconic::plugin {
 namespace {
-
-bool keeps_residual(const std::string& method) { return method == "topk" || method == "regtopk" || method == "randk"; }
 
 std::string list_of(const std::vector<std::uint32_t>& numbers) {
   std::string text;
@@ -72,7 +71,7 @@ MethodSet::MethodSet(std::vector<Tensor> parameters, std::vector<MethodGroup> gr
     groups_.push_back(make_group(group));
   }
   if (options_.warmup > 0) {
-    MethodGroup all{.method = "sgd", .options = {}, .parameters = {}};
+    MethodGroup all{.method = kDenseMethod, .options = {}, .parameters = {}};
     for (std::uint32_t i = 0; i < parameters_.size(); ++i) all.parameters.push_back(i);
     dense_ = make_group(all);
   }
@@ -97,16 +96,20 @@ void MethodSet::require_cover(const std::vector<MethodGroup>& groups) const {
   const auto missing = std::find(covered.begin(), covered.end(), false);
   if (missing != covered.end()) {
     throw InvalidConfig("parameter " + parameters_[static_cast<std::size_t>(missing - covered.begin())].name +
-                        " is in no group: add it to one of sgd");
+                        " is in no group: add it to one of " + kDenseMethod);
   }
 }
 
 MethodSet::Group MethodSet::make_group(const MethodGroup& group) {
-  if (group.method == "adam") {
-    throw InvalidConfig("adam is an optimizer, and its gradients travel as sgd's: use sgd with torch.optim.Adam");
+  const MethodRow& row = method_row(group.method);
+  if (row.fixes_optimizer()) {
+    std::string optimizer = row.traits.optimizer;
+    optimizer.front() = static_cast<char>(std::toupper(optimizer.front()));  // as torch.optim names its class
+    throw InvalidConfig(group.method + " is an optimizer, and its gradients travel as " + kDenseMethod + "'s: use " +
+                        kDenseMethod + " with torch.optim." + optimizer);
   }
   Group made{.method = make_method(group.method, group.options, communicator_, place_),
-             .owes = keeps_residual(group.method),
+             .owes = row.traits.keeps_residual,
              .parameters = group.parameters,
              .batch = {}};
   std::vector<Tensor> tensors;

@@ -15,6 +15,7 @@ ModelHost::ModelHost(std::shared_ptr<Communicator> communicator, int threads, st
                      HostCalls calls, NonfinitePolicy policy)
     : OptimizerHost(std::move(communicator), threads, seed, std::move(the_parameters)),
       name_(method),
+      traits_(method_row(method).traits),
       options_(options),
       calls_(std::move(calls)),
       policy_(policy),
@@ -189,7 +190,7 @@ OptimizerHost::Change ModelHost::prepare_redeal(const std::vector<State>& saved)
 std::vector<float> ModelHost::dealt_model(const std::vector<State>& saved, const State& mine) const {
   std::vector<float> model(size_);
   const auto at = static_cast<std::size_t>(rank());
-  if (name_ != "psync") {
+  if (traits_.meets_in_rounds) {
     if (at < saved.size()) {
       saved[at].get("model", View<float>(model));
     } else {

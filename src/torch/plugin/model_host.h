@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "laconic/methods.h"
+#include "methods/table.h"
 #include "torch/plugin/optimizer_host.h"
 
 namespace laconic::plugin {
@@ -46,7 +47,7 @@ class ModelHost final : public OptimizerHost {
 
   bool is_sgd() const { return !calls_.optimizer; }
   /// Whether every step changes the parameters beyond what the loop's optimizer does.
-  bool moves_every_step() const { return name_ != "easgd" && name_ != "localsgd"; }
+  bool moves_every_step() const { return !traits_.meets_in_rounds || traits_.pulls_every_step; }
   OptimizerOptions optimizer_options();
   std::vector<float> dealt_model(const std::vector<State>& saved, const State& mine) const;
   void take_coefficients(std::span<const Coefficients> groups);
@@ -60,6 +61,7 @@ class ModelHost final : public OptimizerHost {
   View<float> gradient() const { return gradient_.view(size_); }
 
   std::string name_;
+  const Traits& traits_;
   MethodOptions options_;
   HostCalls calls_;
   NonfinitePolicy policy_;

@@ -7,6 +7,7 @@
 
 #include "base/buffer.h"
 #include "laconic/method.h"
+#include "laconic/place.h"
 
 namespace laconic::plugin {
 

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "laconic/method.h"
+#include "laconic/place.h"
 
 namespace laconic::plugin {
 

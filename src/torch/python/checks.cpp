@@ -7,10 +7,10 @@ namespace laconic::python {
 namespace {
 
 /// Makes the method on a rank of its own, which needs no other: what is wrong with its options is wrong there too.
-void check_method(const std::string& method, const Texts& texts, bool is_sgd) {
+void check_method(const std::string& method, const Texts& texts) {
   const MethodOptions options = options_of(method, texts);
   OptimizerOptions optimizer;
-  if (!is_sgd) {
+  if (!method_row(method).traits.is_sgd) {
     optimizer.name = "host";
     optimizer.host = [](View<const float>, View<float>) {};
   }
@@ -31,7 +31,7 @@ const char* face_of(const std::string& method) {
 }  // namespace
 
 void bind_checks(py::module_& module) {
-  module.def("check_method", &check_method, py::arg("method"), py::arg("options"), py::arg("is_sgd") = false,
+  module.def("check_method", &check_method, py::arg("method"), py::arg("options"),
              py::call_guard<py::gil_scoped_release>(),
              "InvalidConfig for what the method refuses whatever the other ranks have. Not collective.");
   module.def("face_of", &face_of, py::arg("method"), "gradient or model; InvalidConfig for a name that is none.");

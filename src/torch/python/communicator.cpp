@@ -23,7 +23,7 @@ std::shared_ptr<Communicator> c10d_communicator(const py::object& group, const p
 void bind_communicator(py::module_& module) {
   using Unlocked = py::call_guard<py::gil_scoped_release>;
   py::class_<Communicator, std::shared_ptr<Communicator>>(
-      module, "Communicator", "The ranks of a run and the engine between them. laconic._groups makes these.")
+      module, "Communicator", "The ranks of a run and the engine between them. laconic._process_groups makes these.")
       .def_property_readonly("rank", &Communicator::rank)
       .def_property_readonly("size", &Communicator::size)
       .def_property_readonly("description", &Communicator::description)

@@ -19,10 +19,10 @@ void present(const py::object& error, const char* meaning) {
 void bind_errors(py::module_& module) {
   present(
       py::register_exception<InvalidConfig>(module, "InvalidConfig", PyExc_ValueError),
-      "A setting or a call that cannot be right: names the value, what is allowed and what to do. Where ranks have to "
-      "agree it is raised on all of them.");
+      "A wrong setting or call. The message names the value, the allowed range and the remedy. If ranks have to agree on "
+      "the setting, all of them raise it.");
   present(py::register_exception<CorruptPayload>(module, "CorruptPayload", PyExc_RuntimeError),
-          "Bytes arrived damaged, or a saved state is: nothing was written from them.");
+          "A message or a saved state is damaged. Nothing was written from it.");
   present(py::register_exception<TransportError>(module, "TransportError", PyExc_RuntimeError),
           "Another rank failed, with its reason, or did not answer within the timeout.");
   py::register_exception_translator([](std::exception_ptr error) {

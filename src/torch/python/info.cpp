@@ -29,6 +29,11 @@ py::dict described(const MethodRow& row) {
   entry["memory_bytes"] = row.memory_bytes.usual;
   entry["most_memory_bytes"] = row.memory_bytes.most;
   entry["parameters"] = parameters;
+  entry["is_sgd"] = row.traits.is_sgd;
+  entry["takes_scoring"] = row.traits.takes_scoring;
+  entry["needs_loss"] = row.traits.needs_loss;
+  entry["optimizer"] = row.traits.optimizer;
+  entry["min_size"] = row.traits.least_tensor_size;
   return entry;
 }
 
@@ -37,6 +42,7 @@ py::dict described(const MethodRow& row) {
 void bind_info(py::module_& module) {
   module.attr("version") = kVersion;
   module.attr("torch_version") = std::to_string(TORCH_VERSION_MAJOR) + "." + std::to_string(TORCH_VERSION_MINOR);
+  module.attr("dense_method") = kDenseMethod;
   module.def(
       "simd", [] { return std::make_pair(simd_name(default_simd()), simd_vectors(default_simd())); },
       "The SIMD level that kernels run at, and whose vectors those are: none, compiler or Highway.");
@@ -47,7 +53,11 @@ void bind_info(py::module_& module) {
         for (const MethodRow& row : method_table()) rows.append(described(row));
         return rows;
       },
-      "The table of methods: name, face, summary, paper, memory_bytes and most_memory_bytes per parameter, parameters.");
+      "The table of methods: name, face, summary, paper, memory_bytes and most_memory_bytes per parameter, parameters, "
+      "is_sgd, takes_scoring, needs_loss, optimizer (empty: any), min_size.");
+  module.def(
+      "method", [](const std::string& name) { return described(method_row(name)); }, py::arg("name"),
+      "The row of one method. Raises InvalidConfig for an unknown name.");
 }
 
 }  // namespace laconic::python

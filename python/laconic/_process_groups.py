@@ -1,4 +1,4 @@
-"""Process groups of our own beside the user's: the same ranks, the engine for host memory, nobody else's collectives."""
+"""Process groups of our own, over the ranks of the user's group, with an engine for host memory."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def communicator(
 ) -> _core.Communicator:
     """A communicator over the ranks of `group` (default: all ranks), on a new group of our own.
 
-    Collective over these ranks. Its engine is the one that `group` has for host memory; beside one that has none, such as
-    NCCL, it is Gloo. `backend` asks for another: with NCCL, bytes are copied to the current device and back. `timeout`,
-    in seconds, is the group's own if it is not given. With `staging`, bytes are copied to that device although the engine
-    would take the host's.
+    Collective over these ranks. Its engine is the one that `group` has for host memory, or Gloo if it has none, as with
+    NCCL. `backend` asks for another engine: with NCCL, bytes are copied to the current device and back. `timeout`, in
+    seconds, is the group's own by default. With `staging`, bytes are copied to that device although the engine could
+    read the host's memory.
     """
     return opened(group, backend=backend, timeout=timeout, staging=staging)[0]
 
@@ -50,7 +50,7 @@ def opened(
     timeout: float | datetime.timedelta | None = None,
     staging: torch.device | None = None,
 ) -> tuple[_core.Communicator, Groups]:
-    """A communicator with the groups that it and its duplicates use, to be closed when these have ended."""
+    """A communicator, and the groups that it and its duplicates use. Close them when the communicators have ended."""
     users = given(group)
     limit = limit_of(users, timeout)
     require_engine(backend)
@@ -69,15 +69,15 @@ class Groups:
         raise NotImplementedError
 
     def connected(self) -> None:
-        """All ranks have made all groups: what they wrote into the store to find each other can go."""
+        """Deletes the keys that ranks wrote to find each other. Call it when all ranks have made all groups."""
 
     def close(self) -> None:
-        """Gives back what does not end by itself."""
+        """Releases the groups that do not end by themselves."""
 
 
 class _GlooGroups(Groups):
-    """Groups that torch does not list, and that end when nobody holds them. Those in its list stay there until somebody
-    takes them out on all ranks, and groups of some ranks are named after how many there are in it."""
+    """Groups that are not in torch's list, and that end when nobody holds them. Groups in the list stay until they are
+    destroyed on all ranks, and torch names groups of some ranks after the length of the list."""
 
     def __init__(
         self, users: dist.ProcessGroup, limit: datetime.timedelta, staging: torch.device | None = None
@@ -85,22 +85,22 @@ class _GlooGroups(Groups):
         self._rank, self._size, self._limit = dist.get_rank(users), dist.get_world_size(users), limit
         self._devices = {"cpu", staging.type if staging else "cpu"}  # Gloo takes both
         store = keys_of(users)
-        with speaking("the store of the process group does not answer"):
+        with as_transport_error("the store of the process group does not answer"):
             number = store.add(f"groups/{self._rank}", 1)  # the same on all ranks, which make them together
         self._number = 0
         self._written: list[Any] = []  # stores with keys of this rank
-        self.store = dist.PrefixStore(f"groups/{number}", store)
+        self.store = c10d.PrefixStore(f"groups/{number}", store)
 
     def make(self) -> dist.ProcessGroup:
         self._number += 1
-        keys = dist.PrefixStore(f"group {self._number}", self.store)
+        keys = c10d.PrefixStore(f"group {self._number}", self.store)
         self._written.append(keys)
-        threads = self._reserved_threads(keys)
-        with speaking(f"rank {self._rank} could not connect a process group with the others"):
-            try:
-                self._meet(keys)
-            finally:
-                threads.release()
+        try:
+            self._meet(keys)
+        except Exception:
+            self._leave(keys)
+            raise
+        with self._connecting():
             made = dist.ProcessGroup(keys, self._rank, self._size)
             engine = dist.ProcessGroupGloo(keys, self._rank, self._size, self._limit)
         for device in self._devices:
@@ -122,13 +122,24 @@ class _GlooGroups(Groups):
         try:
             return _core.ReservedThreads(_GLOO_THREADS, "a process group of Gloo")
         except RuntimeError as error:
-            with speaking("the store of the process group does not answer"):
+            with as_transport_error("the store of the process group does not answer"):
                 keys.set("refused", json.dumps([self._rank, str(error)]))
             raise
 
+    def _connecting(self) -> contextlib.AbstractContextManager[None]:
+        return as_transport_error(f"rank {self._rank} could not connect a process group with the others")
+
     def _meet(self, keys: Any) -> None:
-        """Returns when every rank is about to make its part: in Gloo, ranks would wait for one that cannot until the
-        timeout, and not learn which or why."""
+        """Returns when every rank is ready to make its part. In Gloo, ranks would wait for one that is not until the
+        timeout, and not learn which rank it is or why."""
+        threads = self._reserved_threads(keys)
+        try:
+            with self._connecting():
+                self._wait_for_all(keys)
+        finally:
+            threads.release()
+
+    def _wait_for_all(self, keys: Any) -> None:
         keys.set(_here(self._rank), "")
         everybody = [_here(rank) for rank in range(self._size)]
         deadline = time.monotonic() + self._limit.total_seconds()
@@ -149,6 +160,13 @@ class _GlooGroups(Groups):
             time.sleep(pause)
             pause = min(2 * pause, 0.05)
 
+    def _leave(self, keys: Any) -> None:
+        """Called where `_meet` fails. The last rank to leave deletes what they wrote, which the others had to read."""
+        with contextlib.suppress(RuntimeError):  # the store may have ended, and with it all that it held
+            if keys.add("left", 1) == self._size:
+                for name in ("refused", "left", *map(_here, range(self._size))):
+                    keys.delete_key(name)
+
 
 class _ListedGroups(Groups):
     """Groups of any engine, as torch.distributed.new_group makes them."""
@@ -163,7 +181,7 @@ class _ListedGroups(Groups):
         if not self._everybody:
             _require_same_count(self._users)
         on_host = self._backend != "nccl"
-        with speaking(f"a process group of {self._backend} could not be connected"):
+        with as_transport_error(f"a process group of {self._backend} could not be connected"):
             made: dist.ProcessGroup = dist.new_group(
                 self._ranks,
                 timeout=self._limit if on_host else self._limit + _ENGINE_GRACE,
@@ -171,7 +189,7 @@ class _ListedGroups(Groups):
                 use_local_synchronization=not self._everybody,
             )
             if not on_host:
-                # It connects at its first call, and calls of several groups need not begin in the same order everywhere.
+                # It connects at its first call, and ranks may make the first calls of several groups in different orders.
                 dist.all_reduce(torch.zeros(1, device="cuda"), group=made)
         if not self._made:
             self.store = store_of(made)
@@ -190,8 +208,8 @@ def _here(rank: int) -> str:
 
 
 @contextlib.contextmanager
-def speaking(doing: str) -> Iterator[None]:
-    """What torch raises meanwhile becomes a TransportError that says what was done: torch's own is of many kinds."""
+def as_transport_error(doing: str) -> Iterator[None]:
+    """Turns errors of torch in the block, which have many types, into a TransportError that begins with `doing`."""
     try:
         yield
     except _core.TransportError:
@@ -204,25 +222,25 @@ def speaking(doing: str) -> Iterator[None]:
 
 
 def first_line(error: Exception) -> str:
-    """Of torch's errors, without their traces of the stack."""
+    """The message of an error of torch, without its stack trace."""
     return (str(error) or type(error).__name__).partition("\n")[0]
 
 
 def require_engine(backend: str | None) -> None:
-    """InvalidConfig for a name that torch does not know."""
+    """Raises InvalidConfig for a name that torch does not know."""
     if backend is not None and backend not in dist.Backend.backend_list:
         known = ", ".join(name for name in dist.Backend.backend_list if name != "undefined")
         raise _core.InvalidConfig(f"backend must be an engine of torch.distributed ({known}), got {backend!r}")
 
 
 def device_of(group: dist.ProcessGroup | None) -> torch.device:
-    """Where tensors for collectives on the group must lie: the host if its engine takes that."""
+    """Where tensors for collectives on the group must be: the host if the group has an engine for it."""
     users = c10d._get_default_group() if group is None else group
     return torch.device("cpu" if "cpu" in _engines(users) else "cuda")
 
 
-def telling(own: _core.Communicator, make: Callable[[], Made]) -> Made:
-    """What `make` makes. If it cannot, the others need not wait for this rank."""
+def made_or_failed(own: _core.Communicator, make: Callable[[], Made]) -> Made:
+    """Returns what `make` returns. If it raises, the other ranks get a TransportError and do not wait for this one."""
     try:
         return make()
     except Exception as error:
@@ -231,7 +249,7 @@ def telling(own: _core.Communicator, make: Callable[[], Made]) -> Made:
 
 
 def given(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
-    """The group that the user means."""
+    """The user's group. Raises InvalidConfig if there is none, or if this rank is not in it."""
     if not dist.is_available() or not dist.is_initialized():
         raise _core.InvalidConfig("there is no process group: call torch.distributed.init_process_group first")
     users: dist.ProcessGroup = c10d._get_default_group() if group is None else group
@@ -241,7 +259,7 @@ def given(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
 
 
 def limit_of(users: dist.ProcessGroup, timeout: float | datetime.timedelta | None) -> datetime.timedelta:
-    """How long ranks wait for each other: the group's own limit if the user gives none."""
+    """How long ranks wait for each other. Default: the group's own timeout."""
     limit = _timeout_of(users) if timeout is None else timeout
     if not isinstance(limit, datetime.timedelta):
         if not isinstance(limit, (int, float)) or not 0 < limit <= LONGEST:
@@ -253,7 +271,7 @@ def limit_of(users: dist.ProcessGroup, timeout: float | datetime.timedelta | Non
 
 
 def _require_same_count(users: dist.ProcessGroup) -> None:
-    """torch names a group of some ranks after the number of groups that its ranks have: they would miss each other."""
+    """Torch names a group of some ranks after its rank's number of groups: if they differ, ranks do not find each other."""
     mine = torch.tensor([len(c10d._world.pg_names)], device=device_of(users))
     others = [torch.empty_like(mine) for _ in range(dist.get_world_size(users))]
     dist.all_gather(others, mine, group=users)
@@ -266,12 +284,12 @@ def _require_same_count(users: dist.ProcessGroup) -> None:
 
 
 def _engines(group: dist.ProcessGroup) -> dict[str, str]:
-    """By the devices whose tensors they take, as in "cpu:gloo,cuda:nccl"."""
+    """Engine per type of device, as in "cpu:gloo,cuda:nccl"."""
     return dict(each.split(":", 1) for each in dist.get_backend_config(group).split(","))
 
 
 def _host_engine(group: dist.ProcessGroup) -> str:
-    """Methods work in host memory, and several groups of theirs speak at once, which NCCL does not promise to bear."""
+    """Methods work in host memory and use several groups at once, for which NCCL does not promise progress."""
     found = _engines(group)
     return found.get("cpu") or ("gloo" if dist.is_gloo_available() else found["cuda"])
 
@@ -286,11 +304,11 @@ def _timeout_of(group: dist.ProcessGroup) -> datetime.timedelta:
 
 
 def store_of(group: dist.ProcessGroup) -> Any:
-    """The group's own part of the store, which no other group writes to."""
+    """The group's own part of the store. No other group writes to it."""
     return c10d._get_process_group_store(group)
 
 
 def keys_of(group: dist.ProcessGroup) -> Any:
-    """Our part of it. torchrun's store outlives its ranks: those that it starts again count anew."""
+    """Laconic's part of the store. torchrun's store outlives its ranks, so restarted ranks get a part of their own."""
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return dist.PrefixStore(f"laconic/{restart}", store_of(group))
+    return c10d.PrefixStore(f"laconic/{restart}", store_of(group))

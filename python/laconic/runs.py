@@ -1,35 +1,42 @@
-"""What a run in Python did: a folder that `laconic.report` and the program read, and figures for TensorBoard."""
+"""Records of runs: a folder that `laconic.report` and the program read, and scalars for TensorBoard."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import os
 import pathlib
+import secrets
+import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from . import _core, _groups
-from ._files import write_whole
+from . import _core, _process_groups
+
+__all__ = ["RunLog", "log_to_tensorboard", "report"]
+
+Path = str | os.PathLike[str]
 
 _SUMS = ("payload_bytes", "sent_bytes", "received_bytes", "sent_messages")
 _SECONDS = ("select_seconds", "encode_seconds", "exchange_seconds", "decode_seconds")
+_PARTS = ("style", "data", "plotly", "script")  # in the order of the page
 
 
 def log_to_tensorboard(writer: Any, source: Any, step: int, prefix: str = "laconic") -> None:
-    """Writes every figure of a `laconic.State` or `laconic.Optimizer` as scalars of a SummaryWriter. Not collective.
+    """Writes all metrics of a `laconic.State` or `laconic.Optimizer` as scalars to TensorBoard. Not collective.
 
         laconic.log_to_tensorboard(writer, state, step)
 
     Args:
-        writer: torch.utils.tensorboard's, or whatever has its `add_scalar`.
-        source: the State or Optimizer, or what their `metrics()` gave.
-        step: of the run.
-        prefix: of the names: `laconic/total/sent_bytes`.
+        writer: a `torch.utils.tensorboard.SummaryWriter`, or any object with its `add_scalar`.
+        source: the State or Optimizer, or what its `metrics()` returned.
+        step: the step of the run.
+        prefix: first part of the scalars' names: `laconic/total/sent_bytes`.
     """
     metrics = source if isinstance(source, Mapping) else source.metrics()
     for name, value in metrics.items():
@@ -50,19 +57,20 @@ class RunLog:
         log.finish(accuracy=accuracy)
         laconic.report("runs")
 
-    Rank 0 writes; on the other ranks `step` does nothing. `finish` is collective: it collects what every rank sent.
+    Rank 0 writes; on the other ranks `step` does nothing. `finish` is collective: it collects every rank's traffic.
 
     Args:
-        folder: is made; what an earlier run left there is removed, or with `resume` kept as far as the source has come.
+        folder: where to write; it is created. The record of an earlier run there is removed. With `resume`, it is kept
+            up to the source's current step.
         source: the `laconic.Optimizer` or `laconic.State` whose metrics are recorded.
-        task: what is trained, for the page's title.
-        resume: goes on with the record of a run that was cut.
-        settings: whatever else tells this run from others. Infinities and NaN, which JSON does not have, are
-            recorded as text.
+        task: name of what is trained, for the title of the report.
+        resume: continue the record of an interrupted run.
+        settings: any other settings that distinguish this run from others. JSON has no infinities and no NaN, so they
+            are recorded as text.
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str], source: Any, *, task: str = "python", resume: bool = False, **settings: Any
+        self, folder: Path, source: Any, *, task: str = "python", resume: bool = False, **settings: Any
     ) -> None:
         self._folder = pathlib.Path(folder)
         self._source = source
@@ -93,15 +101,15 @@ class RunLog:
     def step(
         self, *, batch_loss: float | None = None, loss: float | None = None, accuracy: float | None = None
     ) -> None:
-        """Records a step, after the optimizer's. Not collective.
+        """Records one step. Call it after the optimizer's step. Not collective.
 
         Args:
-            batch_loss: of this rank's batch. What is not finite is recorded as unknown, here and below.
-            loss: of an evaluation, if there was one.
-            accuracy: of an evaluation, from 0 to 1.
+            batch_loss: loss of this rank's batch. A value that is not finite is recorded as unknown, here and below.
+            loss: loss of an evaluation, if there was one.
+            accuracy: accuracy of an evaluation, from 0 to 1.
 
         Raises:
-            InvalidConfig: an accuracy outside [0, 1]; nothing is recorded.
+            InvalidConfig: for an accuracy outside [0, 1]. Nothing is recorded.
         """
         accuracy = _share(accuracy)
         if not self._writes:
@@ -123,21 +131,21 @@ class RunLog:
         self._clock = time.perf_counter()
 
     def pause(self) -> None:
-        """Leaves out the time since the last step, an evaluation's for example: the next step begins now. Not collective."""
+        """Excludes the time since the last step, for example of an evaluation, from the record. Not collective."""
         self._clock = time.perf_counter()
 
     def finish(self, *, loss: float | None = None, accuracy: float | None = None) -> None:
-        """Ends the record with what every rank sent. Collective.
+        """Ends the record with every rank's traffic. Collective.
 
         Args:
-            loss: of the last evaluation.
-            accuracy: of the last evaluation, from 0 to 1.
+            loss: loss of the last evaluation.
+            accuracy: accuracy of the last evaluation, from 0 to 1.
 
         Raises:
-            InvalidConfig: an accuracy outside [0, 1], on the ranks that gave it; no result is written.
+            InvalidConfig: for an accuracy outside [0, 1], on the ranks that gave it. No result is written.
         """
         figures = self._figures()
-        device = _groups.device_of(self._group)
+        device = _process_groups.device_of(self._group)
         mine = torch.tensor([figures["steps"], *(figures[name] for name in _SUMS)], dtype=torch.int64, device=device)
         by_rank = [torch.empty_like(mine) for _ in range(dist.get_world_size(self._group))]
         dist.all_gather(by_rank, mine, group=self._group)
@@ -206,3 +214,98 @@ def _keep(lines: pathlib.Path, steps: int) -> None:
             break
         kept.append(text)
     write_whole(lines, "".join(kept))
+
+
+def report(runs: Path | Iterable[Path], out: Path = "report.html", *, plotly: Path | None = None) -> pathlib.Path:
+    """Writes one self-contained page with charts of the runs. Not collective: call it on one rank.
+
+    The page opens without a network.
+
+    Args:
+        runs: folders of runs, or folders that contain them, written by `laconic.RunLog` or by the program's
+            `train --out`. A run that has not ended is drawn as far as it went.
+        out: path of the page.
+        plotly: path of `plotly.min.js`. Default: the one that laconic was built with, or that of the Python package
+            plotly.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        InvalidConfig: for a folder without a run, for files in it that are damaged or nested more than 64 deep, without
+            a plotly.min.js, or if laconic was built without the report.
+    """
+    if not hasattr(_core, "report_json"):
+        raise _core.InvalidConfig(
+            "this laconic was built without the report, which needs nlohmann-json (nlohmann-json3-dev): "
+            "install it and build laconic again"
+        )
+    folders = [runs] if isinstance(runs, (str, os.PathLike)) else list(runs)
+    parts = {
+        "style": (_page() / "page.css").read_text(encoding="utf-8"),
+        "script": (_page() / "page.js").read_text(encoding="utf-8"),
+        "plotly": _plotly(plotly).read_text(encoding="utf-8"),
+        "data": _core.report_json([os.fspath(folder) for folder in folders]),
+    }
+    rest = (_page() / "page.html").read_text(encoding="utf-8")
+    page = []
+    for part in _PARTS:  # what is put in is not searched again
+        before, _, rest = rest.partition("{{" + part + "}}")
+        page += [before, parts[part]]
+    write_whole(out, "".join(page) + rest)
+    return pathlib.Path(out)
+
+
+def _page() -> pathlib.Path:
+    return pathlib.Path(__file__).parent / "page"
+
+
+def _plotly(given: Path | None) -> pathlib.Path:
+    if given is not None:
+        return pathlib.Path(given)
+    built_in = _page() / "plotly.min.js"
+    if built_in.exists():
+        return built_in
+    package = importlib.util.find_spec("plotly")
+    if package is not None and package.origin is not None:
+        beside = pathlib.Path(package.origin).parent / "package_data" / "plotly.min.js"
+        if beside.exists():
+            return beside
+    raise _core.InvalidConfig("the report needs plotly.min.js: pip install plotly, or give its path as plotly=")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file beside `path` and renames it, so that a reader finds the old file or the whole new one.
+
+    The file beside it has a random name and must not exist, so that no link that somebody placed there is followed. If
+    `path` is not a plain file (but a device, a pipe or a link), the text is written into it and it stays what it is.
+    """
+    target = pathlib.Path(path)
+    if _is_written_through(target):
+        # /dev/stdout may be a file that has something in it already.
+        device = target.as_posix().startswith(("/dev/", "/proc/"))
+        with open(target, "a" if device else "w", encoding="utf-8") as file:
+            file.write(text)
+        return
+    beside = target.with_name(f"{target.name}.tmp{secrets.token_hex(8)}")
+    try:
+        made = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        try:
+            with os.fdopen(made, "w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            beside.replace(target)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+    except OSError as error:  # the name that the caller knows
+        raise OSError(error.errno, error.strerror, str(target)) from error
+
+
+def _is_written_through(path: pathlib.Path) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISDIR(mode) and (not stat.S_ISREG(mode) or path.is_symlink())

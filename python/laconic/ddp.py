@@ -1,4 +1,4 @@
-"""Gradient methods for DistributedDataParallel: attach, or State with hook."""
+"""Gradient methods as communication hooks of DistributedDataParallel: `attach`, or `State` with `hook`."""
 
 # No `from __future__ import annotations` here: DistributedDataParallel compares a hook's annotations with the types.
 
@@ -11,51 +11,56 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
-from . import _agreement, _core, _fitting, _groups, _options, _simd, _state
+from . import _core, _process_groups, _settings, _version_check, checkpoint
+
+__all__ = ["State", "attach", "hook"]
 
 Patterns = str | Iterable[str]
 
 
 class State:
-    """A gradient method with its memory, for one DistributedDataParallel model: what `laconic.hook` needs. Collective.
+    """A gradient method with its memory, for one DistributedDataParallel model. `laconic.hook` needs it. Collective.
 
         ddp.register_comm_hook(laconic.State(ddp, "regtopk", keep=0.01), laconic.hook)
 
-    Making one is collective over the ranks of `ddp`, as `attach` is: it opens process groups of its own over the same
-    ranks. Names, sizes and order of the parameters are those of `ddp`; memory is kept by parameter,
-    so it does not matter how buckets are filled.
+    Creating a State is collective over the ranks of `ddp`, as `attach` is. It opens process groups of its own over the
+    same ranks. The method keeps its memory per parameter, so it does not matter how buckets are filled.
 
     Args:
-        ddp: the wrapped model. Its parameters must not change afterwards.
+        ddp: the wrapped model. Its set of parameters must not change afterwards.
         method: a gradient method of `laconic.methods()`.
-        include: shell patterns of parameters' names (`"*.weight"`, or a list of such); the others travel dense.
-        exclude: patterns of those that travel dense although they are included.
-        min_size: tensors with fewer entries travel dense. Default: what the method's paper does, which is 10,000 for
+        include: shell patterns of parameter names (`"*.weight"`, or a list of patterns). The other parameters are sent
+            dense.
+        exclude: patterns of the parameters that are sent dense although `include` matches them.
+        min_size: tensors with fewer entries are sent dense. Default: as in the method's paper, which is 10,000 for
             qsgd, so that biases and norms are dense, and 0 for the others.
-        groups: methods for some parameters, each a dict with `params` (patterns), `method` and its options, and
-            `min_size` if small ones among them shall travel as the rest does; the first that fits counts, and `method`
-            serves the rest.
-        warmup: so many first steps travel dense.
-        scaler: the GradScaler that scales the loss. Gradients are unscaled before anything is remembered; a step with an
-            infinity on any rank comes back as infinity on all, so that the scaler skips it on all.
-        nonfinite: "error" names rank, tensor and step; "skip" drops the step on all ranks, whose gradients become zero.
-        seed: of the method's random draws, the same on all ranks.
-        threads: that kernels may use; default: as many as torch uses.
-        timeout: seconds that ranks wait for each other; default: the process group's.
-        backend: the engine of the process groups that this opens; default: the one that the model's group has for host
-            memory, and Gloo beside NCCL, which has none. `"nccl"` sends by way of the device.
-        chunk_entries: how many entries travel together in methods that begin before backward ends.
-        arrange_buckets: once DistributedDataParallel has settled its buckets, fill them so that a method finds its
-            tensors one after another and need not copy them. A method that needs the whole gradient first gets it in one
-            bucket.
-        options: the method's own: `keep=0.01`, `scope="tensor"`, `bits=4`, … (`laconic.methods()` lists them). A name
-            that is a word of Python has an underscore behind it: `return_="full"`.
+        groups: other methods for some parameters. Each group is a dict with `params` (patterns), `method` and the
+            method's options. It may have a `min_size`: smaller tensors are treated like the rest. The first group that
+            matches a parameter counts; `method` is for the rest.
+        warmup: number of steps at the start that are sent dense.
+        scaler: the GradScaler that scales the loss. Gradients are unscaled before the method sees them. If a gradient
+            overflows on any rank, all ranks get infinities, so that every scaler skips the step.
+        nonfinite: "error" raises an error that names rank, tensor and step. "skip" drops the step on all ranks: their
+            gradients become zero.
+        seed: seed of the method's random draws, the same on all ranks.
+        threads: number of threads that kernels may use. Default: as many as torch uses.
+        timeout: seconds that ranks wait for each other. Default: the timeout of the process group.
+        backend: engine of the process groups that this opens. Default: the engine that the model's group has for host
+            memory, or Gloo if it has none, as with NCCL. With `"nccl"`, bytes are copied to the device and sent by
+            NCCL.
+        chunk_entries: number of entries that are exchanged together by methods that start during backward. 0: the
+            method's own choice.
+        arrange_buckets: fill DistributedDataParallel's buckets, once it has settled them, so that the method finds its
+            tensors one after another and need not copy them. A method that needs the whole gradient first gets it in
+            one bucket.
+        options: the method's own options: `keep=0.01`, `scope="tensor"`, `bits=4`, … (`laconic.methods()` lists them).
+            If a name is a keyword of Python, append an underscore: `return_="full"`.
 
     Raises:
-        InvalidConfig: an unknown method or option, a value out of its range, patterns that fit nothing, a model method,
-            a model that is not in DistributedDataParallel, or settings that differ between ranks.
-        TransportError: another rank failed or did not come within the timeout. In a step `backward` says so, by a plain
-            RuntimeError: autograd keeps an error's words and not its kind.
+        InvalidConfig: for an unknown method or option, a value out of its range, patterns that match nothing, a model
+            method, a model that is not in DistributedDataParallel, or settings that differ between ranks.
+        TransportError: if another rank failed or did not answer within the timeout. During a step, `backward` raises a
+            plain RuntimeError with the same message, because autograd does not keep an error's type.
     """
 
     def __init__(
@@ -80,10 +85,10 @@ class State:
     ) -> None:
         self.method = method
         self._group = getattr(ddp, "process_group", None)
-        selection = _options.Selection(include, exclude, min_size, groups, warmup)
+        selection = _settings.Selection(include, exclude, min_size, groups, warmup)
 
-        def prepare() -> tuple[_agreement.Fields, tuple[Any, ...]]:
-            _options.require_settings(
+        def prepare() -> tuple[_settings.Fields, tuple[Any, ...]]:
+            _settings.require_settings(
                 nonfinite=nonfinite,
                 scaler=scaler,
                 warmup=warmup,
@@ -92,8 +97,8 @@ class State:
                 chunk_entries=chunk_entries,
                 threads=threads,
             )
-            _groups.require_engine(backend)
-            _simd.warn_once()
+            _process_groups.require_engine(backend)
+            _version_check.warn_once()
             names, parameters = _parameters_of(ddp)
             choice = selection.choice(names, parameters, method, options)
             scale = _scale_of(scaler, parameters[0].device)
@@ -105,27 +110,28 @@ class State:
                 chunk_entries=chunk_entries,
             )
             fields = {"hook of method": method, "backend": str(backend), "arrange_buckets": str(bool(arrange_buckets))}
-            fields |= _fitting.described(names, parameters, choice.method_of())
+            fields |= _settings.described(names, parameters, choice.method_of())
             fields["scaler"] = "none" if scale is None else "a scaler"
             return fields, (threads or torch.get_num_threads(), names, parameters, scale, choice.groups, hook_options)
 
-        plan = _agreement.reached(self._group, timeout, prepare)
+        plan = _settings.agreed(self._group, timeout, prepare)
         self._rank = dist.get_rank(self._group)
         self._size = dist.get_world_size(self._group)
-        communicator, self._own = _groups.opened(self._group, backend=backend, timeout=timeout)
-        self._host = _groups.telling(communicator, lambda: _core.DdpHost(communicator, *plan))
+        communicator, self._own = _process_groups.opened(self._group, backend=backend, timeout=timeout)
+        self._host = _process_groups.made_or_failed(communicator, lambda: _core.DdpHost(communicator, *plan))
         self._own.connected()
         self._arranging = _arrange_later(ddp, self._host) if arrange_buckets else None
 
     def close(self) -> None:
-        """Ends the hook and gives back its thread, its memory and its process groups. Not collective, but on all ranks.
+        """Ends the hook and releases its thread, memory and process groups. Not collective, but every rank calls it.
 
-        Between steps; in the middle of one, the other ranks get a TransportError. DistributedDataParallel knows no way
-        to take a hook out again: to go on training without it, wrap the model anew. Once is enough, more do no harm.
-        Without it all ends with the model and this, or with the interpreter.
+        Call it between steps. In the middle of one, the other ranks get a TransportError. A hook cannot be removed from
+        DistributedDataParallel: to go on training without it, wrap the model again. Further calls do nothing. Without
+        close(), all is released with the model and this State, or when the interpreter ends.
 
         Raises:
-            InvalidConfig: in a fork of the process that made this, as every call: a fork has no thread of the hook's.
+            InvalidConfig: in a fork of the process that made this State, like every call: the fork does not have the
+                hook's thread.
         """
         if self._arranging is not None:
             self._arranging.remove()
@@ -139,78 +145,75 @@ class State:
         self.close()
 
     def metrics(self) -> dict[str, Any]:
-        """What was said and how long it took, on this rank; `last` of the last step, `total` of all since it was made.
+        """Bytes, seconds and residual of this rank: `last` for the last step, `total` for all since this was made.
 
-        `ratio` is the bytes of float32 gradients over those of the payloads. Seconds are those of the hook's thread, by
-        stage; exchanges that overlap backward or each other count in full. Ask between steps. Not collective.
+        `ratio` is the bytes of float32 gradients divided by the bytes of the payloads. Seconds are measured on the
+        hook's thread, by stage. Exchanges that overlap backward or each other count in full. Call it between steps. Not
+        collective.
 
         Returns:
-            `steps`, `skipped`, `ratio`, `residual_norm` (of what this rank owes), `convert_seconds` (to float32 and
-                back), `busy_seconds`, `method_seconds`, and two dicts, `last` and `total`, with `payload_bytes`, `sent_bytes`,
-                `received_bytes`, `sent_messages`, `dense_bytes`, `ratio`, `bits`, `select_seconds`, `encode_seconds`,
-                `exchange_seconds`, `decode_seconds` and `wait_seconds`.
+            `steps`, `skipped`, `ratio`, `residual_norm` (norm of what this rank has not sent yet), `convert_seconds`
+                (to float32 and back), `busy_seconds`, `method_seconds`, and two dicts, `last` and `total`, with
+                `payload_bytes`, `sent_bytes`, `received_bytes`, `sent_messages`, `dense_bytes`, `ratio`, `bits`,
+                `select_seconds`, `encode_seconds`, `exchange_seconds`, `decode_seconds` and `wait_seconds`.
         """
         return self._host.metrics()
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """This rank's memory, under a key that carries the rank: for torch.save by rank and distributed checkpoint.
+        """This rank's memory, under a key that contains the rank: for torch.save per rank and distributed checkpoint.
 
-        Not collective. Ask between steps.
+        Not collective. Call it between steps.
         """
-        return _state.pack("hook", self._host.save(), self._rank, self._size)
+        return checkpoint.save_hook(self._host, self._rank, self._size)
 
     def gather_state_dict(self) -> dict[str, torch.Tensor]:
-        """All ranks' memory, on every rank: for those who save from rank 0. Collective."""
-        return _state.gather(self.state_dict(), self._group)
+        """The memory of all ranks, on every rank: for saving from rank 0. Collective."""
+        return checkpoint.gather(self.state_dict(), self._group)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Goes on where the run was saved, bit for bit. Collective.
+        """Continues from a saved state, bit for bit. Collective.
 
         Args:
-            state_dict: what `state_dict` gave on this rank, or `gather_state_dict` on any; other entries do not matter.
+            state_dict: what `state_dict` returned on this rank, or `gather_state_dict` on any rank. Other entries are
+                ignored.
 
         Raises:
-            InvalidConfig: on all ranks, if one of them was given the state of another rank, another number of ranks,
-                another method, other settings of the method or other parameters. Nothing has changed then.
+            InvalidConfig: on all ranks, if one of them got the state of another rank, another number of ranks, another
+                method, other settings of the method or other parameters. Nothing is changed then.
         """
-        refusal = ""
-        saved = torch.empty(0, dtype=torch.uint8)
-        try:
-            saved = _state.unpack("hook", state_dict, self._rank, self._size)
-        except Exception as error:
-            refusal = _state.refusal_of(error)
-        self._host.load(saved, refusal)  # raises the refusal here, and that there was one on the other ranks
+        checkpoint.load_hook(self._host, state_dict, self._rank, self._size)
 
 
 def hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:  # type: ignore[name-defined]
     """The communication hook: `ddp.register_comm_hook(laconic.State(...), laconic.hook)`. Returns at once.
 
-    Each bucket is a part of one collective step: DDP calls this on all ranks, and nobody else does.
+    Only DistributedDataParallel calls it. Each bucket is a part of one collective step.
 
     Args:
-        state: the model's.
+        state: the State of the model.
         bucket: some gradients, as DDP fills it.
 
     Returns:
-        A future of the bucket with the aggregate in it, done when the step is; errors reach `backward` through it.
+        A future of the bucket with the aggregate in it. It is done when the step is, and carries errors to `backward`.
     """
     return state._host.submit(bucket)
 
 
 def attach(ddp: DistributedDataParallel, method: str, **settings: Any) -> State:
-    """Makes a method the hook of `ddp`, in one line, and gives back its State; takes what State takes. Collective.
+    """Makes a method the communication hook of `ddp`, in one line, and returns its State. Collective.
 
         state = laconic.attach(ddp, "regtopk", keep=0.01)
 
-    The hook is C++ all through: the result is that of `laconic.hook`, and a step needs neither Python nor its lock.
+    The result has the same bits as with `laconic.hook`, but the hook is C++: a step needs neither Python nor its lock.
 
     Args:
-        ddp: the wrapped model, which has no hook yet.
+        ddp: the wrapped model. It must not have a hook yet.
         method: a gradient method of `laconic.methods()`.
-        settings: those of `laconic.State` (`include`, `warmup`, `scaler`, …) and the method's own options.
+        settings: the settings of `laconic.State` (`include`, `warmup`, `scaler`, …) and the method's own options.
 
     Raises:
         InvalidConfig: as `laconic.State` does.
+        TransportError: as `laconic.State` does.
     """
     state = State(ddp, method, **settings)
     try:
@@ -239,13 +242,13 @@ def _arrange_later(ddp: DistributedDataParallel, host: _core.DdpHost) -> Removab
 
     def arrange(module: torch.nn.Module, inputs: object) -> None:
         owner = wrapper()
-        if owner is None or module is not owner.module:  # a copy, a teacher or an average of the weights, has the hook too
+        if owner is None or module is not owner.module:  # a copy of the module, an average of weights say, has the hook too
             module._forward_pre_hooks.pop(handle.id, None)
         elif owner._has_rebuilt_buckets:
             handle.remove()
             arranging.arrange(owner.reducer, owner.bucket_bytes_cap)
 
-    handle = ddp.module.register_forward_pre_hook(arrange)
+    handle: RemovableHandle = ddp.module.register_forward_pre_hook(arrange)
     return handle
 
 
@@ -272,7 +275,7 @@ def _parameters_of(ddp: DistributedDataParallel) -> tuple[list[str], list[torch.
             f"{len(parameters)} parameters need gradients, and {reduced} did when the model was wrapped: "
             "freeze and thaw first, then wrap it in DistributedDataParallel"
         )
-    name_of = {parameter: name for name, parameter in reversed(_fitting.named(ddp.module))}
+    name_of = {parameter: name for name, parameter in reversed(_settings.named(ddp.module))}
     for parameter, is_sparse in zip(parameters, sparse, strict=True):
         if parameter.dtype not in (torch.float32, torch.float16, torch.bfloat16):
             raise _core.InvalidConfig(

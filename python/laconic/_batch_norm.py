@@ -1,4 +1,4 @@
-"""Batch norm's running statistics, where a model is tested that nobody trained: averaged, or estimated anew."""
+"""Batch norm's running statistics at a point that no rank trained: averaged over ranks, or estimated from batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import _core
 
 
 class Statistics:
-    """The running statistics of a model's batch norms, kept as they are now until `restore`."""
+    """The running statistics of a model's batch norms. `restore` sets them back to what they are now."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._norms = [
@@ -33,8 +33,7 @@ class Statistics:
     def estimate(
         self, model: torch.nn.Module, batches: Iterable[Any], forward: Callable[[Any], Any] | None = None
     ) -> None:
-        """The mean over the batches of what each would be normalised with. Modes, momenta and torch's generators are
-        afterwards as they were."""
+        """Sets the statistics to their mean over the batches. Modes, momenta and torch's generators are restored."""
         used = 0
         run = forward or (lambda batch: model(batch[0] if isinstance(batch, (tuple, list)) else batch))
         modes = [(module, module.training) for module in model.modules()]

@@ -1,4 +1,4 @@
-"""Whether a method, a torch optimizer and a model fit together."""
+"""The settings of laconic.Optimizer: whether method, optimizer and model fit together, and the plan made from them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from typing import Any
 
 import torch
 
-from . import _core
-
-SGD_METHODS = ("ef-rbgs", "def", "def-a")  # are SGD with momentum themselves
-GRAWA_METHODS = ("mgrawa", "lgrawa")
+from . import _core, _settings
 
 
 def require_plain(model: torch.nn.Module) -> None:
@@ -35,18 +32,22 @@ def require_plain(model: torch.nn.Module) -> None:
 def require_fitting(
     optimizer: torch.optim.Optimizer, method: str, options: dict[str, Any], scoring: Callable[[int], Any] | None
 ) -> None:
-    """Refuses what the method cannot do with this optimizer, and fills in what follows from the rest."""
+    """Raises InvalidConfig if the method does not support this optimizer. Sets the option `score` if it is missing."""
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise _core.InvalidConfig(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
     if isinstance(optimizer, torch.optim.LBFGS):
-        raise _core.InvalidConfig("LBFGS evaluates the model several times a step, each rank by its own loss: use another")
+        raise _core.InvalidConfig("LBFGS evaluates the model several times per step, each rank by its own loss: use another")
     if hasattr(optimizer, "read_out"):
         raise _core.InvalidConfig("the optimizer is a laconic.Optimizer already: give it the one inside")
-    if method == "adam" and not isinstance(optimizer, torch.optim.Adam):
+    row = _core.method(method)
+    fixed = row["optimizer"].capitalize()  # as torch.optim names its class
+    if fixed and not isinstance(optimizer, getattr(torch.optim, fixed)):
+        dense = _core.dense_method
         raise _core.InvalidConfig(
-            f"adam is torch.optim.Adam on sgd's mean, got {type(optimizer).__name__}: use method sgd, or torch.optim.Adam"
+            f"{method} is torch.optim.{fixed} on {dense}'s mean, got {type(optimizer).__name__}: "
+            f"use method {dense}, or torch.optim.{fixed}"
         )
-    if method in SGD_METHODS:
+    if row["is_sgd"]:
         if type(optimizer).step is not torch.optim.SGD.step:
             raise _core.InvalidConfig(
                 f"{method} is SGD with momentum itself and takes torch.optim.SGD, got {type(optimizer).__name__}: "
@@ -55,7 +56,7 @@ def require_fitting(
         for setting in ("momentum", "weight_decay"):
             if setting in options:
                 raise _core.InvalidConfig(f"{method} reads {setting} from the optimizer's groups: set it there")
-    if method in GRAWA_METHODS:
+    if row["takes_scoring"]:
         score = options.setdefault("score", "local" if scoring is None else "shared")
         if (score == "shared") != (scoring is not None):
             raise _core.InvalidConfig(
@@ -63,16 +64,17 @@ def require_fitting(
                 f"{'without' if scoring is None else 'with'} one"
             )
     elif scoring is not None:
-        raise _core.InvalidConfig(f"scoring is for {' and '.join(GRAWA_METHODS)}, got it for {method}: leave it out")
+        takers = " and ".join(each["name"] for each in _core.methods() if each["takes_scoring"])
+        raise _core.InvalidConfig(f"scoring is for {takers}, got it for {method}: leave it out")
 
 
 def trained(
     optimizer: torch.optim.Optimizer, model: torch.nn.Module
 ) -> tuple[list[str], list[torch.nn.Parameter], list[tuple[str, torch.nn.Parameter]]]:
-    """The model's parameters that the optimizer has, in the order of registration, a shared one once; and those frozen."""
+    """Names and parameters of the model that the optimizer trains, in order of registration; and the frozen ones."""
     in_groups = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     names, parameters, frozen = [], [], []
-    for name, parameter in named(model):
+    for name, parameter in _settings.named(model):
         if id(parameter) not in in_groups:
             continue
         in_groups.discard(id(parameter))
@@ -88,25 +90,12 @@ def trained(
     return names, parameters, frozen
 
 
-def named(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
-    """By the names that they have without torch.compile, so that patterns and saved states fit with it and without."""
-    return [(name.replace("_orig_mod.", ""), parameter) for name, parameter in model.named_parameters()]
-
-
 def count_of(optimizer: torch.optim.Optimizer) -> int:
     return sum(len(group["params"]) for group in optimizer.param_groups)
 
 
-def described(names: Sequence[str], parameters: Sequence[torch.Tensor], by: Sequence[str]) -> dict[str, str]:
-    """The parameters, in words that ranks can compare; `by`: what happens to each."""
-    return {
-        f"parameter {i}": f"{name} ({parameter.numel()} entries, {parameter.dtype}, {parameter.device.type}) by {how}"
-        for i, (name, parameter, how) in enumerate(zip(names, parameters, by, strict=True))
-    }
-
-
 def settings_of(optimizer: torch.optim.Optimizer) -> dict[str, str]:
-    """Learning rates, momenta and all other settings of the optimizer's groups, in words that ranks can compare."""
+    """Learning rates, momenta and all other settings of the optimizer's groups, as texts that ranks can compare."""
     return {
         f"{name} of group {number} of the optimizer": _told(value)
         for number, group in enumerate(optimizer.param_groups)
@@ -126,7 +115,7 @@ def _told(value: Any) -> str:
 
 
 def coefficients(method: str, groups: Sequence[dict[str, Any]]) -> list[tuple[float, float, float, bool]]:
-    """Of each group: lr, momentum, weight decay, nesterov: what SGD does with these the method does, and nothing else."""
+    """lr, momentum, weight decay and nesterov of each group. Raises InvalidConfig for settings the method has not."""
     found = []
     for number, group in enumerate(groups):
         for setting in ("maximize", "differentiable"):
@@ -142,3 +131,46 @@ def coefficients(method: str, groups: Sequence[dict[str, Any]]) -> list[tuple[fl
 def groups_of(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.Parameter]) -> list[int]:
     number_of = {id(each): number for number, group in enumerate(optimizer.param_groups) for each in group["params"]}
     return [number_of[id(parameter)] for parameter in parameters]
+
+
+def plan_of(
+    optimizer: torch.optim.Optimizer,
+    model: torch.nn.Module,
+    method: str,
+    options: dict[str, Any],
+    selection: _settings.Selection,
+    scoring: Callable[[int], Any] | None,
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """The fields that all ranks must have alike, and the host's arguments. Nothing is made yet."""
+    face = _settings.face_of(method)
+    require_plain(model)
+    require_fitting(optimizer, method, options, scoring)
+    names, parameters, frozen = trained(optimizer, model)
+    in_group = groups_of(optimizer, parameters)
+    plan: dict[str, Any] = {
+        "model": _core.GivenModel(
+            names,
+            parameters,
+            frozen_names=[name for name, _ in frozen],
+            frozen=[parameter for _, parameter in frozen],
+            start=[each.detach() for each in (*model.parameters(), *model.buffers())],
+        )
+    }
+    if face == "gradient":
+        sends = _core.dense_method if _core.method(method)["optimizer"] else method
+        choice = selection.choice(names, parameters, sends, options)
+        by = choice.method_of()
+        plan |= {"groups": choice.groups, "warmup": selection.warmup}
+    else:
+        selection.require_everything(method)
+        if _core.method(method)["is_sgd"]:
+            coefficients(method, optimizer.param_groups)
+        texts = _settings.texts(options)
+        _core.check_method(method, texts)
+        by = [f"{method}, in group {number} of the optimizer" for number in in_group]
+        plan |= {"method": (method, texts), "group_of_parameter": in_group}
+    fields = {"optimizer of method": method, "optimizer inside": type(optimizer).__name__}
+    fields |= _settings.described(names, parameters, by)
+    fields |= settings_of(optimizer)
+    fields["scoring"] = "none" if scoring is None else "a function"
+    return fields, plan

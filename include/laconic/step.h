@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <span>
+#include <string>
+
+#include "laconic/coefficients.h"
+#include "laconic/key.h"
+#include "laconic/traffic.h"
+#include "laconic/view.h"
+
+namespace laconic {
+
+/// A tensor as a method knows it. In a flat view, tensors lie one after another in the order of registration.
+struct Tensor {
+  std::string name;
+  std::uint64_t size = 0;
+};
+
+/// A tensor's gradient that has arrived. The method uses the view until the step is finished.
+struct TensorPart {
+  std::uint32_t tensor = 0;  ///< index in registration order
+  View<float> values;        ///< the whole tensor
+};
+
+/// What one step did, on this rank.
+struct StepReport {
+  bool skipped = false;      ///< dropped on all ranks because a value was not finite; the memory is as it was
+  bool undone = false;       ///< by RegTop-k's step guard: model and optimizer are as they were, the residual is not
+  bool finished = false;     ///< round methods with total_steps: none is left, so call no further step
+  std::uint32_t rounds = 0;  ///< model methods: times that this rank met the others; 1 for a lifted method's step
+  Traffic traffic;
+  double select_seconds = 0.0;  ///< adding the residual, selecting, scoring
+  double bits = 0.0;            ///< quantizers: bits per entry
+  double extra = 0.0;           ///< the method's own diagnostic, named by its row in the table
+};
+
+enum class NonfinitePolicy : std::uint8_t { error, skip };
+
+/// One step's settings, which may change from step to step.
+struct StepInput {
+  StepKey key;
+  float learning_rate = 0.0F;
+  /// This worker's training loss where the gradient was taken. lsgd needs it and rejects a NaN.
+  float loss = std::numeric_limits<float>::quiet_NaN();
+  /// One entry per tensor in place of learning_rate and the method's momentum and weight_decay, for methods that are
+  /// SGD themselves; empty: the same for all. Must live until the step has begun.
+  std::span<const Coefficients> tensors{};
+};
+
+/// Computes the gradient of `model` on the batch that all workers share in this round, flat.
+using ScoringFunction = std::function<void(View<const float> model, View<float> gradient)>;
+
+}  // namespace laconic

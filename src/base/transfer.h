@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstring>
+
+#include "base/device_queue.h"
+#include "laconic/place.h"
+#include "laconic/view.h"
+
+namespace laconic {
+
+/// Copies a view that lies where the place works to memory of the host. Waits for the place's work.
+template <class T>
+void copy_to_host(Place& place, View<const T> from, T* to) {
+  if (from.empty()) return;
+  if (place.queue() != nullptr) return place.queue()->read(to, from.data(), from.size_bytes());
+  std::memcpy(to, from.data(), from.size_bytes());
+}
+
+/// Copies memory of the host to a view that lies where the place works.
+template <class T>
+void copy_from_host(Place& place, const T* from, View<T> to) {
+  if (to.empty()) return;
+  if (place.queue() != nullptr) return place.queue()->write(to.data(), from, to.size_bytes());
+  std::memcpy(to.data(), from, to.size_bytes());
+}
+
+}  // namespace laconic

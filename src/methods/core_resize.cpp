@@ -1,0 +1,81 @@
+// Ranks come or go.
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "base/transfer.h"
+#include "exchange/dense_sum.h"
+#include "kernels/norm/norm.h"
+#include "laconic/error.h"
+#include "methods/core.h"
+
+namespace laconic {
+namespace {
+
+/// Copies one rank's memory to all. If the place's memory is not the host's own, the transport gets a copy of it.
+void broadcast_memory(Communicator& communicator, Place& place, View<float> memory, int root) {
+  if (place.queue() == nullptr) {
+    communicator.broadcast(as_writable_bytes(memory), root).wait();
+    return;
+  }
+  std::vector<float> here(memory.size());
+  copy_to_host<float>(place, memory, here.data());
+  communicator.broadcast(as_writable_bytes(View<float>(here)), root).wait();
+  copy_from_host<float>(place, here.data(), memory);
+}
+
+}  // namespace
+
+void MethodCore::resize(Communicator* next) {
+  LACONIC_CHECK(registered_ == true);
+  if (has_run()) {
+    meet_newcomers(*communicator_);
+    for (const View<float>& view : memory_.owed()) {
+      DenseSum mean(*communicator_, *place_, view.size());
+      Status status;
+      mean.start(view, view_of(status));
+      mean.finish();
+    }
+  }
+  if (pipeline_) pipeline_->leave();
+  if (next == nullptr) return;
+  communicator_ = next;
+  require_agreement(*next, agreed_fields());
+  if (pipeline_) pipeline_->join(*next);
+  const int teller = meet_newcomers(*next);
+  for (const auto& views : {memory_.owed(), memory_.shared()}) {
+    for (const View<float>& view : views) broadcast_memory(*next, *place_, view, teller);
+  }
+  stage_ = Stage::resized;
+  memory_.regrouped();
+}
+
+/// Ranks tell each other whether they ran and what they remember, so that all go through the same list of memories.
+/// Returns the lowest rank that ran: it tells the newcomers. Collective.
+int MethodCore::meet_newcomers(Communicator& group) {
+  struct Told {
+    std::uint32_t ran;
+    std::uint32_t has_late_memory;
+  };
+  const Told mine{has_run() ? 1U : 0U, memory_.has_late_memory() ? 1U : 0U};
+  std::vector<Told> all(static_cast<std::size_t>(group.size()));
+  group.all_gather(as_bytes(View<const Told>(&mine, 1)), as_writable_bytes(View<Told>(all))).wait();
+  const auto first = std::find_if(all.begin(), all.end(), [](const Told& each) { return each.ran != 0; });
+  if (first == all.end()) throw InvalidConfig("resize found no rank that ran before: start a new run instead");
+  if (std::any_of(all.begin(), all.end(), [](const Told& each) { return each.has_late_memory != 0; })) {
+    memory_.allocate_late_memory();
+  }
+  return static_cast<int>(first - all.begin());
+}
+
+double MethodCore::residual_norm() const {
+  const auto memory = memory_.owed();
+  if (memory.empty()) return 0.0;
+  Status status;
+  double squares = 0.0;
+  sum_of_squares(*place_, memory.front(), View<double>(&squares, 1), view_of(status));
+  return std::sqrt(squares);
+}
+
+}  // namespace laconic

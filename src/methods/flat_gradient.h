@@ -1,0 +1,31 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/buffer.h"
+#include "laconic/place.h"
+#include "laconic/step.h"
+
+namespace laconic {
+
+/// Presents a step's tensors as one flat view: in place if they are contiguous, otherwise in an internal copy.
+class FlatGradient {
+ public:
+  /// A new step.
+  void begin(std::span<const Tensor> tensors);
+  /// The tensors at their place in the flat view, copied if need be. Each tensor comes once. Valid until the next call.
+  std::span<const TensorPart> add(Place& place, std::span<const TensorPart> parts);
+  /// The whole gradient, once all tensors have been added. Whoever changed them did so where `add` said that they lie.
+  View<float> view(Place& place);
+
+ private:
+  std::vector<std::uint64_t> offsets_;
+  std::vector<View<float>> elsewhere_;  ///< by tensor: those in the caller's memory
+  std::uintptr_t origin_ = 0;  ///< where the flat view begins if the tensors are contiguous; 0: none has arrived
+  bool copied_ = false;
+  std::vector<TensorPart> placed_;
+  Buffer<float> copies_;
+};
+
+}  // namespace laconic

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "methods/method_base.h"
+#include "methods/open_step.h"
+
+namespace laconic {
+
+/// What gradient methods share: a step in chunks, which counts or is dropped on all ranks together.
+class GradientBase : public MethodBase<GradientMethod>, protected ChunkedStep {
+ public:
+  StepReport reduce(StepKey key, View<float> gradient) final;
+  void begin(StepKey key) final;
+  void add(std::span<const TensorPart> parts) final;
+  StepReport finish() final;
+  bool settle() final;
+  StepReport abandon() final;
+
+  /// The same without calls out of turn, for a method that is built on this one: begin_exchange, add to exchange() and
+  /// finish it, conclude.
+  void begin_exchange(StepKey key);
+  ChunkPipeline& exchange() const { return pipeline(); }
+  StepReport conclude();
+
+ protected:
+  GradientBase(std::string name, Communicator& communicator, Place& place)
+      : MethodBase(std::move(name), communicator, place, this), step_(this->name(), "begin()", "finish()") {}
+
+  /// Whether this step's first exchange needs all tensors, though by_tensor() says that others do not.
+  virtual bool waits_for_all() const { return false; }
+  /// Every value of every rank was finite: the step counts, and the second copy becomes the memory.
+  virtual void commit() = 0;
+
+  StepKey key() const { return key_; }
+
+ private:
+  void require_between_steps() const final { step_.require_loadable(); }
+  StepReport drop();
+
+  OpenStep step_;
+  bool settled_ = false;
+  StepKey key_;
+  StepReport report_;
+};
+
+}  // namespace laconic

@@ -1,0 +1,194 @@
+#include "methods/pipeline.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "kernels/elementwise/elementwise.h"
+#include "methods/core.h"
+
+namespace laconic {
+namespace {
+
+/// Exchanges in flight at a time: enough that a rank which waits for one finds others to go on with.
+constexpr std::size_t kMostChannels = 8;
+
+}  // namespace
+
+ChunkPipeline::ChunkPipeline(MethodCore& core, ChunkedStep& step, std::uint64_t full)
+    : core_(core), step_(step), chunk_of_(core.tensors().size()) {
+  const auto& tensors = core.tensors();
+  auto end = static_cast<std::uint32_t>(tensors.size());
+  std::uint64_t offset = core.parameters();
+  do {
+    Chunk chunk{.number = chunks_.size(), .first_tensor = end, .offset = offset};
+    while (chunk.first_tensor > 0 && (full == 0 || chunk.size < full || tensors[chunk.first_tensor - 1].size == 0)) {
+      chunk.size += tensors[--chunk.first_tensor].size;
+      chunk_of_[chunk.first_tensor] = static_cast<std::uint32_t>(chunk.number);
+    }
+    chunk.tensor_count = end - chunk.first_tensor;
+    chunk.offset -= chunk.size;
+    end = chunk.first_tensor;
+    offset = chunk.offset;
+    chunks_.push_back(chunk);
+  } while (end > 0);
+  flights_.resize(chunks_.size());
+  statuses_.resize(chunks_.size());
+}
+
+void ChunkPipeline::join(Communicator& communicator) {
+  communicator_ = &communicator;
+  if (chunks_.size() == 1) return;
+  while (channels_.size() < std::min(chunks_.size(), kMostChannels)) channels_.push_back(communicator.duplicate());
+}
+
+void ChunkPipeline::leave() {
+  channels_.clear();
+  communicator_ = nullptr;
+}
+
+Communicator& ChunkPipeline::channel(const Chunk& chunk) const {
+  return channels_.empty() ? *communicator_ : *channels_[chunk.number % channels_.size()];
+}
+
+Layout ChunkPipeline::layout(const Chunk& chunk) const {
+  std::vector<std::uint64_t> sizes;
+  for (std::uint32_t i = 0; i < chunk.tensor_count; ++i) {
+    sizes.push_back(core_.tensors()[chunk.first_tensor + i].size);
+  }
+  return Layout(std::span<const std::uint64_t>(sizes), chunk.first_tensor);
+}
+
+void ChunkPipeline::begin(bool hold, StepReport& report) {
+  hold_ = hold || chunks_.size() == 1;
+  report_ = &report;
+  flat_ = {};
+  gradients_.assign(core_.tensors().size(), {});
+  for (const Chunk& chunk : chunks_) {
+    flights_[chunk.number] = {};
+    flights_[chunk.number].missing = chunk.tensor_count;
+    statuses_[chunk.number] = {};
+  }
+  read_ = started_ = first_open_ = 0;
+  entries_done_ = 0;
+  core_.forget_nonfinite();
+  for (const auto& channel : channels_) channel->set_timeout(communicator_->timeout());
+}
+
+void ChunkPipeline::add(View<float> gradient) {
+  flat_ = gradient;
+  for (const Chunk& chunk : chunks_) {
+    flights_[chunk.number].missing = 0;
+    flights_[chunk.number].gradient = gradient.sub(chunk.offset, chunk.size);
+  }
+  poll();
+}
+
+void ChunkPipeline::add(std::span<const TensorPart> parts) {
+  for (const TensorPart& part : parts) {
+    gradients_[part.tensor] = part.values;
+    --flights_[chunk_of_[part.tensor]].missing;
+  }
+  poll();
+}
+
+std::uint64_t ChunkPipeline::poll() {
+  for (std::size_t i = first_open_; i < started_; ++i) {
+    if (!flights_[i].done && flights_[i].exchange->advance()) complete(chunks_[i]);
+  }
+  if (!hold_) start_ready();
+  return entries_done_;
+}
+
+void ChunkPipeline::start_ready() {
+  while (started_ < chunks_.size() && flights_[started_].missing == 0) {
+    if (started_ >= channel_count() && !flights_[started_ - channel_count()].done) return;
+    if (read_ == started_) read(chunks_[started_]);
+    start(chunks_[started_]);
+  }
+}
+
+void ChunkPipeline::finish() {
+  if (hold_) {
+    hold_ = false;
+    for (const Chunk& chunk : chunks_) read(chunk);
+  }
+  poll();
+  while (first_open_ < chunks_.size()) {
+    const Chunk& oldest = chunks_[first_open_];
+    if (flights_[oldest.number].exchange->wait_for_stage()) complete(oldest);
+    poll();
+  }
+}
+
+void ChunkPipeline::read(const Chunk& chunk) {
+  LACONIC_CHECK(read_ == chunk.number);
+  Flight& flight = flights_[chunk.number];
+  if (flight.gradient.data() == nullptr) join_tensors(chunk, flight);
+  ++read_;
+  step_.read_chunk(chunk, flight.gradient, view_of(statuses_[chunk.number]), *report_);
+}
+
+/// Tensors that lie one after another are worked on where they are.
+void ChunkPipeline::join_tensors(const Chunk& chunk, Flight& flight) {
+  if (chunk.tensor_count == 0) return;
+  const std::span<const View<float>> tensors(&gradients_[chunk.first_tensor], chunk.tensor_count);
+  for (std::size_t i = 1; i < tensors.size(); ++i) {
+    flight.copied = flight.copied || tensors[i].data() != tensors[i - 1].data() + tensors[i - 1].size();
+  }
+  if (!flight.copied) {
+    flight.gradient = View<float>(tensors[0].data(), chunk.size, tensors[0].device());
+    return;
+  }
+  copies_.reserve(core_.place(), core_.parameters());
+  flight.gradient = copies_.view(core_.parameters()).sub(chunk.offset, chunk.size);
+  std::uint64_t offset = 0;
+  for (const View<float>& tensor : tensors) {
+    copy(core_.place(), tensor, flight.gradient.sub(offset, tensor.size()));
+    offset += tensor.size();
+  }
+}
+
+void ChunkPipeline::start(const Chunk& chunk) {
+  LACONIC_CHECK(started_ == chunk.number);
+  Flight& flight = flights_[chunk.number];
+  Status& status = statuses_[chunk.number];
+  flight.exchange = &step_.start_chunk(chunk, flight.gradient, view_of(status), *report_);
+  ++started_;
+  core_.note_nonfinite(chunk, flight.gradient, status);
+}
+
+void ChunkPipeline::complete(const Chunk& chunk) {
+  Flight& flight = flights_[chunk.number];
+  step_.finish_chunk(chunk, flight.gradient, view_of(statuses_[chunk.number]), *report_);
+  report_->traffic += flight.exchange->traffic();
+  if (flight.copied) {
+    std::uint64_t offset = 0;
+    for (std::uint32_t i = 0; i < chunk.tensor_count; ++i) {
+      const View<float> tensor = gradients_[chunk.first_tensor + i];
+      copy(core_.place(), flight.gradient.sub(offset, tensor.size()), tensor);
+      offset += tensor.size();
+    }
+  }
+  flight.done = true;
+  entries_done_ += chunk.size;
+  while (first_open_ < started_ && flights_[first_open_].done) ++first_open_;
+}
+
+Status ChunkPipeline::status() const {
+  Status all;
+  for (const Status& status : statuses_) {
+    all.nonfinite |= status.nonfinite;
+    if (status.nonfinite_rank == 0) continue;
+    if (all.nonfinite_rank == 0 || status.nonfinite_rank < all.nonfinite_rank) {
+      all.nonfinite_rank = status.nonfinite_rank;
+    }
+  }
+  return all;
+}
+
+void ChunkPipeline::clear_gradients() {
+  fill(core_.place(), 0.0F, flat_);
+  for (const View<float>& gradient : gradients_) fill(core_.place(), 0.0F, gradient);
+}
+
+}  // namespace laconic

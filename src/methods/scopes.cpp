@@ -1,0 +1,33 @@
+#include "methods/scopes.h"
+
+#include "base/keep.h"
+
+namespace laconic {
+
+void Scopes::prepare(std::span<const Tensor> tensors, double keep, bool by_tensor) {
+  std::uint64_t offset = 0;
+  for (std::uint32_t tensor = 0; tensor < tensors.size(); ++tensor) {
+    if (by_tensor) add(tensor, offset, tensors[tensor].size, keep);
+    offset += tensors[tensor].size;
+  }
+  if (!by_tensor) add(0, 0, offset, keep);
+}
+
+void Scopes::add(std::uint32_t tensor, std::uint64_t offset, std::uint64_t size, double keep) {
+  const std::uint64_t count = keep_count(keep, size);
+  if (count > 0) scopes_.push_back({tensor, offset, size, selected_, count});
+  selected_ += count;
+}
+
+ChunkSelection Scopes::of(const Chunk& chunk) const {
+  ChunkSelection selection;
+  for (std::size_t i = 0; i < scopes_.size(); ++i) {
+    const Scope& scope = scopes_[i];
+    if (scope.offset < chunk.offset || scope.offset >= chunk.offset + chunk.size) continue;
+    if (selection.scope_count++ == 0) selection.first_scope = i, selection.first = scope.first;
+    selection.count += scope.count;
+  }
+  return selection;
+}
+
+}  // namespace laconic

@@ -1,0 +1,61 @@
+"""The build's backend finds the compiler that pip's user names, before anything is compiled."""
+
+import contextlib
+import importlib.util
+import io
+import os
+import pathlib
+import sys
+import types
+import unittest
+from unittest import mock
+
+SOURCE = pathlib.Path(__file__).parents[2] / "python" / "build_backend" / "laconic_build.py"
+
+
+def backend() -> types.ModuleType:
+    """The module, with nothing behind it: what is tested here comes before scikit-build-core is called."""
+    stand_ins = {name: types.ModuleType(name) for name in ("scikit_build_core", "scikit_build_core.build")}
+    stand_ins["scikit_build_core"].build = stand_ins["scikit_build_core.build"]  # type: ignore[attr-defined]
+    with mock.patch.dict(sys.modules, stand_ins):
+        spec = importlib.util.spec_from_file_location("laconic_build", SOURCE)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return module
+
+
+def refusal(environment: dict[str, str], settings: dict[str, str]) -> str:
+    """What the check of the compiler prints before it ends the build; empty if it does not."""
+    printed = io.StringIO()
+    with mock.patch.dict(os.environ, environment), contextlib.redirect_stderr(printed):
+        for name in {"CXX", "CMAKE_ARGS"} - set(environment):
+            os.environ.pop(name, None)
+        with contextlib.suppress(SystemExit):
+            backend()._require_compiler(settings)
+    return printed.getvalue()
+
+
+class CompilerTest(unittest.TestCase):
+    def test_a_compiler_that_is_there(self) -> None:
+        here = sys.executable  # any program will do: it is not started
+        define = {"cmake.define.CMAKE_CXX_COMPILER": here}
+        for environment, settings in (
+            ({"PATH": "", "CXX": here}, {}),
+            ({"PATH": ""}, define),
+            ({"PATH": "", "CMAKE_ARGS": f"-GNinja -DCMAKE_CXX_COMPILER={here}"}, {}),
+            ({"PATH": "", "CMAKE_ARGS": f"-D CMAKE_CXX_COMPILER:FILEPATH='{here}'"}, {}),
+            ({"PATH": "", "CMAKE_ARGS": "-DCMAKE_TOOLCHAIN_FILE=cross.cmake"}, {}),
+            ({"PATH": "", "CXX": "/gone", "CMAKE_ARGS": "-DCMAKE_CXX_COMPILER=/gone"}, define),
+        ):
+            with self.subTest(environment=environment, settings=settings):
+                self.assertEqual(refusal(environment, settings), "")
+
+    def test_a_compiler_that_is_not_there(self) -> None:
+        self.assertIn("a C++20 compiler is needed and there is none", refusal({"PATH": ""}, {}))
+        for environment in ({"CXX": "/gone/c++"}, {"CMAKE_ARGS": "-DCMAKE_CXX_COMPILER=/gone/c++"}):
+            self.assertIn("needed and /gone/c++, which was asked for, is not there", refusal(environment, {}))
+
+
+if __name__ == "__main__":
+    unittest.main()
