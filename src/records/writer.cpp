@@ -106,7 +106,9 @@ Resumed find_resumed(const std::string& path) {
   if (!fs::exists(named)) {
     throw Error("there is no folder " + path + ": name a run's (what train --out wrote), or one of its checkpoints");
   }
-  if (named.filename() == kCheckpointFolder && fs::exists(named.parent_path() / kConfigFile)) named = named.parent_path();
+  if (named.filename() == kCheckpointFolder && fs::exists(named.parent_path() / kConfigFile)) {
+    named = named.parent_path();
+  }
   // A run's folder may have any name.
   if (named.filename().string().starts_with("step-") && !fs::exists(named / kConfigFile)) {
     return {named.parent_path().parent_path().string(), named.string()};

@@ -13,6 +13,7 @@
 
 #include "laconic/error.h"
 #include "support/support.h"
+#include "support/temporary_folder.h"
 
 namespace laconic {
 namespace {
@@ -23,15 +24,11 @@ using test::message_of;
 
 class Locked : public testing::Test {
  protected:
-  Locked() {
-    std::string name = (fs::temp_directory_path() / "laconic-lock-XXXXXX").string();
-    if (mkdtemp(name.data()) != nullptr) folder = name;
-  }
-  ~Locked() override { fs::remove_all(folder); }
   std::string refusal() const {
     return message_of<Error>([&] { const FolderLock lock(folder); });
   }
-  std::string folder;
+  test::TemporaryFolder own;
+  std::string folder = own.path();
 };
 
 TEST_F(Locked, FolderIsRefusedWithTheProcess) {

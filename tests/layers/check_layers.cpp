@@ -57,9 +57,10 @@ const std::vector<Layer>& layers() {
         {"src/torch/models", {"include/laconic", "src/base", "src/data", "src/problems"}},
         {"src/torch/train", train},
         {"src/torch/diagnose", diagnose},
-        {"src/torch/deep", hosts},
+        {"src/claims/networks", plus(hosts, {"src/claims"})},
+        {"src/claims", records},
         {"bench", hosts},
-        {"tools/laconic", plus(hosts, {"bench", "src/torch/deep"})},
+        {"tools/laconic", plus(hosts, {"bench", "src/claims", "src/claims/networks"})},
     };
   }();
   return table;

@@ -14,6 +14,7 @@
 #include "records/formats.h"
 #include "records/writer.h"
 #include "support/support.h"
+#include "support/temporary_folder.h"
 
 namespace laconic {
 namespace {
@@ -31,14 +32,6 @@ const std::string kNext =
 
 class Report : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) /
-              ("laconic_report_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   /// A run's folder with these metrics.
   std::string run(const std::string& name, const std::string& metrics, const std::string& config = kConfig) const {
     fs::create_directories(folder_ / name);
@@ -63,7 +56,8 @@ class Report : public testing::Test {
     return folder.string();
   }
 
-  fs::path folder_;
+  test::TemporaryFolder own_;
+  fs::path folder_ = own_.path();
 };
 
 RunConfig small(const std::string& method) {

@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "laconic/error.h"
 #include "support/support.h"
+#include "support/temporary_folder.h"
 #include "torch/networks.h"
 
 namespace laconic {
@@ -23,10 +24,9 @@ using test::message_of;
 
 class Export : public ::testing::Test {
  protected:
-  fs::path folder_ = fs::path(::testing::TempDir()) / ("laconic_export_" + std::to_string(::getpid()));
+  test::TemporaryFolder own_;
+  fs::path folder_ = own_.path();
   std::string path_ = (folder_ / "model.safetensors").string();
-  void SetUp() override { fs::create_directories(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
 };
 
 TEST_F(Export, ComesBack) {

@@ -10,6 +10,7 @@
 
 #include "laconic/error.h"
 #include "support/support.h"
+#include "support/temporary_folder.h"
 
 namespace laconic {
 namespace {
@@ -20,11 +21,9 @@ using test::message_of;
 
 class Safetensors : public ::testing::Test {
  protected:
-  fs::path folder_ = fs::path(::testing::TempDir()) / ("laconic_safetensors_" + std::to_string(::getpid()));
+  test::TemporaryFolder own_;
+  fs::path folder_ = own_.path();
   std::string path_ = (folder_ / "model.safetensors").string();
-
-  void SetUp() override { fs::create_directories(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
 
   void write_bytes(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
   std::string read_bytes() const {
