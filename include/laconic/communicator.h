@@ -16,21 +16,21 @@ namespace laconic {
 
 using Milliseconds = std::chrono::milliseconds;
 
-/// A collective in flight. Lives in its communicator, which reuses it; callers hold a Handle.
+/// A collective in flight. Its communicator owns and reuses it; callers hold a Handle.
 class Operation {
  public:
-  virtual bool test() = 0;                      ///< true once done; never blocks; throws as wait does
-  virtual void wait(Milliseconds timeout) = 0;  ///< TransportError on a failed rank or after the timeout
-  virtual void release() noexcept = 0;          ///< gives it back; one still in flight is withdrawn first
+  virtual bool test() = 0;                      ///< true once done; never blocks; throws what wait throws
+  virtual void wait(Milliseconds timeout) = 0;  ///< throws TransportError if a rank has failed or after the timeout
+  virtual void release() noexcept = 0;  ///< returns it to the communicator; withdraws it first if it is in flight
 
  protected:
   ~Operation() = default;
 };
 
-/// Holds one operation in flight. The views that were given to the call must live until it is done; the spans of ranges
-/// need not. A handle that is dropped before that completes the call if every rank has started it, and otherwise
-/// withdraws, so that nobody touches the views afterwards; the other ranks' waits for it then end with a
-/// TransportError. After a timeout the handle may be waited for again. It must not outlive its communicator.
+/// Holds one operation in flight. The views that were passed to the call must live until it is done; the spans of
+/// ranges need not. If a handle is destroyed before that, it completes the call if every rank has started it. Otherwise
+/// it withdraws the call, so that nobody touches the views afterwards, and the other ranks' waits for the call throw
+/// TransportError. After a timeout, wait may be called again. A handle must not outlive its communicator.
 class [[nodiscard]] Handle {
  public:
   Handle() = default;
@@ -74,18 +74,19 @@ class [[nodiscard]] Handle {
 class SharedCounter {
  public:
   virtual ~SharedCounter() = default;
-  /// Adds and returns what was there before. Advances whatever the other ranks are doing. TransportError if its host
-  /// does not answer within the timeout; the ticket is lost then, so the communicator has failed for all ranks.
+  /// Adds `amount` and returns the value before. It completes whatever the other ranks are doing. Throws TransportError
+  /// if the rank that keeps the counter does not answer within the timeout; then nobody knows whether the addition took
+  /// place, so the communicator fails on all ranks.
   virtual std::int64_t fetch_add(std::int64_t amount) = 0;
 };
 
-/// The ranks of a run and the engine that moves bytes between them. Calls start and return; several may be in flight;
-/// every rank starts the same calls in the same order. One thread per rank drives a communicator. Views of one call must
-/// not overlap, except that `mine` may already lie in its place in `all`.
+/// The ranks of a run and the engine that moves bytes between them. Calls do not block, and several may be in flight.
+/// Every rank starts the same calls in the same order. One thread per rank drives a communicator. Views of one call
+/// must not overlap, except that `mine` may already lie in its place in `all`.
 ///
-/// The collectives throw InvalidConfig for a view that is not in host memory or whose size does not fit, before anything
-/// is started. A transport of your own implements the virtual functions; CONTRIBUTING.md, "Add a transport", has the
-/// steps.
+/// The collectives throw InvalidConfig, before they start anything, for a view that is not in CPU memory or has the
+/// wrong size. To write your own transport, implement the virtual functions; CONTRIBUTING.md, "Add a transport", lists
+/// the steps.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -93,16 +94,17 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// The engine's own reduction, in place; the order of its sums is the engine's.
+  /// The engine's own reduction, in place. The engine chooses the order in which it sums.
   Handle all_reduce(View<float> values, Reduction reduction);
-  /// `values` holds size() parts as long as `own`; rank r ends with the sum of all ranks' part r.
+  /// `values` holds size() parts as long as `own`. Rank r receives the sum of all ranks' part r in `own`.
   Handle reduce_scatter(View<const float> values, View<float> own);
-  /// `all` holds size() parts as long as `mine`, by rank.
+  /// `all` holds size() parts as long as `mine`, in rank order.
   Handle all_gather(View<const std::byte> mine, View<std::byte> all);
-  /// Rank r's message lands at ranges[r] of `all`; mine.size() == ranges[rank()].bytes, and all ranks agree on the
-  /// ranges' sizes.
+  /// Rank r's message is written to ranges[r] of `all`. mine.size() must be ranges[rank()].bytes, and all ranks must
+  /// pass ranges of the same sizes.
   Handle all_gather_varying(View<const std::byte> mine, View<std::byte> all, std::span<const ByteRange> ranges);
-  /// Both buffers hold size() equal parts: part r of `send` goes to rank r, whose part lands in part r of `receive`.
+  /// Both buffers hold size() equal parts. Part r of `send` goes to rank r; what rank r sends arrives in part r of
+  /// `receive`.
   Handle all_to_all(View<const std::byte> send, View<std::byte> receive);
   /// The same with a size for each pair, known to both sides.
   Handle all_to_all_varying(View<const std::byte> send, std::span<const ByteRange> send_ranges, View<std::byte> receive,
@@ -110,26 +112,27 @@ class Communicator {
   Handle broadcast(View<std::byte> bytes, int root);
   Handle barrier();
 
-  /// What a transport implements for all of the above: starts the call, does not wait for other ranks, and returns a
-  /// handle on an Operation of its own with timeout(). The call is sound and is not checked again, so programs use the
-  /// functions above; a communicator that wraps another one passes calls on by this one. TransportError, and no call
-  /// has been made, once a rank has failed.
+  /// A transport implements all of the functions above through this one: it starts the call, does not wait for other
+  /// ranks, and returns a handle on one of its own Operations with timeout(). The call is valid and is not checked
+  /// again, so programs call the functions above; a communicator that wraps another one forwards calls by this one.
+  /// Once a rank has failed, it throws TransportError and starts nothing.
   virtual Handle start(const Call& call) = 0;
 
-  /// Another communicator of the same ranks whose calls are ordered only among themselves, so that work in several
-  /// stages (an exchange) can overlap with other such work: one each. A failure of one is a failure of all. It has this
-  /// one's timeout and must not outlive it. Collective; blocks.
+  /// Another communicator of the same ranks, whose calls are ordered only among themselves. With one communicator each,
+  /// pieces of work that have several stages (exchanges) can overlap. If one of the communicators fails, all fail. It
+  /// has this one's timeout and must not outlive it. Collective; blocks.
   virtual std::unique_ptr<Communicator> duplicate() = 0;
 
-  /// A new counter, zero, kept by rank 0. Collective; blocks. Counters of several communicators are made one at a
-  /// time in a process, in the same order on all ranks. Its fetch_add waits for the timeout that is set now.
+  /// A new counter that starts at zero and is kept by rank 0. Collective; blocks. A process must make the counters of
+  /// several communicators one at a time, in the same order on all ranks. fetch_add uses the timeout that is set now.
   virtual std::unique_ptr<SharedCounter> make_counter() = 0;
 
-  /// Tells the others that this rank cannot go on; their waits end with a TransportError that names it and the reason,
-  /// now and for every call to come. The first failure counts; a call that every rank had started may still complete.
+  /// Reports to the other ranks that this rank cannot go on. Their waits, and every later call, throw a TransportError
+  /// that names this rank and the reason. The first failure counts. A call that every rank had started may still
+  /// complete.
   virtual void fail(std::string_view reason) noexcept = 0;
 
-  /// "threads, 4 ranks" or "mpi, 4 ranks, progress thread": for a program to show.
+  /// A text for a program to show: "threads, 4 ranks" or "mpi, 4 ranks, progress thread".
   virtual std::string description() const = 0;
 
   Milliseconds timeout() const { return timeout_; }

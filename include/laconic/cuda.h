@@ -12,28 +12,29 @@ struct CUstream_st;  // cudaStream_t is a pointer to this
 
 namespace laconic {
 
-/// A call to CUDA failed; the message names it. Kernels run later than they are launched, so the cause may be an
-/// earlier one.
+/// A call to CUDA failed; the message names the call. Kernels run later than they are launched, so the cause may be an
+/// earlier call.
 class CudaError : public Error {
  public:
   using Error::Error;
 };
 
 struct CudaOptions {
-  int device = 0;  ///< as CUDA counts them
-  /// The caller's stream on that device, which must outlive the place; nullptr is CUDA's default stream. Without one
-  /// the place makes a stream of its own that does not wait for the default stream.
+  int device = 0;  ///< CUDA's number of the device
+  /// The caller's stream on that device, which must outlive the place; nullptr is CUDA's default stream. If it is not
+  /// set, the place creates its own stream, which does not wait for the default stream.
   std::optional<CUstream_st*> stream = std::nullopt;
 };
 
-/// How many devices this process can use.
+/// The number of devices that this process can use.
 int cuda_device_count();
 
-/// A place that gives its kernels to a stream and returns at once. Views given to it carry Device::cuda and live in the
-/// device's memory; `read_status` is what waits. InvalidConfig if there is no such device, or no CUDA in this build.
+/// A place that launches its kernels on a stream and does not wait for them; `read_status` waits. Views passed to it
+/// have Device::cuda and lie in the device's memory. Throws InvalidConfig if the device does not exist or this build
+/// has no CUDA.
 std::unique_ptr<Place> cuda_place(CudaOptions options = {});
 
-/// The stream of a place that cuda_place made: for callers' own work before and after.
+/// The stream of a place that cuda_place made. Callers can launch their own work on it before and after.
 CUstream_st* cuda_stream(Place& place);
 
 }  // namespace laconic

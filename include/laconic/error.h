@@ -5,19 +5,19 @@
 
 namespace laconic {
 
-/// What a caller can cause and can mend. The message names the value, the allowed range and the remedy.
+/// An error that a caller can cause and can fix. The message names the value, the allowed range and the remedy.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// A parameter, a view or an agreement between ranks is wrong.
+/// A parameter or a view is wrong, or the ranks do not agree.
 class InvalidConfig : public Error {
  public:
   using Error::Error;
 };
 
-/// A payload is not one that an encoder of this wire version wrote.
+/// A payload was not written by an encoder of this wire version, or is damaged.
 class CorruptPayload : public Error {
  public:
   using Error::Error;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Everything a program needs that runs Laconic in one process. Other engines have headers of their own:
+// Everything that a program needs to run Laconic in one process. Other engines have their own headers, such as
 // <laconic/mpi.h>.
 
 #include "laconic/call.h"

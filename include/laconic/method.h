@@ -34,7 +34,7 @@ class Method {
   virtual bool streams() const = 0;
   /// The first tensor of each chunk, ascending. Laying a chunk's tensors one after another saves a copy.
   virtual std::vector<std::uint32_t> chunk_starts() const = 0;
-  /// Within a step: lets exchanges in flight go on, as add does, without waiting. Returns how many entries of this step
+  /// Within a step: advances exchanges in flight, as add does, without waiting. Returns how many entries of this step
   /// have their aggregate.
   virtual std::uint64_t poll() = 0;
 
@@ -66,9 +66,10 @@ class GradientMethod : public Method {
   /// One step on a flat view of all tensors. Without registered tensors it is one tensor, "gradient".
   virtual StepReport reduce(StepKey key, View<float> gradient) = 0;
 
-  /// The same step as the gradient arrives, in any partition and order, which may differ between ranks. add starts the
-  /// exchange of what is ready and does not wait; it takes its list whole or, if it throws InvalidConfig, not at all.
-  /// finish waits for all. The views then hold the aggregate, and only then does the step count.
+  /// The same step while the gradient arrives. Tensors may be added in any partition and order, which may differ
+  /// between ranks. add starts the exchange of what is ready and does not wait; if it throws InvalidConfig, it has
+  /// added nothing of its list. finish waits for all; the views then hold the aggregate, and only then does the step
+  /// count.
   virtual void begin(StepKey key) = 0;
   virtual void add(std::span<const TensorPart> parts) = 0;
   virtual StepReport finish() = 0;
@@ -92,8 +93,8 @@ class ModelMethod : public Method {
   /// `gradient` was taken at `model`, which ends as the point for the next one. `gradient` is scratch afterwards.
   virtual StepReport step(const StepInput& input, View<float> model, View<float> gradient) = 0;
 
-  /// The same step as the gradient arrives, in any partition and order. The views are scratch afterwards. `model` keeps
-  /// its values until finish_step.
+  /// The same step while the gradient arrives, in any partition and order. The views are scratch afterwards. `model`
+  /// keeps its values until finish_step.
   virtual void begin_step(const StepInput& input, View<float> model) = 0;
   virtual void add(std::span<const TensorPart> parts) = 0;
   virtual StepReport finish_step() = 0;

@@ -11,15 +11,15 @@
 
 namespace laconic {
 
-/// What a caller asks of a method; what is left out has the default of the method's row (`laconic methods` prints
-/// them). An option that the method does not have is an error.
+/// The options of a method. An option that is not set has the default of the method's row (`laconic methods` prints
+/// the defaults). An option that the method does not have is an error.
 struct MethodOptions {
   using Number = std::optional<double>;
   using Word = std::optional<std::string>;
 
   // Which entries travel.
   Number keep{};   ///< share of entries, (0, 1]
-  Number ratio{};  ///< one entry in so many, blocks
+  Number ratio{};  ///< random blocks: one entry in `ratio` is sent
   Word scope{};    ///< model | tensor
   // How values travel.
   Word values{};   ///< f32 | f16 | bf16
@@ -40,8 +40,8 @@ struct MethodOptions {
   // Signs.
   Number beta{};
   Word ties{};          ///< random | plus
-  Number abstain{};     ///< share of the mean magnitude below which no vote is cast; 0: everybody votes
-  Number early_sign{};  ///< steps in which the gradient's own sign votes
+  Number abstain{};     ///< share of the mean magnitude below which a worker casts no vote; 0: all vote
+  Number early_sign{};  ///< number of first steps in which workers vote with the sign of the gradient itself
   // Quantizers.
   Number bits{};
   Word norm{};  ///< l2 | max
@@ -65,7 +65,7 @@ struct MethodOptions {
   Word pace{};   ///< lockstep | async
 };
 
-/// A host's own optimizer: moves `model`, a worker's parameters, along `gradient`.
+/// A host's own optimizer. It updates `model`, a worker's parameters, with `gradient`.
 using HostStep = std::function<void(View<const float> gradient, View<float> model)>;
 
 /// The optimizer of a lifted gradient method, or of a round method's local steps.
@@ -77,17 +77,17 @@ struct OptimizerOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  /// name = host: called wherever an optimizer would step, and for none of a step that is dropped. What it remembers is
-  /// the host's to save.
+  /// For name = host. It is called wherever an optimizer would step, but not in a step that is dropped. The host saves
+  /// the optimizer's state.
   HostStep host{};
 };
 
-/// A gradient method by its name in the table. Collective: ranks that differ in wire version, method or parameters are
-/// all told where.
+/// Makes a gradient method by its name in the table. Collective: if ranks differ in wire version, method or parameters,
+/// all throw an InvalidConfig that names the difference.
 std::unique_ptr<GradientMethod> make_method(std::string_view name, const MethodOptions& options,
                                             Communicator& communicator, Place& place);
 
-/// Any method as a model method; a gradient method is lifted with the optimizer. Collective.
+/// Makes any method as a model method. A gradient method is lifted with the optimizer. Collective.
 std::unique_ptr<ModelMethod> make_model_method(std::string_view name, const MethodOptions& options,
                                                const OptimizerOptions& optimizer, Communicator& communicator,
                                                Place& place);

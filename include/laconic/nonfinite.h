@@ -4,8 +4,9 @@
 
 namespace laconic {
 
-/// A rank met a NaN or an infinity under NonfinitePolicy::error. The message names rank, tensor and step, the same on
-/// all ranks. The settings may be at fault or the data, so a program may want to tell it from other InvalidConfigs.
+/// A rank met a NaN or an infinity under NonfinitePolicy::error. The message names rank, tensor and step, and is the
+/// same on all ranks. Either the settings or the data may be the cause, so a program may want to distinguish it from
+/// other InvalidConfigs.
 class NonfiniteValue : public InvalidConfig {
  public:
   using InvalidConfig::InvalidConfig;

@@ -12,8 +12,7 @@ namespace laconic {
 /// A setting of a method, by its name and as text.
 using SettingText = std::pair<std::string, std::string>;
 
-/// One rank's memory of a method between steps: numbers, arrays and texts by name. Writing it to a file is the caller's
-/// business.
+/// One rank's memory of a method between steps: numbers, arrays and texts by name. The caller writes it to a file.
 class State {
  public:
   void put(const std::string& name, View<const float> values);
@@ -46,7 +45,7 @@ class State {
   std::vector<std::byte> to_bytes() const;
   static State from_bytes(View<const std::byte> bytes);
 
-  /// Every whole number up to here is a double.
+  /// A double represents every whole number up to this one exactly.
   static constexpr std::uint64_t kMostCounted = std::uint64_t{1} << 53;
 
  private:

@@ -28,9 +28,9 @@ struct TensorPart {
 /// What one step did, on this rank.
 struct StepReport {
   bool skipped = false;      ///< dropped on all ranks because a value was not finite; the memory is as it was
-  bool undone = false;       ///< by RegTop-k's step guard: model and optimizer are as they were, the residual is not
-  bool finished = false;     ///< round methods with total_steps: none is left, so call no further step
-  std::uint32_t rounds = 0;  ///< model methods: times that this rank met the others; 1 for a lifted method's step
+  bool undone = false;       ///< RegTop-k's step guard restored model and optimizer; the residual has changed
+  bool finished = false;     ///< round methods with total_steps: this was the last step, so call no further one
+  std::uint32_t rounds = 0;  ///< model methods: rounds in which this rank took part; 1 for a lifted method's step
   Traffic traffic;
   double select_seconds = 0.0;  ///< adding the residual, selecting, scoring
   double bits = 0.0;            ///< quantizers: bits per entry
@@ -43,14 +43,14 @@ enum class NonfinitePolicy : std::uint8_t { error, skip };
 struct StepInput {
   StepKey key;
   float learning_rate = 0.0F;
-  /// This worker's training loss where the gradient was taken. lsgd needs it and rejects a NaN.
+  /// This worker's training loss at the point where the gradient was taken. lsgd needs it and rejects a NaN.
   float loss = std::numeric_limits<float>::quiet_NaN();
-  /// One entry per tensor in place of learning_rate and the method's momentum and weight_decay, for methods that are
-  /// SGD themselves; empty: the same for all. Must live until the step has begun.
+  /// For methods that are SGD themselves: one entry per tensor, used in place of learning_rate and the method's
+  /// momentum and weight_decay. Empty: the same values for all tensors. The span must live until the step has begun.
   std::span<const Coefficients> tensors{};
 };
 
-/// Computes the gradient of `model` on the batch that all workers share in this round, flat.
+/// Computes the flat gradient at `model` on the batch that all workers share in this round.
 using ScoringFunction = std::function<void(View<const float> model, View<float> gradient)>;
 
 }  // namespace laconic

@@ -8,14 +8,14 @@
 
 namespace laconic {
 
-/// The most ranks of a run, be they threads or processes.
+/// The largest number of ranks of a run, whether they are threads or processes.
 inline constexpr int kMostRanks = 1024;
 
-/// `ranks` communicators that reach each other inside this process: hand one to each thread.
+/// Makes `ranks` communicators that reach each other inside this process. Pass one to each thread.
 std::vector<std::unique_ptr<Communicator>> thread_communicators(int ranks);
 
-/// Runs `body` once a rank, each in a thread of its own, and returns when all have ended. A rank that throws fails the
-/// others' waits; the first exception that was not caused by another rank's failure is thrown again here.
+/// Runs `body` once per rank, each in its own thread, and returns when all have ended. If a rank throws, the other
+/// ranks' waits fail. The first exception that was not caused by another rank's failure is rethrown here.
 void run_ranks(int ranks, const std::function<void(Communicator&)>& body);
 
 }  // namespace laconic

@@ -6,13 +6,13 @@ namespace laconic {
 
 /// What exchanges cost one rank.
 struct Traffic {
-  std::uint64_t payload_bytes = 0;   ///< this rank's encoded message, whole
-  std::uint64_t sent_bytes = 0;      ///< handed to other ranks; an engine's own collective by the ring formula
-  std::uint64_t received_bytes = 0;  ///< and taken from them
-  std::uint64_t sent_messages = 0;   ///< in which: one a receiver and stage, in a ring one a step
+  std::uint64_t payload_bytes = 0;   ///< size of this rank's whole encoded message
+  std::uint64_t sent_bytes = 0;      ///< to other ranks; the ring formula estimates an engine's own collectives
+  std::uint64_t received_bytes = 0;  ///< from other ranks, counted in the same way
+  std::uint64_t sent_messages = 0;   ///< one per receiver and stage; in a ring, one per step of the ring
   double encode_seconds = 0.0;
-  /// From the start of a message to the moment its arrival was noticed; messages that overlap each other, or a host's
-  /// backward, count in full, so that the sum may exceed the clock.
+  /// From the start of a message until its arrival was noticed. Messages that overlap each other or a host's backward
+  /// pass count in full, so the sum may exceed the elapsed time.
   double exchange_seconds = 0.0;
   double decode_seconds = 0.0;    ///< decode, combine, write out
 

@@ -4,7 +4,7 @@ namespace laconic {
 
 inline constexpr const char* kVersion = "0.1.0";
 
-/// Version of the wire structs; ranks that differ refuse each other. docs/wire-format.md describes it.
+/// Version of the wire structs, which docs/wire-format.md describes. Ranks with different versions reject each other.
 inline constexpr unsigned char kWireVersion = 1;
 
 }  // namespace laconic

@@ -8,12 +8,12 @@
 
 namespace laconic {
 
-/// Where memory lies and where work on it runs.
+/// The device where memory lies and where work on it runs.
 enum class Device : std::uint8_t { cpu, cuda };
 
 const char* device_name(Device device);
 
-/// Somebody else's contiguous memory, and the device that it lies on. Copies freely, owns nothing.
+/// Contiguous memory that belongs to someone else, and the device on which it lies. Cheap to copy; owns nothing.
 template <class T>
 class View {
  public:
@@ -42,7 +42,7 @@ class View {
   constexpr T* begin() const { return data_; }
   constexpr T* end() const { return data_ + size_; }
 
-  /// The `count` entries from `offset` on. The caller has made sure that they exist.
+  /// The `count` entries that begin at `offset`. The caller must make sure that they exist.
   constexpr View sub(std::size_t offset, std::size_t count) const { return View(data_ + offset, count, device_); }
 
   constexpr std::span<T> span() const { return {data_, size_}; }

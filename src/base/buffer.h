@@ -10,17 +10,17 @@
 
 namespace laconic {
 
-/// Memory that is kept between steps: uninitialised, aligned to 64 bytes, only ever grows. Growing forgets the
-/// contents. It lies on the host, or where a place works; that place must outlive it.
+/// Memory that is kept between steps. It is uninitialised, aligned to 64 bytes, and never shrinks. Growing discards the
+/// contents. It lies in CPU memory or on the device of a place; that place must outlive it.
 template <class T>
 class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(std::size_t capacity) { reserve(capacity); }
 
-  /// On the host.
+  /// In CPU memory.
   void reserve(std::size_t capacity) { grow(nullptr, Device::cpu, capacity); }
-  /// Where the place works.
+  /// On the device where the place works.
   void reserve(Place& place, std::size_t capacity) { grow(place.queue(), place.device(), capacity); }
 
   std::size_t capacity() const { return capacity_; }

@@ -56,21 +56,21 @@ struct Check {
 
 namespace laconic {
 
-/// InvalidConfig unless the view has `expected` entries: "gradient has 10 entries, expected 12: pass ...".
+/// Throws InvalidConfig unless the view has `expected` entries: "gradient has 10 entries, expected 12: pass ...".
 void require_size(std::string_view name, std::size_t size, std::size_t expected);
 
-/// InvalidConfig unless the view has at least `expected` entries.
+/// Throws InvalidConfig unless the view has at least `expected` entries.
 void require_at_least(std::string_view name, std::size_t size, std::size_t expected);
 
-/// InvalidConfig unless the view lies on the device where the place works, and that is the CPU. What has no CUDA twin
-/// asks this of its views before it touches them, so that the host never reaches into a device's memory; the message
-/// names the source file that asked.
+/// Throws InvalidConfig unless the view lies on the device where the place works and that device is the CPU. Code
+/// without a CUDA twin calls it for its views before it touches them, so that the processor never reads or writes a
+/// device's memory. The message names the calling source file.
 void require_device(std::string_view name, Device device, Device expected, const char* file = __builtin_FILE());
 
-/// The same for what has a twin: InvalidConfig unless the view lies on the device where the place works.
+/// The same for code with a CUDA twin: throws InvalidConfig unless the view lies on the device where the place works.
 void require_same_device(std::string_view name, Device device, Device expected);
 
-/// InvalidConfig: `what` has no CUDA version, so use a place on the CPU.
+/// Throws InvalidConfig: `what` has no CUDA version, so use a place on the CPU.
 [[noreturn]] void no_cuda_version(std::string_view what);
 
 }  // namespace laconic

@@ -5,14 +5,14 @@
 namespace laconic {
 
 /// Keeps a second process from writing into a run's folder. The lock belongs to an open file, ".lock" in the folder, so
-/// it ends with the process, however that ends, and a file that a killed process left behind locks nothing. The file
-/// holds the process's number and host, for the message of the one who comes second.
+/// it ends with the process, however the process ends, and a file that a killed process left behind locks nothing. The
+/// file contains the process's id and machine, which the second process shows in its message.
 ///
-/// On a file system that knows no locks nobody is kept out. NFS passes locks on to its server, but only between hosts
-/// that mount it with them.
+/// On a file system without locks it keeps nobody out. NFS forwards locks to its server, but only between machines that
+/// mount it with locks.
 class FolderLock {
  public:
-  /// The folder must be there. Error naming the process that holds it.
+  /// The folder must exist. Throws an Error that names the process which holds the lock.
   explicit FolderLock(const std::string& folder);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;

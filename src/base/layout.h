@@ -21,20 +21,20 @@ class Layout {
   Layout() : Layout(0) {}
   /// One tensor of n entries.
   explicit Layout(std::uint64_t n);
-  /// `first_tensor`: how many tensors of the model stand before these, where the view is a part of it.
+  /// `first_tensor`: the number of the model's tensors before these, if the view is a part of the model.
   explicit Layout(std::span<const std::uint64_t> sizes, std::uint32_t first_tensor = 0);
 
   std::size_t tensors() const { return offsets_.size() - 1; }
   std::uint64_t size() const { return offsets_.back(); }
   std::uint64_t offset(std::size_t tensor) const { return offsets_[tensor]; }
   std::uint64_t size(std::size_t tensor) const { return offsets_[tensor + 1] - offsets_[tensor]; }
-  /// A tensor's number in the model, by which its random draws are made.
+  /// A tensor's number in the model, which selects its random stream.
   std::uint32_t number(std::uint32_t tensor) const { return first_tensor_ + tensor; }
 
-  /// The tensor that holds flat position `position` < size(); empty tensors hold none.
+  /// The tensor that contains flat position `position` < size(). Empty tensors contain no position.
   std::size_t tensor_at(std::uint64_t position) const;
 
-  /// `position` moved down to a multiple of `alignment` counted from the start of its tensor.
+  /// `position` rounded down to a multiple of `alignment`, counted from the start of its tensor.
   std::uint64_t cut(std::uint64_t position, std::uint64_t alignment) const;
 
   /// Calls body(Slice) for each tensor that has entries in [begin, end), in order.

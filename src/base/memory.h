@@ -7,13 +7,13 @@
 
 namespace laconic {
 
-/// Uninitialised memory, aligned to 64 bytes. Where the system has huge pages on request, pieces of 4 MiB and more ask
-/// for them: a step streams through all of its memory, and with small pages waits for addresses a fifth of its time.
-/// Throws Error that says how much was asked for and what for, if there is not as much.
+/// Allocates uninitialised memory, aligned to 64 bytes. If the system offers huge pages on request, allocations of 4
+/// MiB and more request them: a step streams through all of its memory, and with small pages it spends a fifth of its
+/// time on address translation. Throws an Error that names the size and the purpose if there is not enough memory.
 void* allocate_memory(std::size_t bytes, std::string_view purpose);
 void free_memory(void* memory, std::size_t bytes) noexcept;
 
-/// What an error says, in words also where it is a std::bad_alloc, which names only itself.
+/// The message of an error. For std::bad_alloc, whose own message is only its name, it is a readable sentence.
 std::string error_text(const std::exception& error);
 
 }  // namespace laconic

@@ -7,9 +7,9 @@
 
 namespace laconic {
 
-/// Memory of messages, aligned to 64 bytes; only ever grows, which forgets the contents. An engine that cannot take a
-/// collective back shares it (message_owner): when the caller has withdrawn and gone, the engine may still write there.
-/// So what it holds counts only while its collectives go well.
+/// Memory of messages, aligned to 64 bytes. It never shrinks; growing discards the contents. An engine that cannot
+/// cancel a collective shares ownership of it (message_owner), because the engine may still write there after the
+/// caller has withdrawn and released it. So the contents are valid only while no collective has failed.
 class MessageMemory {
  public:
   void reserve(std::size_t bytes);
@@ -23,7 +23,7 @@ class MessageMemory {
 /// Bytes of all message memory that this process holds.
 std::size_t message_memory_bytes();
 
-/// Keeps the message memory in which all of these bytes lie. Null: they lie elsewhere.
+/// A shared owner of the message memory that contains all of these bytes, or null if they lie elsewhere.
 std::shared_ptr<std::byte> message_owner(const std::byte* begin, std::size_t bytes);
 
 }  // namespace laconic

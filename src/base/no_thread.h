@@ -6,8 +6,8 @@
 
 namespace laconic {
 
-/// For a system that starts no further thread: `what` happened, the system's reason, the settings to lower and the
-/// limits to raise.
+/// The error for a system that cannot start another thread. Its message contains `what` happened, the system's reason,
+/// the settings to lower and the limits to raise.
 Error no_thread(const std::string& what, const std::string& settings, const std::exception& reason);
 
 }  // namespace laconic

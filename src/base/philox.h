@@ -5,8 +5,9 @@
 
 namespace laconic {
 
-/// Philox4x32 with 7 rounds (Salmon, Moraes, Dror, Shaw 2011), the fewest that passed every test of BigCrush there.
-/// A draw is a pure function of key and counter, so every implementation, thread and resumed run draws the same.
+/// Philox4x32 with 7 rounds (Salmon, Moraes, Dror, Shaw 2011), the fewest rounds that passed every BigCrush test in
+/// that paper. A draw is a pure function of key and counter, so every implementation, thread and resumed run draws the
+/// same numbers.
 inline constexpr int kPhiloxRounds = 7;
 inline constexpr std::uint32_t kPhiloxMultiplier0 = 0xD2511F53U;
 inline constexpr std::uint32_t kPhiloxMultiplier1 = 0xCD9E8D57U;
@@ -27,35 +28,36 @@ constexpr PhiloxBlock philox(PhiloxBlock counter, std::uint32_t key0, std::uint3
   return counter;
 }
 
-/// What a draw is for; part of the counter, so that two uses never share a number. Values are on disk: append only.
+/// What a draw is for. It is part of the counter, so that two uses never share a number. The values are stored on disk:
+/// append only.
 enum class Purpose : std::uint8_t {
   rounding = 1,         ///< stochastic rounding of a worker's values
-  rounding_tail = 2,    ///< the further 16 bits where the first 16 tie
+  rounding_tail = 2,    ///< 16 more bits, used if the first 16 tie
   return_rounding = 3,  ///< stochastic rounding of a sum on its way back
   return_tail = 4,
   vote_ties = 5,
   block_start = 6,
   random_k = 7,
-  group_seed = 8,      ///< the seed of a host's further groups of tensors
-  problem_data = 32,   ///< what a problem is made of: features, labels, starts
-  problem_noise = 33,  ///< the noise of its gradients, or which points are in a batch
-  data_drawing = 48,   ///< how a drawn sample looks
+  group_seed = 8,      ///< seeds of a host's second and later groups of tensors
+  problem_data = 32,   ///< a problem's data: features, labels, start points
+  problem_noise = 33,  ///< the noise of its gradients, or the points of a batch
+  data_drawing = 48,   ///< the shape of a synthetic sample
   data_shards = 49,    ///< which worker owns a sample
   data_order = 50,     ///< in which order a worker sees its samples
   data_shared = 51,    ///< the batch that all workers score their models on
   data_augment = 52,   ///< crop and flip of a sample in an epoch
   model_start = 64,    ///< a network's initial parameters
   dropout = 65,
-  flatness_samples = 80,  ///< which samples a Hessian is taken over
-  flatness_probe = 81,    ///< vectors of a trace's estimate
-  flatness_start = 82,    ///< where a search for an eigenvalue starts
+  flatness_samples = 80,  ///< the samples over which a Hessian is computed
+  flatness_probe = 81,    ///< probe vectors of a trace estimate
+  flatness_start = 82,    ///< the start vector of an eigenvalue search
   test = 255,
 };
 
 /// The rank of draws that all ranks share.
 inline constexpr std::uint32_t kSharedRank = 0xFFFFFF;
 
-/// One stream of draws: everything of the counter but the index.
+/// One stream of draws: all of the counter except the index.
 /// Counter words: index bits 0-31 | tensor << 8, index bits 32-39 | step | purpose << 24, rank.
 struct Stream {
   std::uint64_t seed = 0;
@@ -90,8 +92,8 @@ constexpr std::uint32_t draw16(const Stream& stream, std::uint64_t i) {
   return stream.block(i / 128 * 16 + i % 16)[half / 2] >> (half % 2 * 16) & 0xFFFF;
 }
 
-/// Uniform in [0, bound), bound > 0, without bias (Lemire 2019): draws 64 bits from block i, and from i + 2^32, ... in
-/// the rare case that those must be refused.
+/// Uniform in [0, bound), bound > 0, without bias (Lemire 2019). Draws 64 bits from block i and, in the rare case that
+/// they must be rejected, from block i + 2^32, and so on.
 std::uint64_t draw_below(const Stream& stream, std::uint64_t i, std::uint64_t bound);
 
 }  // namespace laconic

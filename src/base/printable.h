@@ -5,9 +5,9 @@
 
 namespace laconic {
 
-/// Text that may stand on a terminal whoever wrote it: control characters, which could move the cursor, colour or
-/// retitle it, and bytes that are no UTF-8 become \n, \t or \x1b; all else stays as it is. For what comes from files:
-/// names and values in messages, tables and notes.
+/// Makes text safe to print on a terminal. Control characters, which could move the cursor, change colours or set the
+/// title, and bytes that are not valid UTF-8 are escaped as \n, \t or \x1b; everything else is unchanged. Use it for
+/// text from files: names and values in messages, tables and notes.
 std::string printable(std::string_view text);
 
 }  // namespace laconic

@@ -12,10 +12,10 @@
 
 namespace laconic {
 
-/// Threads that wait for loops. The caller of `run` works too, so a pool of one has no thread of its own.
+/// Threads that run loops. The caller of `run` works too, so a pool of one thread starts none.
 class ThreadPool {
  public:
-  /// Throws Error if not all threads can be started; those that were have ended then.
+  /// Throws Error if not all threads can be started; the threads that did start have then been joined.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -23,8 +23,8 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls body(part) for each part in [0, parts), any part on any thread, and returns when all are done. An exception
-  /// of a part is thrown here after the others have ended. No allocation.
+  /// Calls body(part) for each part in [0, parts), on any thread, and returns when all are done. If a part throws, the
+  /// exception is rethrown here after the others have ended. No allocation.
   void run(std::size_t parts, FunctionRef<void(std::size_t part)> body);
 
  private:
@@ -55,9 +55,9 @@ struct Range {
 };
 Range part_of(std::size_t size, std::size_t part, std::size_t parts, std::size_t alignment);
 
-/// Splits [0, size) into one contiguous range a thread, cut at multiples of `alignment`, and calls body(range) for each
-/// range that is not empty. For loops whose result does not depend on where they are cut. Short loops stay on the
-/// caller.
+/// Splits [0, size) into one contiguous range per thread, cut at multiples of `alignment`, and calls body(range) for
+/// each range that is not empty. For loops whose result does not depend on the cuts. Short loops run on the caller's
+/// thread.
 void parallel_ranges(ThreadPool& pool, std::size_t size, std::size_t alignment, FunctionRef<void(Range)> body);
 
 }  // namespace laconic

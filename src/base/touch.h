@@ -5,9 +5,9 @@
 
 namespace laconic {
 
-/// Stands in a front door (of a kernel or a codec) around the loops in which the processor works on the place's memory.
+/// A front door (of a kernel or a codec) holds one around the loops in which the processor works on the place's memory.
 /// A rehearsed place (tests/support/rehearsal.h) closes its memory everywhere else, so that a loop outside a front door
-/// shows. On an ordinary place this costs the test of a null pointer. May be nested.
+/// is found. On an ordinary place it costs one test of a null pointer. May be nested.
 class Touch {
  public:
   explicit Touch(Place& place) : queue_(place.queue()) {

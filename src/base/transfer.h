@@ -8,7 +8,7 @@
 
 namespace laconic {
 
-/// Copies a view that lies where the place works to memory of the host. Waits for the place's work.
+/// Copies a view on the place's device to CPU memory. Waits for the place's work.
 template <class T>
 void copy_to_host(Place& place, View<const T> from, T* to) {
   if (from.empty()) return;
@@ -16,7 +16,7 @@ void copy_to_host(Place& place, View<const T> from, T* to) {
   std::memcpy(to, from.data(), from.size_bytes());
 }
 
-/// Copies memory of the host to a view that lies where the place works.
+/// Copies CPU memory to a view on the place's device.
 template <class T>
 void copy_from_host(Place& place, const T* from, View<T> to) {
   if (to.empty()) return;

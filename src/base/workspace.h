@@ -10,21 +10,21 @@ namespace laconic {
 
 class DeviceQueue;
 
-/// Scratch memory in stack order. It grows during the first step and is then reused: no allocation after that.
+/// Scratch memory in stack order. It grows during the first step and is then reused, without further allocation.
 class Workspace {
  public:
   static constexpr std::size_t kAlignment = 64;
 
-  /// Takes its memory from the queue, which must outlive it; null: from the CPU's.
+  /// Allocates from the queue, which must outlive it, or from CPU memory if the queue is null.
   explicit Workspace(Device device = Device::cpu, DeviceQueue* queue = nullptr) : device_(device), queue_(queue) {}
 
-  /// `count` entries, uninitialised, aligned to 64 bytes; they last until the Scope around them ends.
+  /// `count` uninitialised entries, aligned to 64 bytes. They are valid until the Scope around them ends.
   template <class T>
   View<T> take(std::size_t count) {
     return {static_cast<T*>(take_bytes(count * sizeof(T))), count, device_};
   }
 
-  /// Gives back at its end what was taken since its start.
+  /// When it ends, it releases everything that was taken since it began.
   class Scope {
    public:
     explicit Scope(Workspace& workspace) : workspace_(workspace), block_(workspace.block_), used_(workspace.used_) {
@@ -59,7 +59,7 @@ class Workspace {
   DeviceQueue* queue_;
   std::vector<Block> blocks_;
   std::size_t block_ = 0;  ///< the block that is being filled
-  std::size_t used_ = 0;   ///< and how much of it is taken
+  std::size_t used_ = 0;   ///< bytes of that block in use
   std::size_t depth_ = 0;
 };
 

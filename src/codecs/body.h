@@ -6,7 +6,7 @@
 
 #include "codecs/payload.h"
 
-// What the codecs share about bodies. Inside the layer only.
+// Functions for payload bodies that the codecs share. For this layer only.
 
 namespace laconic {
 
@@ -28,13 +28,13 @@ constexpr PayloadHeader header_of(Codec codec, std::uint8_t format, std::uint64_
           .checksum = 0};
 }
 
-/// The header of a payload that has one.
+/// The header of a payload. The payload must be long enough to have one.
 PayloadHeader read_header(Place& place, View<const std::byte> payload);
 
-/// InvalidConfig unless the view is aligned and holds `needed` bytes.
+/// Throws InvalidConfig unless the view is aligned and has room for `needed` bytes.
 void require_payload(View<std::byte> payload, std::uint64_t needed);
 
-/// InvalidConfig unless `format` is one that this version knows.
+/// Throws InvalidConfig unless this version knows `format`.
 void require_format(ValueFormat format);
 
 /// Bytes [offset, offset + count·sizeof(T)) of a payload as entries of T.
@@ -47,33 +47,33 @@ View<const T> body_of(View<const std::byte> payload, std::uint64_t offset, std::
   return {reinterpret_cast<const T*>(payload.data() + offset), static_cast<std::size_t>(count), payload.device()};
 }
 
-/// Bytes of `n` values with their filling.
+/// Bytes of `n` values, with padding.
 constexpr std::uint64_t value_bytes(std::uint64_t n, ValueFormat format) { return padded(n * bytes_of(format)); }
 
-/// Writes the values at `offset` with their filling, and sets status.nonfinite where one is NaN, Inf or overflows.
+/// Writes the values and their padding at `offset`. Sets status.nonfinite if a value is NaN or Inf or overflows.
 void put_values(Place& place, View<const float> values, ValueFormat format, View<std::byte> payload,
                 std::uint64_t offset, StatusView status);
 
-/// Reads or adds values.size() of them. The caller has checked that they are there.
+/// Reads or adds values.size() values. The caller has checked that the payload contains them.
 void get_values(Place& place, View<const std::byte> payload, std::uint64_t offset, ValueFormat format,
                 View<float> values);
 void add_values(Place& place, View<const std::byte> payload, std::uint64_t offset, ValueFormat format,
                 View<float> values);
 
-/// Zero bytes from `from` up to `to`.
+/// Writes zero bytes from `from` up to `to`.
 void put_filling(View<std::byte> payload, std::uint64_t from, std::uint64_t to);
 
-/// False, noted as wrong_length, if one of the bytes from `from` up to `to` is not zero.
+/// Returns false and notes wrong_length if one of the bytes from `from` up to `to` is not zero.
 bool check_filling(View<const std::byte> payload, std::uint64_t from, std::uint64_t to, StatusView status);
 
-/// What every codec asks of an opened header; each notes the fault and returns false.
+/// The checks of an opened header that every codec makes. On a fault, each notes it and returns false.
 bool check_elements(const PayloadHeader& header, std::uint64_t expected, StatusView status);
 bool check_format(const PayloadHeader& header, std::uint8_t expected, StatusView status);
 bool check_flags(const PayloadHeader& header, std::uint8_t allowed, StatusView status);
 bool check_length(const PayloadHeader& header, std::uint64_t expected, StatusView status);
 bool check_count(const PayloadHeader& header, std::uint32_t expected, PayloadFault fault, StatusView status);
 
-/// Passes the sender's non-finite flag on. True, for `return accept(...)`.
+/// Copies the sender's non-finite flag into the status. Returns true, for `return accept(...)`.
 bool accept(const PayloadHeader& header, StatusView status);
 
 }  // namespace laconic

@@ -5,26 +5,26 @@
 
 namespace laconic::sign {
 
-/// A stretch [begin, end) of a flat view whose cuts fall on multiples of 32 entries of a tensor, so that each tensor's
-/// signs begin a new word.
+/// Signs of a range [begin, end) of a flat view. Both ends must be multiples of 32 entries from the start of their
+/// tensor, so that each tensor's signs begin a new word.
 std::uint64_t words(const Layout& layout, std::uint64_t begin, std::uint64_t end);
 
 std::uint64_t max_payload_bytes(const Layout& layout, std::uint64_t begin, std::uint64_t end);
 
-/// `values` is the stretch itself, end - begin long.
+/// `values` is the range itself, end - begin long.
 void encode(Place& place, View<const float> values, const Layout& layout, std::uint64_t begin, std::uint64_t end,
             View<std::byte> payload, StatusView status);
 
-/// The words inside a payload: to write votes into before `seal`, ...
+/// The words inside a payload, into which votes are written before `seal`.
 View<std::uint32_t> body(View<std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end);
 void seal(Place& place, const Layout& layout, std::uint64_t begin, std::uint64_t end, View<std::byte> payload,
           StatusView status);
 
-/// ... or to read from one that arrived. False and no words on a fault.
+/// The words inside a received payload. On a fault it returns false and no words.
 bool open(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,
           View<const std::uint32_t>& words, StatusView status);
 
-/// values[i] = ±1, the stretch itself.
+/// values[i] = ±1, for the range itself.
 bool decode(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,
             View<float> values, StatusView status);
 

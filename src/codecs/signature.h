@@ -4,9 +4,9 @@
 
 namespace laconic {
 
-/// A hash of what all ranks must have drawn alike, for payloads that carry no index. It changes whenever a number does,
-/// but for one case in 2^32: each number is mixed in by the finalizer of splitmix64 (Steele, Lea, Flood 2014).
-/// docs/wire-format.md has it.
+/// A hash of the numbers that all ranks must have drawn alike, for payloads without indices. If a number changes, the
+/// hash changes too, except in one case in 2^32: each number is mixed in by the finalizer of splitmix64 (Steele, Lea,
+/// Flood 2014). docs/wire-format.md specifies it.
 class Signature {
  public:
   explicit Signature(std::uint64_t start) : hash_(start) {}

@@ -7,11 +7,11 @@
 
 #include "data/task.h"
 
-// What a task is made of, and who makes it; for this folder and its tests.
+// The contents of a task and the functions that make it. For this folder and its tests.
 
 namespace laconic {
 
-/// Samples one after the other: images as bytes, n·c·h·w, or texts as tokens, n·length.
+/// Samples one after another: images as bytes, n·c·h·w, or texts as tokens, n·length.
 struct Samples {
   std::vector<int> labels;
   std::vector<std::uint8_t> pixels;
@@ -28,7 +28,7 @@ struct TaskContents {
   /// A channel's pixels become (x/255 − mean) / deviation.
   std::array<double, 3> mean{};
   std::array<double, 3> deviation{1.0, 1.0, 1.0};
-  int crop_padding = 0;  ///< 0: no crop. Shift by up to so many pixels; what comes in from outside is black.
+  int crop_padding = 0;  ///< crops shift an image by up to this many pixels, with black outside; 0: no crop
   bool flip = false;
   std::uint64_t seed = 1;
 };
@@ -38,11 +38,12 @@ TaskContents make_idx(const TaskRow& row, const TaskOptions& options);
 TaskContents make_cifar(const TaskRow& row, const TaskOptions& options);
 TaskContents make_ag_news(const TaskRow& row, const TaskOptions& options);
 
-/// What a reader should know of files that hold fewer or more samples than their publisher's, though they are whole as
-/// far as their format can tell; empty where they do not.
+/// A note for the user if the files contain fewer or more samples than the publisher's, although they are complete as
+/// far as their format shows. Otherwise empty.
 std::string note_on_sizes(const TaskRow& row, std::size_t train, std::size_t test);
 
-/// How many samples the caller gets: what was asked for, or all there are. InvalidConfig if more are wanted.
+/// The number of samples that the caller gets: the number asked for, or all. Throws InvalidConfig if there are fewer
+/// than asked for.
 std::uint32_t samples_wanted(const char* what, int asked, std::uint32_t available);
 
 }  // namespace laconic

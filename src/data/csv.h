@@ -8,14 +8,15 @@
 
 namespace laconic {
 
-/// Rows of a file of comma-separated values (RFC 4180: fields in quotes may hold commas, line ends and doubled quotes).
+/// Reads rows of comma-separated values (RFC 4180: quoted fields may contain commas, line ends and doubled quotes).
 class CsvReader {
  public:
   explicit CsvReader(const DataFile& file) : file_(file) {}
 
-  /// The next row's fields, or false at the end. Error where a quote is not closed or text follows one.
+  /// Reads the fields of the next row; returns false at the end. Throws Error if a quote is not closed or text follows
+  /// a closing quote.
   bool next(std::vector<std::string>& fields);
-  /// Where the row that next() gave last begins.
+  /// The offset of the row that next() returned last.
   std::uint64_t row_offset() const { return row_offset_; }
 
  private:

@@ -9,43 +9,45 @@
 namespace laconic {
 
 enum class Sampling : std::uint8_t {
-  epochs,       ///< every epoch a fresh order of the worker's shard, each sample at most once
-  replacement,  ///< every sample of every batch drawn from the whole shard
+  epochs,       ///< each epoch goes through the worker's shard in a new order, each sample at most once
+  replacement,  ///< every sample of every batch is drawn from the whole shard
 };
 
 struct SamplerOptions {
   std::uint64_t seed = 1;
-  int batch = 16;  ///< samples of a worker's step
+  int batch = 16;  ///< samples per step and worker
   Sampling sampling = Sampling::epochs;
-  double skew = 0.0;     ///< 0: shards alike; 1: sorted by label; between: so large a share of each shard is sorted
-  int shared_batch = 0;  ///< samples of a batch that all workers share; 0: as many as a worker's
+  double skew = 0.0;     ///< share of each shard that is sorted by label; 0: shards are alike; 1: sorted by label
+  int shared_batch = 0;  ///< samples of a batch that all workers share; 0: same as `batch`
 };
 
-/// Which samples a worker takes at a step: a pure function of (options, labels, workers, worker, step), so that a
-/// resumed run needs no state. Every sample is in exactly one shard; shards are equal within one. Workers that are
-/// threads share one sampler.
+/// Chooses the samples of a worker's step, as a pure function of (options, labels, workers, worker, step), so that a
+/// resumed run needs no state. Every sample is in exactly one shard; the sizes of shards differ by at most one. Workers
+/// that are threads share one sampler.
 class Sampler {
  public:
-  /// InvalidConfig unless there is a sample for each worker, a batch is 1 or more and, by epochs, fits into a shard.
+  /// Throws InvalidConfig if there are fewer samples than workers, if a batch is smaller than 1, or if, with epochs, it
+  /// is larger than a shard.
   Sampler(std::span<const int> labels, int workers, SamplerOptions options);
 
   const SamplerOptions& options() const { return options_; }
   int workers() const { return static_cast<int>(shards_.size()); }
   std::span<const std::uint32_t> shard(int worker) const;
 
-  /// Steps of one epoch, the same for all workers: what a whole number of batches leaves over of a shard is not seen in
-  /// that epoch. At least 1.
+  /// Steps per epoch, the same for all workers. Samples that do not fill a whole batch are left out of that epoch. At
+  /// least 1.
   std::uint32_t steps_per_epoch() const { return steps_per_epoch_; }
 
-  /// The samples of the worker's step and the epoch that this step belongs to. Shuffles the shard at the first step
-  /// of an epoch, else copies; no allocation once `samples` has the size of a batch.
+  /// The samples of the worker's step and the epoch of that step. It shuffles the shard in the first step of an epoch
+  /// and only copies in the others. No allocation once `samples` has the size of a batch.
   void batch(int worker, std::uint32_t step, std::vector<std::uint32_t>& samples, std::uint32_t& epoch) const;
 
-  /// A batch from the whole training set, the same for all workers, drawn with replacement; epoch is the round.
+  /// A batch from the whole training set, drawn with replacement, the same for all workers. `epoch` is set to the
+  /// round.
   void shared_batch(std::uint32_t round, std::vector<std::uint32_t>& samples, std::uint32_t& epoch) const;
 
  private:
-  /// The order of a worker's shard in the epoch that was asked for last.
+  /// The order of a worker's shard in the epoch that was requested last.
   struct Order {
     std::mutex mutex;
     bool made = false;

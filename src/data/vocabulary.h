@@ -12,15 +12,16 @@ namespace laconic {
 inline constexpr std::int32_t kPadding = 0;
 inline constexpr std::int32_t kUnknownWord = 1;
 
-/// The words of a text: runs of letters, digits and bytes above 127, in lower case (ASCII); an apostrophe inside a word
-/// is left out ("don't" is dont). Everything else separates, and so do the remains of markup that news carry
-/// ("&lt;", "#36;").
+/// The words of a text: runs of letters, digits and bytes above 127, in lower case (ASCII). An apostrophe inside a word
+/// is dropped ("don't" becomes dont). Everything else separates words, including remains of markup in news ("&lt;",
+/// "#36;").
 std::vector<std::string> words_of(std::string_view text);
 
-/// Numbers for words, the most frequent first, equals by spelling: a function of the texts alone.
+/// Numbers words by frequency, the most frequent first, equally frequent words by spelling. It is a function of the
+/// texts alone.
 class Vocabulary {
  public:
-  /// At most `most` numbers, the two special ones included; words that occur less than `least` times have none.
+  /// At most `most` numbers, including the two special ones. Words that occur fewer than `least` times have no number.
   Vocabulary(std::span<const std::string> texts, int most, int least);
 
   int size() const { return static_cast<int>(numbers_.size()) + 2; }

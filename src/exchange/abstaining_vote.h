@@ -7,11 +7,11 @@
 
 namespace laconic {
 
-/// A majority vote in which an entry far below the mean magnitude casts no vote: two bits a coordinate each way.
+/// A majority vote in which an entry far below the mean magnitude casts no vote: two bits per coordinate each way.
 ///   1. each rank packs its signs and who abstains, and cuts both into W chunks; all-to-all: 2(W-1)/W·n bits
 ///   2. each owner votes on its chunk; all-gather of the votes and of where nobody voted: 2(W-1)/W·n bits
 ///   3. decode: +1, -1, and 0 where nobody voted
-///   Together 4(W-1)/W bits a coordinate and 4(W-1) headers of 32 bytes.
+///   In total 4(W-1)/W bits per coordinate and 4(W-1) headers of 32 bytes.
 class AbstainingVote : public Exchange {
  public:
   AbstainingVote(Communicator& communicator, Place& place, Layout layout, Ties ties);

@@ -5,17 +5,17 @@
 
 namespace laconic {
 
-/// One rank's dense view to all ranks, in 32 bits.
-///   1. the root encodes; the engine's broadcast of n·4 bytes and a header of 32
+/// Sends one rank's dense view to all ranks, in 32 bits.
+///   1. the root encodes; the engine's broadcast of n·4 bytes and a header of 32 bytes
 ///   2. every rank decodes, the root too
-/// Counted as a ring that begins at the root: every rank but its last hands the payload on once.
+/// Traffic is counted as in a ring that begins at the root: every rank except the last forwards the payload once.
 class Broadcast : public Exchange {
  public:
   Broadcast(Communicator& communicator, Place& place, std::uint64_t n);
   ~Broadcast() override { abandon(); }
 
-  /// `values` is read on `root`, the same rank everywhere, and written on all. A NaN or an Inf at the root is flagged
-  /// on every rank.
+  /// `values` is read on `root` and written on all ranks; all ranks pass the same `root`. A NaN or an Inf at the root
+  /// is flagged on every rank.
   void start(View<float> values, int root, StatusView status);
 
  private:

@@ -11,32 +11,33 @@ enum class SumOrder : std::uint8_t { rank_order, engine };
 
 struct DenseSumOptions {
   SumOrder order = SumOrder::rank_order;
-  ValueFormat format = ValueFormat::f32;  ///< on the wire, both ways; engine takes f32 only
+  ValueFormat format = ValueFormat::f32;  ///< on the wire, both ways; order `engine` accepts only f32
   bool divide = true;  ///< false: the plain sum
 };
 
-/// Mean of a dense view over all ranks; with divide = false their sum.
+/// Mean of a dense view over all ranks, or the sum if divide = false.
 ///
 /// rank_order (W ranks, n values of b bytes):
 ///   1. encode W chunks of n/W values; all-to-all: (W-1)/W·n·b sent
 ///   2. each owner adds its chunk's W payloads in rank order in float32 and divides by W; all-gather: (W-1)/W·n·b sent
 ///   3. decode all chunks
-///   Together 2(W-1)/W·n·b and 2(W-1) headers of 32 bytes, as much as a ring sends.
-/// engine: the engine's own all-reduce of float32, then the division; its order of sums is its own.
+///   In total 2(W-1)/W·n·b and 2(W-1) headers of 32 bytes, as much as a ring sends.
+/// engine: the engine's own all-reduce of float32, then the division. The engine chooses the order of the sums.
 ///   2(W-1)/W·n·4 by the ring formula.
 class DenseSum : public Exchange {
  public:
   DenseSum(Communicator& communicator, Place& place, std::uint64_t n, DenseSumOptions options = {});
   ~DenseSum() override { abandon(); }
 
-  /// `values` holds this rank's part and ends as the mean. Payloads carry the signature (codecs/signature.h) of a draw
-  /// that says which values these are, so ranks that drew others are refused; an engine's sum has none. 0: no draw.
+  /// `values` holds this rank's values and receives the mean. If a random draw decided which values these are, payloads
+  /// carry its signature (codecs/signature.h), so that ranks which drew others are rejected; an engine's sum carries
+  /// none. 0: no draw.
   void start(View<float> values, StatusView status, std::uint32_t signature = 0);
 
  protected:
   DenseSum(Communicator& communicator, Place& place, DenseSumOptions options);
 
-  /// Sets the number of values that travel, and room for it.
+  /// Sets the number of values that are sent, and makes room for them.
   void resize(std::uint64_t n);
   void start_values(View<float> values, StatusView status);
 
@@ -69,17 +70,18 @@ class DenseSum : public Exchange {
   Slots send_;
   Slots receive_;
   Slots returned_;
-  MessageMemory engine_copy_;  ///< of the values, where the place's memory is not the host's own
+  MessageMemory engine_copy_;  ///< copy of the values if the place's memory is not ordinary CPU memory
 };
 
-/// Mean over all ranks of the same random blocks, which all ranks drew alike; steps and bytes as DenseSum with n the
-/// blocks' entries together. Each payload carries a signature of the blocks, so ranks that drew others are refused.
+/// Mean over all ranks of the same random blocks, which all ranks drew alike. Steps and bytes are those of DenseSum
+/// with n = entries of all blocks. Each payload carries a signature of the blocks, so ranks that drew others are
+/// rejected.
 class BlockSum : public DenseSum {
  public:
-  /// `most` is the largest number of entries that will be sent; more is possible and allocates.
+  /// `most` is the expected largest number of entries that are sent. Sending more is possible and allocates.
   BlockSum(Communicator& communicator, Place& place, std::uint64_t most, DenseSumOptions options = {});
 
-  /// Reads the blocks' entries of `flat`; `mean` receives their mean one after another, blocks_size(blocks) long.
+  /// Reads the blocks' entries of `flat`. `mean`, blocks_size(blocks) long, receives their means one after another.
   void start(View<const float> flat, std::span<const Block> blocks, View<float> mean, StatusView status);
 
  private:

@@ -13,28 +13,27 @@
 
 namespace laconic {
 
-/// An exchange moves payloads over a communicator so that all ranks end with the same bits. It runs in stages, each
-/// beginning when the messages of the one before have arrived, so that a step's exchanges can overlap and nothing
-/// blocks but `finish`. A subclass has `start(...)`; then call `advance` now and then, or just `finish`. One start at a
-/// time; the views given to it must live until then. Exchanges that overlap have a communicator each (`duplicate`),
-/// since a stage starts when its messages have arrived, which is not the same moment on every rank. A fault on one rank
-/// is told to the others, who end with a TransportError; an exchange that has failed stays failed, as its communicator
-/// does.
+/// An exchange moves payloads over a communicator so that all ranks end with the same bits. It runs in stages. A stage
+/// begins when the messages of the stage before it have arrived, so the exchanges of a step can overlap and only
+/// `finish` blocks. A subclass has `start(...)`; after it, call `advance` from time to time, or just `finish`. Only one
+/// start may be open at a time, and its views must live until `finish`. Exchanges that overlap need a communicator each
+/// (`duplicate`), because a stage starts at a different moment on every rank. If one rank has a fault, the others throw
+/// TransportError. An exchange that has failed stays failed, and so does its communicator.
 class Exchange {
  public:
-  /// One that is destroyed in flight withdraws from its message first; the other ranks are told.
+  /// If it is destroyed in flight, it withdraws its message first, and the other ranks are notified.
   virtual ~Exchange() = default;
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Runs the stages whose messages have arrived. True when the result is there.
+  /// Runs the stages whose messages have arrived. Returns true when the result is ready.
   bool advance();
 
-  /// Waits for the message in flight and runs the next stage: for one who has other exchanges to advance meanwhile.
-  /// True when the result is there.
+  /// Waits for the message in flight and runs the next stage, for a caller that advances other exchanges in between.
+  /// Returns true when the result is ready.
   bool wait_for_stage();
 
-  /// Waits for the result. CorruptPayload, TransportError.
+  /// Waits for the result. Throws CorruptPayload or TransportError.
   void finish();
 
   const Traffic& traffic() const { return traffic_; }
@@ -42,14 +41,15 @@ class Exchange {
  protected:
   Exchange(Communicator& communicator, Place& place);
 
-  /// One stage: does its work and returns the message that the next one needs. Calls `done()` in the last.
+  /// One stage: does its work and returns the message that the next stage needs. The last stage calls `done()`.
   virtual Handle stage(int index) = 0;
 
-  /// Every start() calls it before it touches what a message in flight may use. InvalidConfig.
+  /// Every start() calls it before it touches memory that a message in flight may use. Throws InvalidConfig if an
+  /// exchange is in flight.
   void require_idle() const;
   void begin(StatusView status);
   void done() { done_ = true; }
-  /// Every subclass calls it in its destructor, since its buffers go before the message that may still use them.
+  /// Every subclass calls it in its destructor, because its buffers are destroyed before the message that may use them.
   void abandon() noexcept { pending_ = {}; }
 
   Communicator& communicator() const { return communicator_; }
@@ -58,18 +58,18 @@ class Exchange {
   int rank() const { return communicator_.rank(); }
   int size() const { return communicator_.size(); }
 
-  /// Adds up what a message costs: everything in the slots but this rank's own part.
+  /// Counts what a message costs: everything in the slots except this rank's own slot.
   void count_sent(const Slots& slots);
   void count_received(const Slots& slots);
-  /// An all-gather of parts sends this rank's own to each of the others.
+  /// Counts an all-gather, which sends this rank's own part to each of the others.
   void count_gathered(std::uint64_t own_bytes, std::uint64_t all_bytes);
   Traffic& cost() { return traffic_; }
 
-  /// If this rank met a non-finite value while it encoded, every payload in the slots says so.
+  /// If this rank met a non-finite value while it encoded, sets the flag in every payload in the slots.
   void flag_nonfinite(Slots& slots);
-  /// Notes who met one, from a payload that was decoded.
+  /// Notes from a decoded payload whether rank `from` met a non-finite value.
   void note_nonfinite(View<const std::byte> payload, int from);
-  /// Throws on a fault: what follows must not be built on damaged data.
+  /// Throws on a fault, so that no later stage uses damaged data.
   void require_payloads_sound() { require_sound(place_, status_); }
 
  private:
@@ -84,19 +84,19 @@ class Exchange {
   Handle pending_;
   int next_stage_ = 0;
   bool done_ = true;
-  std::string failure_;  ///< empty while all is well
+  std::string failure_;  ///< empty as long as nothing has failed
   double sent_at_ = 0.0;
   Traffic traffic_;
 };
 
-/// W + 1 borders that give each rank nearly the same share of [0, n).
+/// W + 1 borders that divide [0, n) into nearly equal ranges, one per rank.
 std::vector<std::uint64_t> even_borders(std::uint64_t n, int ranks);
 void set_even_borders(std::uint64_t n, std::span<std::uint64_t> borders);
 
-/// Seconds on a clock that only goes forward.
+/// Seconds on a monotonic clock.
 double seconds_now();
 
-/// Adds the time of its life to a sum.
+/// Adds the time between its construction and destruction to a sum.
 class Stopwatch {
  public:
   explicit Stopwatch(double& sum) : sum_(sum), start_(seconds_now()) {}

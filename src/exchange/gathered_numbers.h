@@ -4,8 +4,8 @@
 
 namespace laconic {
 
-/// A few numbers of every rank on every rank: scores, norms, losses. One all-gather: 4·count·(W-1) bytes sent.
-/// Too few to be worth a header; they come as they were sent.
+/// Gathers a few numbers of every rank on every rank: scores, norms, losses. One all-gather: 4·count·(W-1) bytes sent.
+/// They are too few to be worth a header, so they are sent as plain floats.
 class GatheredNumbers : public Exchange {
  public:
   GatheredNumbers(Communicator& communicator, Place& place, std::size_t count);
@@ -13,7 +13,7 @@ class GatheredNumbers : public Exchange {
 
   void start(View<const float> mine, StatusView status);
 
-  /// After finish: what a rank sent.
+  /// After finish: the numbers that a rank sent.
   View<const float> of(int rank) const {
     return View<const float>(all_).sub(static_cast<std::size_t>(rank) * count_, count_);
   }

@@ -7,18 +7,18 @@
 
 namespace laconic {
 
-/// Majority vote on signs, one bit a coordinate both ways and no server (Bernstein et al. 2019).
+/// Majority vote on signs, with one bit per coordinate both ways and without a server (Bernstein et al. 2019).
 ///   1. each rank packs its signs and cuts them into W chunks; all-to-all: (W-1)/W·n bits
 ///   2. each owner votes on its chunk's W ballots word by word; all-gather of the votes: (W-1)/W·n bits
 ///   3. decode all chunks to +1 and -1
-///   Together 2(W-1)/W bits a coordinate and 2(W-1) headers of 32 bytes; each tensor's signs begin a new word.
-/// Ties fall as the rule says; random ones are drawn by (seed, step, tensor, index), the same on every rank.
+///   In total 2(W-1)/W bits per coordinate and 2(W-1) headers of 32 bytes; each tensor's signs begin a new word.
+/// The rule decides ties. Random ties are drawn by (seed, step, tensor, index), the same on every rank.
 class PackedVote : public Exchange {
  public:
   PackedVote(Communicator& communicator, Place& place, Layout layout, Ties ties = Ties::random);
   ~PackedVote() override { abandon(); }
 
-  /// `values` are this rank's; `vote` receives ±1 and may be `values`. key.rank is not used: votes are shared.
+  /// `values` are this rank's; `vote` receives ±1 and may be `values`. key.rank is not used, because votes are shared.
   void start(View<const float> values, StepKey key, View<float> vote, StatusView status);
 
  private:

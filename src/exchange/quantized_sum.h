@@ -14,18 +14,19 @@ enum class QuantizedReturn : std::uint8_t { full, requantized };
 
 struct QuantizedSumOptions {
   QuantizedRoute route = QuantizedRoute::gather;
-  /// scatter: sums come back in float32, or quantized a second time, whose noise the papers' bounds do not cover.
+  /// For scatter: sums are returned in float32 or quantized a second time. The papers' bounds do not cover the noise of
+  /// the second quantization.
   QuantizedReturn return_path = QuantizedReturn::full;
   Norm norm = Norm::l2;  ///< of each tensor
 };
 
 /// Mean over all ranks of values quantized to B bits, with a norm for each tensor.
 ///
-/// gather:  1. quantize; all-gather: (W-1)·(n·B/8 + 4 a tensor)
+/// gather:  1. quantize; all-gather: (W-1)·(n·B/8 + 4 per tensor)
 ///          2. decode and add in rank order
 /// scatter: 1. quantize, cut into W chunks; all-to-all: (W-1)/W·n·B/8 and the norms of the tensors that a chunk touches
 ///          2. each owner adds its chunk's W payloads in rank order; all-gather in float32: (W-1)/W·4n,
-///             or requantized: (W-1)/W·n·B/8, rounded by coordinate, so that it does not matter who owns it
+///             or requantized: (W-1)/W·n·B/8, with draws by coordinate, so that the result does not depend on the owner
 ///          3. decode
 /// gather and scatter with the full return give the same bits.
 class QuantizedSum : public Exchange {
@@ -34,11 +35,11 @@ class QuantizedSum : public Exchange {
   ~QuantizedSum() override { abandon(); }
 
   /// bits in 2..16, the same on all ranks. `mean` may be `values`. key gives seed, step and rank of the roundings.
-  /// `own_norm` rides in this rank's payloads, at no cost.
+  /// `own_norm` is sent in the header of this rank's payloads, without additional bytes.
   void start(View<const float> values, int bits, StepKey key, View<float> mean, StatusView status,
              float own_norm = 0.0F);
 
-  /// After finish: every rank's own_norm, by rank, the same on all ranks.
+  /// After finish: the own_norm of every rank, by rank. The same on all ranks.
   std::span<const float> own_norms() const { return own_norms_; }
 
  private:

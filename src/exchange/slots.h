@@ -10,13 +10,14 @@
 
 namespace laconic {
 
-/// One payload per rank in one buffer, each beginning on a cache line. Lay the capacities out, fill, set the lengths;
-/// the communicator reads `ranges`. Memory only grows, so a step like the last one allocates nothing.
+/// One payload per rank in one buffer, each beginning on a cache line. First set the capacities, then fill the slots
+/// and set the lengths; the communicator reads `ranges`. Memory never shrinks, so a step like the last one allocates
+/// nothing.
 class Slots {
  public:
   explicit Slots(int ranks) : ranges_(static_cast<std::size_t>(ranks)), capacities_(ranges_.size()) {}
 
-  /// Capacity of each rank's slot in bytes; lengths start equal to them.
+  /// Sets the capacity of each rank's slot in bytes. Lengths start equal to the capacities.
   template <class CapacityOf>
   void lay_out(CapacityOf&& capacity_of) {
     std::uint64_t offset = 0;
@@ -30,7 +31,7 @@ class Slots {
     total_ = offset;
   }
 
-  /// Makes room beforehand for layouts of up to that many bytes.
+  /// Makes room in advance for layouts of up to that many bytes.
   void reserve(std::uint64_t bytes) { buffer_.reserve(bytes + ranges_.size() * kLine); }
 
   int ranks() const { return static_cast<int>(ranges_.size()); }

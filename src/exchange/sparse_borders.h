@@ -9,15 +9,16 @@
 
 namespace laconic {
 
-/// Entries of an aggregate that one owner returned, and what arrived there.
+/// The number of entries that one owner returned and the number that it received.
 struct OwnerLoad {
-  std::uint64_t entries = 0;  ///< how many of the aggregate's list are its
-  std::uint64_t load = 0;     ///< how many it received from all ranks
+  std::uint64_t entries = 0;  ///< entries of the aggregate's list that it owns
+  std::uint64_t load = 0;     ///< entries that it received from all ranks
 };
 
-/// Moves the W + 1 borders of the index ranges so that each owner would have had the same load: an entry counts with
-/// its owner's load over its owner's entries. `indices` is the aggregate's list, ascending, owner after owner. Without
-/// entries the borders become even. A pure function of what all ranks share, so all ranks compute the same borders.
+/// Moves the W + 1 borders of the index ranges so that each owner would have had the same load. An entry counts as its
+/// owner's load divided by its owner's entries. `indices` is the aggregate's list, ascending, owner after owner. If
+/// there are no entries, the borders become even. It is a pure function of data that all ranks share, so all ranks
+/// compute the same borders.
 void follow_aggregate(Place& place, View<const std::uint32_t> indices, std::span<const OwnerLoad> loads,
                       std::uint64_t n, std::span<std::uint64_t> borders);
 

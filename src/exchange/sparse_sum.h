@@ -13,12 +13,13 @@ enum class SparseRoute : std::uint8_t { automatic, gather, range };
 struct SparseSumOptions {
   SparseRoute route = SparseRoute::automatic;
   ValueFormat format = ValueFormat::f32;  ///< of the values, both ways
-  /// union = keep: each owner of an index range returns only its k/W largest sums; the others it puts into its own
-  /// residual (`left`). Traffic stays at twice the payload whatever W, but only k entries arrive in all. Goes by range.
+  /// union = keep: each owner of an index range returns only its k/W largest sums and puts the others into its own
+  /// residual (`left`). Traffic stays at twice the payload for any W, but only k entries in total are updated. It
+  /// always uses the route `range`.
   bool keep_union = false;
 };
 
-/// Mean over all ranks of sparse vectors; the result is dense, and a list of the indices that some rank had.
+/// Mean over all ranks of sparse vectors. The result is a dense vector and a list of the indices that any rank sent.
 /// p is a rank's payload (k entries), u the union's payload (U entries).
 ///
 /// gather: 1. all-gather of payload lengths: 8(W-1)
@@ -29,30 +30,31 @@ struct SparseSumOptions {
 ///         3. each owner sums its range in rank order; all-gather of lengths and loads: 16(W-1)
 ///         4. all-gather of the sums: (W-1)/W·u
 ///         5. decode
-/// automatic: range, unless gather is as cheap by last step's union, that is k·W <= k + U; before the first step range
-/// where W > 2. All ranks count the same entries, so all choose alike. Both routes give the same bits.
-/// Borders follow last step's aggregate, so that no owner is a hot spot.
+/// automatic: gather if it was no more expensive for the last step's union, that is k·W <= k + U, otherwise range; in
+/// the first step range if W > 2. All ranks count the same entries, so all choose alike. Both routes give the same
+/// bits. Borders follow the last step's aggregate, so that no owner becomes a hot spot.
 class SparseSum : public Exchange {
  public:
-  /// Views of n entries, each rank sending at most `most`.
+  /// For views of n entries, of which each rank sends at most `most`.
   SparseSum(Communicator& communicator, Place& place, std::uint64_t n, std::uint64_t most,
             SparseSumOptions options = {});
   ~SparseSum() override { abandon(); }
 
-  /// `mine` by ascending index. `mean`, n long, receives the mean on the union and zero elsewhere.
+  /// `mine` has ascending indices. `mean`, n long, receives the mean on the union and zero elsewhere.
   void start(ConstSparseView mine, View<float> mean, StatusView status);
 
   /// After finish: the aggregate as a list, by ascending index.
   ConstSparseView entries() const { return union_.sub(0, union_count_); }
   /// After finish, with keep_union: what this rank must add to its residual, so that nothing is lost.
   ConstSparseView left() const { return left_.sub(0, left_count_); }
-  /// What the next start goes by: borders and the size of the last union (none known: kNoUnion), the same on all ranks.
-  /// A run that saves and sets them goes on with the same routes and, with keep_union, the same bits.
+  /// The next start depends on the borders and on the size of the last union (kNoUnion if there was none), which are
+  /// the same on all ranks. A run that saves and restores them continues with the same routes and, with keep_union,
+  /// with the same bits.
   static constexpr std::uint64_t kNoUnion = ~std::uint64_t{0};
   std::span<const std::uint64_t> borders() const { return borders_; }
   std::uint64_t last_union() const { return union_known_ ? union_count_ : kNoUnion; }
   void go_on_from(std::span<const std::uint64_t> borders, std::uint64_t last_union);
-  /// InvalidConfig for what cannot have been saved by a sum of as many entries and ranks.
+  /// Throws InvalidConfig for values that a sum with this number of entries and ranks cannot have saved.
   void require_sound(std::span<const std::uint64_t> borders, std::uint64_t last_union) const;
 
   /// The route of the last start.
@@ -71,7 +73,7 @@ class SparseSum : public Exchange {
       return {indices.view().sub(offset, count), values.view().sub(offset, count)};
     }
   };
-  /// What an owner tells before it returns its sums.
+  /// What an owner sends before it returns its sums.
   struct ReturnNotice {
     std::uint64_t bytes;
     std::uint64_t load;
@@ -110,7 +112,7 @@ class SparseSum : public Exchange {
   Slots send_;
   Slots receive_;
   std::vector<std::uint64_t> borders_;
-  std::vector<std::uint64_t> firsts_;  ///< where each owner's entries begin in this rank's entries, and their end
+  std::vector<std::uint64_t> firsts_;  ///< where each owner's entries begin in this rank's entries; last, their end
   std::vector<std::uint64_t> lengths_sent_;
   std::vector<std::uint64_t> lengths_;
   std::vector<ReturnNotice> notices_;

@@ -4,19 +4,18 @@
 
 namespace laconic {
 
-/// Whether ranks go at their own pace and meet in rounds only.
+/// Whether ranks step at their own pace and meet only in rounds.
 bool is_asynchronous(const RunConfig& config);
 
-/// Whether the method lets its workers hold different models between rounds, so that each may start at a point of its
-/// own.
+/// Whether the method allows workers to have different models between rounds, so that each may start at its own point.
 bool models_may_differ(const RunConfig& config);
 
-/// The run's options with what a method asks for and the run knows: the steps of the run, its learning rate, and the
-/// smoothness and convexity of what it learns. What was given stays.
+/// The method's options, completed with values that the run knows: its steps, its learning rate, and the smoothness and
+/// convexity of its loss. Options that were given are kept.
 MethodOptions derived_options(const RunConfig& config, const Workload& workload);
 MethodOptions derived_options(const RunConfig& config, const Problem& problem);
 
-/// Local steps between two rounds; 0 where the method has none.
+/// Local steps between two rounds; 0 if the method has no rounds.
 std::uint32_t round_period(const RunConfig& config);
 
 }  // namespace laconic

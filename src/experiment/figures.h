@@ -5,10 +5,10 @@
 
 namespace laconic {
 
-/// What a method cost one rank. Bytes are the largest over ranks, because the others wait for that one, each figure by
-/// itself: in an asynchronous run the rank that sends most in all may send less a step. Figures a step are means over
-/// a rank's local steps; messages are those of the rank that sends most a step. Seconds are those of the rank whose
-/// result it is.
+/// What a method cost one rank. Each figure of bytes is the largest over ranks, because the others wait for that rank.
+/// Different figures may come from different ranks: in an asynchronous run the rank that sends most in total may send
+/// less per step. Figures per step are means over a rank's local steps. Messages are those of the rank that sends most
+/// per step. Seconds are those of the rank to which the result belongs.
 struct RankFigures {
   double payload_bytes_per_step = 0.0;
   double sent_bytes_per_step = 0.0;

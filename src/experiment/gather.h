@@ -4,11 +4,11 @@
 
 #include "laconic/communicator.h"
 
-// What ranks tell each other about a run. These messages are not the method's and are not counted as traffic.
+// Messages in which ranks exchange figures of a run. They do not belong to the method and are not counted as traffic.
 
 namespace laconic {
 
-/// Every rank's values, by rank; all ranks give as many. Collective.
+/// The values of every rank, by rank. All ranks pass the same number of values. Collective.
 template <class Value>
 std::vector<Value> gather(Communicator& group, View<const Value> mine) {
   std::vector<Value> all(mine.size() * static_cast<std::size_t>(group.size()));

@@ -20,12 +20,12 @@
 //   const RunResult result = run_threads(config).front();          // by rank; the run's figures are the same on all
 //   std::log10(result.distance.value() * result.distance.value());
 //
-// A problem that no name and no settings can tell (problems/quadratic.h) is made by the caller and handed over:
-// run_threads(config, *problem). A step-by-step curve comes through an Observer, given for rank 0.
+// For a problem that the table and its settings cannot express (problems/quadratic.h), the caller makes the problem and
+// calls run_threads(config, *problem). An Observer on rank 0 receives a record of each step.
 
 namespace laconic {
 
-/// From `step` on the learning rate is multiplied by `factor`.
+/// From `step` on, the learning rate is multiplied by `factor`.
 struct LearningRateDrop {
   std::uint32_t step = 0;
   double factor = 1.0;
@@ -34,20 +34,20 @@ struct LearningRateDrop {
 /// A network on a data set, in place of a problem.
 struct TaskConfig {
   std::string name{};               ///< empty: the run is on a problem
-  std::string model{};              ///< empty: the task's own
-  std::uint32_t batch = 16;         ///< samples of a worker's step
+  std::string model{};              ///< empty: the task's default
+  std::uint32_t batch = 16;         ///< samples per step and worker
   std::string sampling = "epochs";  ///< epochs | replacement
-  double skew = 0.0;                ///< 0: shards alike; 1: sorted by label
-  bool augment = true;              ///< crops and flips, where the task has them
+  double skew = 0.0;                ///< 0: shards are alike; 1: sorted by label
+  bool augment = true;              ///< crops and flips, if the task has them
   std::uint32_t train_samples = 0;  ///< 0: all
   std::uint32_t test_samples = 0;   ///< 0: all
-  std::uint32_t scoring_batch = 0;  ///< samples of the batch that scores a round; 0: as many as a worker's
-  int torch_threads = 1;            ///< of each worker's network
+  std::uint32_t scoring_batch = 0;  ///< samples of the batch that scores models in a round; 0: same as `batch`
+  int torch_threads = 1;            ///< threads of each worker's network
   std::string device = "cpu";
 };
 
-/// Everything that a run is a function of. What is left out of the problem's settings and the method's options has
-/// the default of their row.
+/// Everything that determines a run. Problem settings and method options that are not given have the default of their
+/// row.
 struct RunConfig {
   std::string problem = "linear-regression";
   ProblemNumbers problem_settings{};
@@ -64,49 +64,50 @@ struct RunConfig {
   /// Loss and distance are taken at the point to test (read_out) after every so many steps; 0: only after the last.
   /// In an asynchronous run ranks meet in rounds only, so there it is rank 0's own point.
   std::uint32_t eval_interval = 1;
-  /// So many workers, the last ones, hand over their gradient with its sign inverted.
+  /// The last `adversaries` workers send their gradient with inverted sign.
   int adversaries = 0;
-  /// Each gradient takes at least so long: a computation to hide, or not to hide, the exchange behind.
+  /// Minimum time of each gradient. It simulates computation behind which an exchange can be hidden.
   double compute_seconds = 0.0;
-  /// By rank, as often as long; empty: all 1.
+  /// Slowdown factor per rank; empty means 1 for all.
   std::vector<double> slowdown{};
-  int threads = 1;      ///< of each rank's kernels
-  bool overlap = true;  ///< tensors travel as soon as backward has made them, where the method can
-  /// Steps between two checkpoints, where there is a folder for them; an asynchronous run takes the next round; 0:
-  /// none.
+  int threads = 1;      ///< threads of each rank's kernels
+  bool overlap = true;  ///< if the method can, it exchanges tensors as soon as the backward pass has computed them
+  /// Steps between two checkpoints, if there is a folder for them; 0: none. An asynchronous run writes a checkpoint at
+  /// the next round.
   std::uint32_t checkpoint_interval = 0;
-  double timeout = 60.0;  ///< seconds after which a silent rank is given up
+  double timeout = 60.0;  ///< seconds after which a rank that does not respond counts as failed
 };
 
-/// The problem's row gives workers, steps and learning rate, unless the method's row has a usual one; the rest as above.
+/// Workers, steps and learning rate come from the problem's row, unless the method's row has its own learning rate. The
+/// other settings have the defaults above.
 RunConfig default_config(std::string_view problem, std::string_view method = RunConfig().method);
 
-/// For a network: batches of 16 on 4 workers, 500 steps. What suits the method: learning rate 0.05, unless its row has
-/// another (1e-3 for adam, 5e-4 where signs vote), momentum 0.9, by Nesterov for local steps between rounds, none after a vote or with Adam.
+/// For a network: batches of 16 on 4 workers, 500 steps. The optimizer depends on the method: learning rate 0.05 unless
+/// its row has another (1e-3 for adam, 5e-4 for votes on signs); momentum 0.9, Nesterov's for local steps between
+/// rounds, and none for votes and Adam.
 RunConfig default_task_config(std::string_view task, std::string_view method);
 
-/// ×0.1 at half of the steps and again at three quarters.
+/// ×0.1 after half of the steps, and again after three quarters.
 std::vector<LearningRateDrop> default_task_schedule(std::uint32_t steps);
 
-/// InvalidConfig naming value, range and remedy. Problem settings and method options are checked by what they belong
-/// to.
+/// Throws an InvalidConfig that names value, range and remedy. The problem and the method check their own settings.
 void require_valid(const RunConfig& config);
 
 double learning_rate_at(const RunConfig& config, std::uint32_t step);
 
 /// What one step did, as this rank saw it.
 struct StepRecord {
-  std::uint32_t step = 0;   ///< steps that this rank has made, this one included: from 1
-  double batch_loss = 0.0;  ///< this worker's function where its gradient was taken
+  std::uint32_t step = 0;   ///< number of steps that this rank has made, including this one
+  double batch_loss = 0.0;  ///< this worker's loss at the point where its gradient was taken
   StepReport report;        ///< bytes, stages' seconds, bits, rounds, skipped, undone
   double gradient_seconds = 0.0;
-  double step_seconds = 0.0;  ///< all but the evaluation
-  /// At evaluations only.
+  double step_seconds = 0.0;  ///< without the evaluation
+  /// Only at evaluations.
   std::optional<double> loss;
   std::optional<double> accuracy;
   std::optional<double> distance;
   std::optional<double> residual_norm;
-  /// Bytes of all ranks since the start, by rank; gathered at evaluations of lockstep runs by a message that is not
+  /// Bytes sent since the start, by rank. They are gathered at evaluations of lockstep runs, by a message that is not
   /// counted.
   std::vector<std::uint64_t> sent_by_rank;
   std::vector<std::uint64_t> received_by_rank;
@@ -115,36 +116,36 @@ struct StepRecord {
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// Before the first step, once every rank has started, or has loaded what it goes on from: what is refused before is
-  /// never seen here. A run that goes on has `steps` of this rank behind it.
+  /// Called before the first step, once every rank has started or has loaded its checkpoint. So it is not called if the
+  /// configuration or the checkpoint is rejected. In a resumed run, this rank has already made `steps` steps.
   virtual void on_start(std::uint32_t /*steps*/) {}
   virtual void on_step(const StepRecord& /*record*/) {}
 };
 
-/// A run as one rank saw it, and the run's own figures, which are the same on all ranks.
+/// One rank's figures of a run, and the run's own figures, which are the same on all ranks.
 struct RunResult {
-  // The run's.
+  // Figures of the run.
   double loss = 0.0;               ///< at the last evaluation
-  std::optional<double> accuracy;  ///< there, of a network
-  std::optional<double> distance;  ///< from the optimum, where it is known
+  std::optional<double> accuracy;  ///< at the last evaluation, for a network
+  std::optional<double> distance;  ///< from the optimum, if it is known
   std::vector<float> model;        ///< the point to test
   std::vector<std::uint64_t> sent_by_rank;
   std::vector<std::uint64_t> received_by_rank;
   std::vector<std::uint64_t> payload_by_rank;
-  std::vector<std::uint64_t> messages_by_rank;  ///< that were sent
+  std::vector<std::uint64_t> messages_by_rank;  ///< number of messages sent
   std::vector<std::uint32_t> steps_by_rank;
   std::uint64_t total_sent_bytes = 0;
   std::uint64_t total_received_bytes = 0;
-  // This rank's.
-  std::vector<float> worker_model;  ///< where its next gradient would be taken
+  // Figures of this rank.
+  std::vector<float> worker_model;  ///< the point where its next gradient would be taken
   std::uint32_t steps = 0;
   std::uint32_t rounds = 0;
   std::uint64_t skipped = 0;
-  std::uint64_t undone = 0;  ///< steps that RegTop-k's guard took back
+  std::uint64_t undone = 0;  ///< steps that RegTop-k's guard has undone
   Traffic traffic;
   double gradient_seconds = 0.0;
   double select_seconds = 0.0;
-  double step_seconds = 0.0;  ///< sum over steps, evaluations left out
+  double step_seconds = 0.0;  ///< sum over steps, without evaluations
   double wall_seconds = 0.0;
   double mean_bits = 0.0;  ///< over the steps that counted
 };

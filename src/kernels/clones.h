@@ -5,9 +5,9 @@
 //   LACONIC_INLINE void halve(float* values, std::size_t n) { for (...) values[i] *= 0.5F; }
 //   void portable::halve(SimdLevel level, float* values, std::size_t n) { Clones<halve>::run(level, values, n); }
 //
-// Clones<halve> inlines it into one function per instruction set, where the compiler vectorises it with what that set has.
+// Clones<halve> inlines it into one function per instruction set, where the compiler vectorises it for that set.
 // Functions that a loop calls must be LACONIC_INLINE too. Nothing else is compiled for those sets, so that no inline
-// function of a header has instructions that an older processor lacks.
+// function of a header contains instructions that an older processor lacks.
 
 #include <cstddef>
 
@@ -15,7 +15,7 @@
 
 #define LACONIC_INLINE [[gnu::always_inline]] inline
 
-/// Before a loop whose iterations do not depend on each other, though an output may be an input (entry by entry).
+/// Goes before a loop whose iterations are independent. An output may be an input, entry by entry.
 #if defined(__clang__)
 #define LACONIC_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)

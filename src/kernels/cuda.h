@@ -2,11 +2,11 @@
 
 // How a kernel's front door reaches its CUDA twin, in one line after its checks:
 //   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(fill, place, value, values);
-// A kernel without a twin has no such line; its require_device refuses places on CUDA.
+// A kernel without a twin has no such line; its require_device rejects places on CUDA.
 
 #include "base/check.h"
 
-/// Calls cuda::name, which gives its work to the place's stream and returns. A build without CUDA has no twins.
+/// Calls cuda::name, which launches its work on the place's stream and returns. A build without CUDA has no twins.
 #if LACONIC_CUDA
 #define LACONIC_CUDA_CALL(name, ...) ::laconic::cuda::name(__VA_ARGS__)
 #else

@@ -12,7 +12,8 @@ namespace laconic::portable {
 
 inline constexpr std::size_t kPhiloxLanes = 16;
 
-/// words[w][lane] is word w of block `first` + lane. `first` is a multiple of 16, so that no block leaves the low 32 bits.
+/// words[w][lane] is word w of block `first` + lane. `first` is a multiple of 16, so that the low 32 bits never
+/// overflow.
 using PhiloxLanes = std::array<std::array<std::uint32_t, kPhiloxLanes>, 4>;
 
 LACONIC_INLINE void draw_lanes(const Stream& stream, std::uint64_t first, PhiloxLanes& words) {

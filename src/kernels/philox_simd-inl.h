@@ -1,4 +1,4 @@
-// Philox4x32-7 on vectors: the same blocks as base/philox.h. Included once a Highway target, hence the unusual guard.
+// Philox4x32-7 on vectors: the same blocks as base/philox.h. Included once per Highway target, hence the unusual guard.
 #if defined(LACONIC_KERNELS_PHILOX_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LACONIC_KERNELS_PHILOX_SIMD_INL_H_
 #undef LACONIC_KERNELS_PHILOX_SIMD_INL_H_
@@ -19,12 +19,12 @@ namespace laconic {
 namespace HWY_NAMESPACE {
 namespace {
 
-/// Neighbouring blocks of one stream, a vector of them a call; D is a tag of at most 16 lanes of uint32.
+/// Draws neighbouring blocks of one stream, one vector of blocks per call. D is a tag of at most 16 lanes of uint32.
 ///
-/// Even and odd blocks are kept apart, each in the low half of a 64-bit lane: the widening multiply looks at that half
-/// alone, so what gathers in the high half never matters, and nothing is shuffled until the last round is done.
-/// Of the counter only the lowest word differs between the blocks, so half of the first two rounds and a part of the
-/// third are the same for all and computed once.
+/// Even and odd blocks are kept apart, each in the low half of a 64-bit lane. The widening multiply reads only that
+/// half, so the contents of the high half do not matter, and nothing is shuffled until the last round is done.
+/// Only the lowest word of the counter differs between the blocks, so half of the first two rounds and a part of the
+/// third are the same for all blocks and are computed once.
 template <class D>
 class PhiloxVector {
   using Wide = hwy::HWY_NAMESPACE::RepartitionToWide<D>;
@@ -55,7 +55,8 @@ class PhiloxVector {
   /// Whether this object draws that block.
   bool covers(std::uint64_t block) const { return block >> 32 == high_; }
 
-  /// Lane l gets the words of block `first` + l. `first` is a multiple of the lanes, so no lane leaves the 32 bits.
+  /// Lane l gets the words of block `first` + l. `first` is a multiple of the number of lanes, so the low 32 bits never
+  /// overflow.
   HWY_INLINE void draw(std::uint64_t first, V& word0, V& word1, V& word2, V& word3) const {
     namespace hn = hwy::HWY_NAMESPACE;
     const D d;
@@ -123,10 +124,10 @@ class PhiloxVector {
   std::uint64_t high_;
   std::array<std::uint32_t, kPhiloxRounds> keys0_;
   std::array<std::uint32_t, kPhiloxRounds> keys1_;
-  std::uint32_t first_;    ///< of round 1: what the third word is mixed with
-  std::uint32_t second0_;  ///< of round 2: the same of the first word
-  std::uint32_t second2_;  ///< and of the third
-  std::uint32_t third_;    ///< of round 3: the same of the third word
+  std::uint32_t first_;    ///< round 1: what the third word is mixed with
+  std::uint32_t second0_;  ///< round 2: what the first word is mixed with
+  std::uint32_t second2_;  ///< round 2: what the third word is mixed with
+  std::uint32_t third_;    ///< round 3: what the third word is mixed with
 };
 
 }  // namespace

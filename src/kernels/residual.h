@@ -5,17 +5,17 @@
 
 namespace laconic {
 
-/// value + residual, where a residual of zero changes no bit: -0 + 0 would be +0, and full selection on one worker is
-/// plain SGD bit for bit.
+/// value + residual, where a residual of zero changes no bit. In plain arithmetic -0 + 0 is +0, but full selection on
+/// one worker must equal plain SGD bit for bit.
 [[gnu::always_inline]] inline float with_residual(float value, float residual) {
-  // By masks, since compilers leave a choice between floats as a branch, and the loop around it without vectors.
+  // By masks, because compilers turn a choice between floats into a branch and then do not vectorise the loop.
   const std::uint32_t counts = residual == 0.0F ? 0U : ~0U;
   const float sum = value + residual;
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(sum) & counts) |
                               (std::bit_cast<std::uint32_t>(value) & ~counts));
 }
 
-/// Watches values that a loop has in hand anyway for NaN and Inf, without a branch.
+/// Checks values that a loop reads anyway for NaN and Inf, without a branch.
 class FiniteWatch {
  public:
   void see(float value) {

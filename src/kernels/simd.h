@@ -1,8 +1,9 @@
 #pragma once
 
-// How a kernel's front door reaches its implementations. reference.cpp gives `reference::name(arguments...)`, portable.cpp
-// `portable::name(level, arguments...)` by clones.h, and simd.cpp, where Highway was found, `simd::name(level, arguments...)`:
-// it defines its loops once for all of Highway's targets and calls the one of a level by LACONIC_SIMD_CALL.
+// How a kernel's front door reaches its implementations. reference.cpp defines `reference::name(arguments...)` and
+// portable.cpp defines `portable::name(level, arguments...)` with clones.h. If the build has Highway, simd.cpp defines
+// `simd::name(level, arguments...)`: it writes its loops once for all of Highway's targets and calls the loop of a
+// level by LACONIC_SIMD_CALL.
 
 #include "laconic/place.h"
 
@@ -13,7 +14,7 @@
 
 namespace laconic::simd {
 
-/// The function of a level, where this build has its target; otherwise that of the least processor it was built for.
+/// The function of a level if this build has its target; otherwise the function of the build's lowest target.
 template <class Function>
 Function* at_level(SimdLevel level, std::type_identity_t<Function>* avx512, std::type_identity_t<Function>* avx2,
                    std::type_identity_t<Function>* neon, Function* least) {
@@ -27,12 +28,13 @@ Function* at_level(SimdLevel level, std::type_identity_t<Function>* avx512, std:
 }  // namespace laconic::simd
 
 /// Calls a function of the Highway targets at a level: LACONIC_SIMD_CALL(level, Loop)(arguments...). Highway's own table
-/// would need its library at run time, to ask for the processor; base/simd_level.cpp has asked, so headers are enough.
+/// would need its library at run time to detect the processor. base/simd_level.cpp detects it, so the headers are
+/// enough.
 #define LACONIC_SIMD_CALL(level, function)                                                               \
   (*::laconic::simd::at_level((level), HWY_CHOOSE_AVX3(function), HWY_CHOOSE_AVX2(function),              \
                               HWY_CHOOSE_NEON(function), &HWY_STATIC_DISPATCH(function)))
 
-/// Runs portable::name or simd::name, as the level says, which is not `reference`.
+/// Runs portable::name or simd::name, depending on the level, which must not be `reference`.
 #define LACONIC_VECTOR_CALL(level, name, ...)                                                  \
   ((level) == ::laconic::SimdLevel::portable ? ::laconic::portable::name((level), __VA_ARGS__) \
                                              : ::laconic::simd::name((level), __VA_ARGS__))
@@ -40,7 +42,7 @@ Function* at_level(SimdLevel level, std::type_identity_t<Function>* avx512, std:
 #define LACONIC_VECTOR_CALL(level, name, ...) ::laconic::portable::name((level), __VA_ARGS__)
 #endif
 
-/// Runs reference::name, or an implementation on vectors, as the level says.
+/// Runs reference::name or a vector implementation, depending on the level.
 #define LACONIC_DISPATCH(level, name, ...)                                              \
   ((level) == ::laconic::SimdLevel::reference ? ::laconic::reference::name(__VA_ARGS__) \
                                               : LACONIC_VECTOR_CALL(level, name, __VA_ARGS__))

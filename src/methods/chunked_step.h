@@ -9,7 +9,7 @@ namespace laconic {
 
 /// Consecutive tensors that are exchanged together.
 struct Chunk {
-  std::size_t number = 0;  ///< in the order of exchange, which is the reverse of registration, as backward goes
+  std::size_t number = 0;  ///< in the order of exchange: the reverse of registration, as in a backward pass
   std::uint32_t first_tensor = 0;
   std::uint32_t tensor_count = 0;
   std::uint64_t offset = 0;  ///< in the flat gradient
@@ -19,15 +19,16 @@ struct Chunk {
 /// A step that goes chunk by chunk (pipeline.h). Methods that stream implement it.
 class ChunkedStep {
  public:
-  /// Whether a tensor's exchange needs nothing of the other tensors. False: all tensors are one chunk.
+  /// Whether a tensor's exchange is independent of the other tensors. If false, all tensors are one chunk.
   virtual bool by_tensor() const = 0;
   /// Entries of a full chunk if the caller sets none: 1 MiB of floats. More if an entry is one bit on the wire.
   virtual std::uint64_t usual_chunk_entries() const { return std::uint64_t{1} << 18; }
   /// Reads a chunk that has arrived, before its exchange starts. In a step that waits for all tensors, every chunk is
   /// read before any exchange starts.
   virtual void read_chunk(const Chunk&, View<const float> /*gradient*/, StatusView, StepReport&) {}
-  /// The paper's step on a chunk up to the start of its exchange, which ends in place. What is remembered goes into a
-  /// second copy until the step counts. The exchange sets status.nonfinite and nonfinite_rank alike on all ranks.
+  /// The paper's step on a chunk up to the start of its exchange, which writes its result in place. New memory goes
+  /// into a second copy until the step counts. The exchange sets status.nonfinite and nonfinite_rank alike on all
+  /// ranks.
   virtual Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) = 0;
   /// The aggregate has arrived. Chunks end in a different order on every rank, so no collective may start here.
   virtual void finish_chunk(const Chunk&, View<float> /*aggregate*/, StatusView, StepReport&) {}

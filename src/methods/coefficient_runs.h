@@ -8,14 +8,14 @@
 
 namespace laconic {
 
-/// Consecutive tensors that a step moves with the same coefficients.
+/// Consecutive tensors that have the same coefficients in a step.
 struct CoefficientRun {
   Coefficients coefficients;
   std::uint64_t offset = 0;  ///< in the model
   std::uint64_t size = 0;
 };
 
-/// A step's coefficients of each tensor, and the runs in which they are equal.
+/// The coefficients of each tensor in a step, and the runs in which they are equal.
 class CoefficientRuns {
  public:
   void prepare(std::span<const Tensor> tensors);
@@ -24,7 +24,8 @@ class CoefficientRuns {
   void set(std::span<const Coefficients> each);
   bool any_momentum() const;
 
-  /// work(run) for the tensors from `first_tensor` on, which lie at `offset` of the model and have `size` entries.
+  /// Calls work(run) for the tensors from `first_tensor` on, which begin at `offset` of the model and have `size`
+  /// entries.
   template <class Work>
   void for_each(std::uint32_t first_tensor, std::uint64_t offset, std::uint64_t size, Work&& work) const {
     const std::uint64_t end = offset + size;

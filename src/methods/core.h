@@ -18,7 +18,7 @@ namespace laconic {
 /// How far a method is: just made, loaded from a state, moved to another group, or running.
 enum class Stage : std::uint8_t { made, loaded, resized, running };
 
-/// What every method has, whatever its face: a name, the group of ranks, the place, the tensors, the saved memory, and
+/// What every method has, gradient or model: a name, the group of ranks, the place, the tensors, the saved memory, and
 /// the report of values that are not finite.
 class MethodCore {
  public:
@@ -63,16 +63,17 @@ class MethodCore {
   NonfinitePolicy policy = NonfinitePolicy::error;
   std::uint64_t skipped_steps = 0;
   void forget_nonfinite() { bad_tensor_ = kNoTensor; }
-  /// If the status has its flag up, notes which tensor of the chunk is not finite in `values`. The lowest tensor of a
-  /// step counts. Call it while the gradient is still this worker's.
+  /// If status.nonfinite is set, notes which tensor of the chunk is not finite in `values`. The lowest tensor of a step
+  /// counts. Call it before the aggregate replaces this worker's gradient.
   void note_nonfinite(const Chunk& chunk, View<const float> values, const Status& status);
-  /// Forgets what was noted before and looks at all tensors.
+  /// Discards what was noted before and checks all tensors.
   void locate_nonfinite(View<const float> values, const Status& status);
-  /// All ranks know of a non-finite value: each throws NonfiniteValue with the rank, tensor and step. `what` of the
-  /// tensor was looked at. Collective.
+  /// For a non-finite value that all ranks know of: each throws NonfiniteValue with the rank, tensor and step. `what`
+  /// names the values of the tensor that were checked. Collective.
   [[noreturn]] void refuse_nonfinite(const Status& status, std::uint32_t step, const std::string& what = "gradient",
                                      const std::string& remedy = kNonfiniteRemedy);
-  /// Only this rank knows, as in a local step: throws the same, and the others' next wait ends with it.
+  /// For one that only this rank knows of, as in a local step: throws the same, and the other ranks' next wait fails
+  /// with that message.
   [[noreturn]] void refuse_own_nonfinite(std::uint32_t step);
 
  private:
@@ -98,7 +99,7 @@ class MethodCore {
   bool registered_ = false;
   Stage stage_ = Stage::made;
   std::uint64_t bad_tensor_ = kNoTensor;
-  std::uint64_t chunk_entries_ = 0;  ///< as the caller has set it; 0: the usual
+  std::uint64_t chunk_entries_ = 0;  ///< set by the caller; 0: the method's usual number
   std::unique_ptr<ChunkPipeline> pipeline_;
 };
 

@@ -14,9 +14,11 @@ class FlatGradient {
  public:
   /// A new step.
   void begin(std::span<const Tensor> tensors);
-  /// The tensors at their place in the flat view, copied if need be. Each tensor comes once. Valid until the next call.
+  /// The tensors at their place in the flat view, copied if necessary. Each tensor is added once. Valid until the next
+  /// call.
   std::span<const TensorPart> add(Place& place, std::span<const TensorPart> parts);
-  /// The whole gradient, once all tensors have been added. Whoever changed them did so where `add` said that they lie.
+  /// The whole gradient, once all tensors have been added. Callers change tensors only in the views that `add`
+  /// returned.
   View<float> view(Place& place);
 
  private:

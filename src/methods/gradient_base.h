@@ -15,8 +15,8 @@ class GradientBase : public MethodBase<GradientMethod>, protected ChunkedStep {
   bool settle() final;
   StepReport abandon() final;
 
-  /// The same without calls out of turn, for a method that is built on this one: begin_exchange, add to exchange() and
-  /// finish it, conclude.
+  /// The same without checks of the order of calls, for a method that is built on this one: call begin_exchange, add to
+  /// exchange() and finish it, then conclude.
   void begin_exchange(StepKey key);
   ChunkPipeline& exchange() const { return pipeline(); }
   StepReport conclude();
@@ -25,7 +25,7 @@ class GradientBase : public MethodBase<GradientMethod>, protected ChunkedStep {
   GradientBase(std::string name, Communicator& communicator, Place& place)
       : MethodBase(std::move(name), communicator, place, this), step_(this->name(), "begin()", "finish()") {}
 
-  /// Whether this step's first exchange needs all tensors, though by_tensor() says that others do not.
+  /// Whether this step's first exchange needs all tensors although by_tensor() is true.
   virtual bool waits_for_all() const { return false; }
   /// Every value of every rank was finite: the step counts, and the second copy becomes the memory.
   virtual void commit() = 0;

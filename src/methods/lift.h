@@ -11,9 +11,10 @@ namespace laconic {
 /// A gradient method as a model method: the optimizer steps along the aggregate, so all ranks hold the same model.
 class LiftedMethod : public ModelBase {
  public:
-  /// `guard`: RegTop-k's step guard. dev = 1e5 at first. A step with ‖θ_new − θ_old‖² >= dev is undone, the optimizer's
-  /// moments with it, the error memory not; else dev = 100·‖step‖², unless the step has length zero. Throws
-  /// InvalidConfig for a guard with a host's optimizer, whose moments it cannot take back.
+  /// `guard`: RegTop-k's step guard. At first dev = 1e5. If ‖θ_new − θ_old‖² >= dev, the step is undone together with
+  /// the optimizer's moments, but not the error memory. Otherwise dev becomes 100·‖step‖², unless the step has length
+  /// zero. Throws InvalidConfig for a guard with a host's optimizer, because it cannot restore that optimizer's
+  /// moments.
   LiftedMethod(std::unique_ptr<GradientBase> inner, const OptimizerOptions& optimizer, bool guard,
                Communicator& communicator, Place& place);
 
@@ -48,7 +49,7 @@ class LiftedMethod : public ModelBase {
   double largest_step_ = 1e5;
   Buffer<float> before_;        ///< the guard's
   Optimizer optimizer_before_;  ///< the guard's
-  std::array<float, 4> numbers_{};  ///< what a newcomer must know besides the optimizer's memory, as bits
+  std::array<float, 4> numbers_{};  ///< what a newcomer needs besides the optimizer's memory, as bits
 };
 
 }  // namespace laconic

@@ -6,7 +6,7 @@
 
 namespace laconic {
 
-/// What a method remembers between steps. Every method implements it; MethodCore saves, loads and resizes through it.
+/// The memory of a method between steps. Every method implements it; MethodCore saves, loads and resizes through it.
 class MethodMemory {
  public:
   /// The tensors are known: allocates the memory and makes the exchanges.
@@ -14,10 +14,10 @@ class MethodMemory {
   virtual void save_memory(State& state) const = 0;
   /// Throws InvalidConfig if the state cannot be saved now.
   virtual void require_savable() const {}
-  /// Called after require_loadable_memory, so it need not refuse anything.
+  /// Called after require_loadable_memory, so it need not reject anything.
   virtual void load_memory(const State& state) = 0;
-  /// By default the state must have what save_memory would save, with each entry of the same size. A method also checks
-  /// what steers a step, such as indices and counts: a state may have been edited.
+  /// By default the state must have the entries that save_memory would save, with the same sizes. A method also checks
+  /// values that control a step, such as indices and counts, because a state may have been edited.
   virtual void require_loadable_memory(const State& state) const;
   /// Memory that differs between ranks and must not be lost (residuals, local momenta), the residual first. A resize
   /// replaces it by its mean over the old ranks.
@@ -28,7 +28,7 @@ class MethodMemory {
   /// first, as zeros.
   virtual bool has_late_memory() const { return false; }
   virtual void allocate_late_memory() {}
-  /// After a resize: drops what cannot be kept and makes the exchanges anew, for the new communicator.
+  /// After a resize: discards what cannot be kept and makes new exchanges for the new communicator.
   virtual void regrouped() = 0;
 
  protected:

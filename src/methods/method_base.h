@@ -8,7 +8,7 @@
 
 namespace laconic {
 
-/// What both faces of a method do alike, through the core. Face: GradientMethod or ModelMethod.
+/// What gradient and model methods have in common, implemented by the core. Face: GradientMethod or ModelMethod.
 template <class Face>
 class MethodBase : public Face, protected MethodMemory {
  public:

@@ -9,8 +9,8 @@
 
 namespace laconic {
 
-/// What model methods share: start with its comparison between ranks, and steps whose gradient arrives whole or tensor
-/// by tensor.
+/// What model methods share: start, with its comparison between ranks, and steps whose gradient arrives at once or
+/// tensor by tensor.
 class ModelBase : public MethodBase<ModelMethod> {
  public:
   StepReport start(View<float> model) final;
@@ -27,24 +27,24 @@ class ModelBase : public MethodBase<ModelMethod> {
       : MethodBase(std::move(name), communicator, place, chunked), step_(this->name(), "begin_step()", "finish_step()") {
   }
 
-  /// After start has compared. stage() says where the run comes from.
+  /// Called after start has compared the ranks. stage() distinguishes a new run from a loaded or resized one.
   virtual StepReport do_start(View<float> model) = 0;
-  /// What all ranks must have in common at a start: by default the model.
+  /// What must be the same on all ranks at the start: by default the model.
   virtual std::vector<AgreedField> common_fields(View<const float> model);
   /// For common_fields.
   AgreedField checksum_field(const std::string& what, View<const float> values);
 
-  /// What a method does before the whole gradient is there: nothing, unless it streams.
+  /// What a method does before the whole gradient has arrived: nothing, unless it streams.
   virtual void do_begin(const StepInput& /*input*/, View<const float> /*model*/) {}
   virtual void do_add(View<float> /*gradient*/) {}
   virtual void do_add(std::span<const TensorPart> /*parts*/) {}
   /// Waits for what do_add started.
   virtual void do_finish() {}
-  /// The gradient is there, flat, as do_add and do_finish left it.
+  /// Called when the flat gradient is complete, as do_add and do_finish left it.
   virtual StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) = 0;
   virtual void do_read_out(View<const float> model, View<float> out) = 0;
 
-  /// Whether StepInput::tensors is for it.
+  /// Whether the method uses StepInput::tensors.
   virtual bool takes_coefficients() const { return false; }
 
   const ScoringFunction& scoring() const { return scoring_; }

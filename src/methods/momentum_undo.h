@@ -8,15 +8,15 @@
 
 namespace laconic {
 
-/// Takes a step of the momentum back if the step is dropped. The kernel that moves the momentum leaves its old values in
-/// the gradient, which the step no longer needs; this notes which part of the momentum lies where.
+/// Restores the momentum if a step is dropped. The kernel that updates the momentum leaves its old values in the
+/// gradient, which the step no longer needs; this class notes which part of the momentum lies where.
 class MomentumUndo {
  public:
-  /// `before` holds the momentum's old values from `offset` on.
+  /// `before` holds the old values of the momentum, beginning at `offset`.
   void note(std::uint64_t offset, View<const float> before) { noted_.emplace_back(offset, before); }
-  /// The step counts.
+  /// Call it if the step counts.
   void forget() { noted_.clear(); }
-  /// The step is dropped.
+  /// Call it if the step is dropped.
   void take_back(Place& place, View<float> momentum);
 
  private:

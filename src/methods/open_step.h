@@ -8,24 +8,24 @@
 
 namespace laconic {
 
-/// A step from begin to finish: whether one is open, and which tensors have arrived, each whole and once, in any order.
-/// Throws InvalidConfig in the method's name for calls out of turn.
+/// A step from begin to finish: whether one is open, and which tensors have arrived. Tensors arrive whole, once each,
+/// in any order. For calls in the wrong order it throws an InvalidConfig that names the method.
 class OpenStep {
  public:
-  /// `begin` and `finish`: the caller's functions, for messages.
+  /// `begin` and `finish` name the caller's functions in messages.
   OpenStep(const std::string& method, const char* begin, const char* finish)
       : method_(method), begin_(begin), finish_(finish) {}
 
   bool is_open() const { return open_; }
   void require_none() const;
   void require_open(const char* call) const;
-  /// Throws InvalidConfig for a state that is loaded within a step.
+  /// Throws InvalidConfig within a step, where no state can be loaded.
   void require_loadable() const;
 
   void open(std::size_t tensors);
   void close() { open_ = false; }
 
-  /// Takes the whole list or nothing of it. Throws InvalidConfig for an unknown tensor, a wrong size or a duplicate.
+  /// Takes the whole list. Throws InvalidConfig, and takes nothing, for an unknown tensor, a wrong size or a duplicate.
   void take(std::span<const Tensor> tensors, std::span<const TensorPart> parts);
   /// Throws InvalidConfig with the name of a tensor that has not arrived.
   void require_all(std::span<const Tensor> tensors) const;

@@ -10,31 +10,31 @@ namespace laconic {
 
 enum class OptimizerKind : std::uint8_t { sgd, adam, host };
 
-/// Of OptimizerOptions::name. Throws InvalidConfig for an unknown name.
+/// The kind that OptimizerOptions::name names. Throws InvalidConfig for an unknown name.
 OptimizerKind optimizer_kind(std::string_view name);
 
-/// Moves a model along a direction: SGD with momentum, Nesterov's or not, and weight decay; or Adam, bias-corrected; or
-/// the host's own, which is called. The same updates, operation for operation, as the reference loops in optimizer.cpp;
-/// no fused operation.
+/// Updates a model along a direction, with SGD (momentum, optionally Nesterov's, and weight decay), Adam with bias
+/// correction, or a host's own optimizer, which it calls. The updates are the same, operation for operation, as the
+/// reference loops in optimizer.cpp, without fused operations.
 class Optimizer {
  public:
-  /// InvalidConfig for an unknown name or a setting out of range.
+  /// Throws InvalidConfig for an unknown name or a setting out of range.
   explicit Optimizer(OptimizerOptions options);
 
   void prepare(Place& place, std::uint64_t parameters);
   void step(Place& place, float learning_rate, View<const float> gradient, View<float> model);
 
-  /// Becomes what the other one is: its settings must be the same.
+  /// Copies the memory of another optimizer with the same settings.
   void copy_from(Place& place, const Optimizer& other);
 
   void save(Place& place, State& state) const;
   void load(Place& place, const State& state);
-  /// Of what has the entries that save makes: InvalidConfig for a count of steps that is none.
+  /// For a state with the entries that save makes. Throws InvalidConfig if its number of steps is not a valid count.
   static void require_loadable(const State& state) { state.count("steps"); }
-  /// Its memory, the same on all ranks where its directions are.
+  /// Its memory, which is the same on all ranks if its directions are.
   std::vector<View<float>> memory() const;
 
-  /// Steps made, which Adam's bias correction counts: a newcomer to a run takes them over.
+  /// Number of steps made, which Adam's bias correction needs. A newcomer to a run takes it over.
   std::uint64_t steps() const { return steps_; }
   void set_steps(std::uint64_t steps) { steps_ = steps; }
 

@@ -15,15 +15,15 @@ namespace laconic {
 
 class MethodCore;
 
-/// Exchanges a step's chunks while later tensors are still on their way. Chunks depend on the tensors alone, never on
-/// how these arrive, and are exchanged in one fixed order, so ranks whose tensors arrive differently still meet. A
-/// chunk's exchange starts when its tensors are there and the chunks before it have started; it goes on whenever the
-/// caller adds or polls, and only `finish` waits. Each exchange in flight has a channel of its own, a duplicate of the
-/// communicator, because its stages advance at another moment on every rank; a chunk waits for the one before it on its
-/// channel. A single chunk uses the communicator itself and starts in `finish`.
+/// Exchanges a step's chunks while later tensors have not arrived yet. Chunks depend only on the tensors, not on the
+/// order in which they arrive, and are exchanged in one fixed order, so ranks whose tensors arrive in different orders
+/// still match. A chunk's exchange starts when its tensors have arrived and the chunks before it have started. It
+/// advances whenever the caller adds or polls; only `finish` waits. Each exchange in flight has its own channel, a
+/// duplicate of the communicator, because its stages advance at a different moment on every rank; a chunk waits for the
+/// chunk before it on its channel. A single chunk uses the communicator itself and starts in `finish`.
 class ChunkPipeline {
  public:
-  /// A chunk is full with `full` entries; 0: all tensors are one chunk.
+  /// A chunk is full when it has `full` entries; 0: all tensors are one chunk.
   ChunkPipeline(MethodCore& core, ChunkedStep& step, std::uint64_t full);
 
   /// Opens the channels, or releases them. Collective.
@@ -33,7 +33,7 @@ class ChunkPipeline {
   std::span<const Chunk> chunks() const { return chunks_; }
   const Chunk& last() const { return chunks_.back(); }
   Layout layout(const Chunk& chunk) const;
-  /// make(chunk, its channel) for each chunk: a method's exchanges.
+  /// Calls make(chunk, its channel) for each chunk, to make a method's exchanges.
   template <class Make>
   auto make_each(Make&& make) const {
     std::vector<decltype(make(chunks_.front(), channel(chunks_.front())))> made;
@@ -41,16 +41,16 @@ class ChunkPipeline {
     return made;
   }
 
-  /// Begins a step. `hold`: no exchange starts before `finish`. `report` lives until then.
+  /// Begins a step. If `hold`, no exchange starts before `finish`. `report` must live until then.
   void begin(bool hold, StepReport& report);
-  /// The whole gradient at once, or tensor by tensor, each once: the caller has checked that (OpenStep).
+  /// Adds the whole gradient at once, or tensor by tensor. The caller has checked that each comes once (OpenStep).
   void add(View<float> gradient);
   void add(std::span<const TensorPart> parts);
-  /// Lets exchanges go on. Returns how many entries have their aggregate.
+  /// Advances the exchanges. Returns how many entries have their aggregate.
   std::uint64_t poll();
   void finish();
 
-  /// What the chunks' exchanges found together, the same on all ranks.
+  /// The combined status of the chunks' exchanges. The same on all ranks.
   Status status() const;
   /// Sets all gradients of the step to zero.
   void clear_gradients();
@@ -60,7 +60,7 @@ class ChunkPipeline {
   struct Flight {
     std::uint32_t missing = 0;  ///< tensors that have not arrived
     View<float> gradient;
-    bool copied = false;  ///< out of tensors that do not lie one after another
+    bool copied = false;  ///< from tensors that are not contiguous
     Exchange* exchange = nullptr;
     bool done = false;
   };
@@ -88,7 +88,7 @@ class ChunkPipeline {
   std::vector<Status> statuses_;
   std::size_t read_ = 0;
   std::size_t started_ = 0;
-  std::size_t first_open_ = 0;  ///< all before it are done
+  std::size_t first_open_ = 0;  ///< all chunks before it are done
   std::uint64_t entries_done_ = 0;
   Buffer<float> copies_;
 };

@@ -7,8 +7,9 @@
 
 namespace laconic {
 
-/// What the quantizing methods share: the exchange's options, refused where they do not go together; whether a tensor
-/// stands for itself (a requantized return has norms of the owners' shares, which lie across tensors); the exchanges.
+/// What the quantizing methods share: the exchange's options, which throw InvalidConfig if they contradict each other;
+/// whether a tensor's exchange is independent of the others (a requantized return is not: its norms are those of the
+/// owners' ranges, which span tensors); and the exchanges.
 QuantizedSumOptions quantized_options(const Settings& settings);
 bool quantizes_by_tensor(const Settings& settings);
 std::vector<std::unique_ptr<QuantizedSum>> quantized_sums(const Settings& settings, const QuantizedSumOptions& options,

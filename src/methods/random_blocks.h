@@ -8,9 +8,9 @@
 
 namespace laconic {
 
-/// The blocks of a step (RBGS, Xu & Huang 2022): one a tensor, or one of the whole model. The start is uniform and the
-/// same on all ranks, so no index travels, and each entry's chance is its block's share of its tensor. O(tensors) a
-/// draw, no allocation.
+/// The blocks of a step (RBGS, Xu & Huang 2022): one per tensor, or one of the whole model. The start is uniform and
+/// the same on all ranks, so no index is sent, and each entry's probability is the fraction of its tensor that the
+/// block covers. A draw costs O(tensors) and allocates nothing.
 class RandomBlocks {
  public:
   RandomBlocks(double ratio, bool by_tensor) : ratio_(ratio), by_tensor_(by_tensor) {}
@@ -22,7 +22,7 @@ class RandomBlocks {
 
   bool by_tensor() const { return by_tensor_; }
   std::span<const Block> blocks() const { return blocks_; }
-  /// Entries of all blocks together, the same in every step.
+  /// The number of entries of all blocks together, which is the same in every step.
   std::uint64_t size() const { return blocks_size(blocks_); }
 
  private:

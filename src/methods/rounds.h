@@ -10,11 +10,11 @@
 
 namespace laconic {
 
-/// What the round methods share: local steps on a model that is the worker's own, the centre x_C, and rounds, in which
-/// a subclass says how models meet. Memory: the centre, twice, so that a round which is dropped leaves it as it was.
+/// What the round methods share: local steps on the worker's own model, the centre x_C, and rounds, in which a subclass
+/// decides how models are combined. Memory: the centre, twice, so that a dropped round leaves it as it was.
 ///   1. x_m: a step of the local optimizer on the worker's own gradient
-///   2. proximity, where the method has it: x_m = (1 - µ/τ) x_m + (µ/τ) x_C
-///   3. count the step; when the schedule says so (rounds_schedule.h), a round: meet, then pull
+///   2. proximity, if the method has it: x_m = (1 - µ/τ) x_m + (µ/τ) x_C
+///   3. count the step; if the schedule demands it (rounds_schedule.h), a round: meet, then pull
 class RoundMethod : public ModelBase {
  public:
   RoundMethod(const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator, Place& place);
@@ -23,20 +23,21 @@ class RoundMethod : public ModelBase {
   double residual_norm() override { return 0.0; }
 
  protected:
-  /// Whether a local step's gradient is finite, into the status.
+  /// Sets status.nonfinite if a local step's gradient is not finite.
   virtual void check(const StepInput& input, View<const float> gradient, StatusView status);
-  /// A finite local step was made: remember what the round will ask for.
+  /// Called after a finite local step, to store what the round will need.
   virtual void observe(const StepInput& /*input*/) {}
-  /// The new centre, from the models of all workers: all that needs the other ranks. Keeps no memory: a non-finite
-  /// value, noted in the status on all ranks alike, drops the round. Where it is not in the model, locate it.
+  /// Computes the new centre from the models of all workers; only this part of a round needs the other ranks. It stores
+  /// nothing, because a non-finite value, which the status reports alike on all ranks, drops the round. If such a value
+  /// is not in the model, call locate_nonfinite.
   virtual void meet(View<const float> model, View<float> next_centre, StatusView status, StepReport& report) = 0;
   /// The round counts: x_m = (1 - λ) x_m + λ x_C.
   virtual void pull(View<float> model, View<float> next_centre);
   /// After a round, dropped or not: a new period of steps begins.
   virtual void begin_period() {}
-  /// Exchanges for the present communicator.
+  /// Makes the exchanges for the current communicator.
   virtual void make_exchanges() {}
-  /// For what only this rank knows: throws, and the others' next wait ends with the same message.
+  /// For an error that only this rank knows of: throws, and the other ranks' next wait fails with the same message.
   template <class Exception = InvalidConfig>
   [[noreturn]] void refuse(const std::string& message) {
     communicator().fail(message);
@@ -48,13 +49,13 @@ class RoundMethod : public ModelBase {
   void require_savable() const override;
   void load_memory(const State& state) override;
   void require_loadable_memory(const State& state) const override;
-  /// Nothing is owed; but where ranks come or go, the local momenta are dealt anew with their mean kept.
+  /// Round methods have no residual. But a resize replaces the local momenta by their mean.
   std::vector<View<float>> owed() override { return optimizer_.memory(); }
   std::vector<View<float>> shared() override;
   void regrouped() override;
 
   StepReport do_start(View<float> model) override;
-  /// The start point, later the centre, and how far the schedule is.
+  /// The start point, or later the centre, and the position in the schedule.
   std::vector<AgreedField> common_fields(View<const float> model) override;
   StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) override;
   void do_read_out(View<const float> model, View<float> out) override;
@@ -74,7 +75,7 @@ class RoundMethod : public ModelBase {
   float proximity_ = 0.0F;  ///< µ/τ
   Buffer<float> centre_;
   Buffer<float> next_centre_;
-  std::vector<float> numbers_;  ///< what a newcomer must know besides the centre, as bits
+  std::vector<float> numbers_;  ///< what a newcomer needs besides the centre, as bits
   std::uint32_t last_step_ = 0;  ///< the host's number of this rank's last step
   bool at_round_ = true;         ///< no local step since the last round, or since the start
   bool newcomer_ = false;

@@ -14,7 +14,7 @@ struct Scope {
   std::uint32_t tensor = 0;  ///< the first one
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
-  std::uint64_t first = 0;  ///< where its selected entries begin in the list of all
+  std::uint64_t first = 0;  ///< where its selected entries begin in the list of all scopes
   std::uint64_t count = 0;  ///< k = max(1, floor(keep·size))
 };
 
@@ -35,7 +35,7 @@ class Scopes {
   std::span<const Scope> of(const ChunkSelection& selection) const {
     return all().subspan(selection.first_scope, selection.scope_count);
   }
-  /// Entries that are selected in all scopes together.
+  /// Number of entries that are selected in all scopes together.
   std::uint64_t selected() const { return selected_; }
   ChunkSelection of(const Chunk& chunk) const;
 

@@ -22,31 +22,34 @@ struct Parameter {
   bool low_open = false;  ///< low itself is not allowed
   bool whole = false;
   std::vector<std::string> choices{};
-  /// The memory means the same whatever its value, so that a run may go on with another one (Method::load).
+  /// Its value does not change the meaning of the method's memory, so a run may continue with another value
+  /// (Method::load).
   bool may_change = false;
-  const char* only_with = nullptr;                 ///< what it needs beside it to change anything; null: nothing
-  bool (*counts)(const MethodOptions&) = nullptr;  ///< whether that is there; null: it always counts
+  const char* only_with = nullptr;                 ///< other settings that it needs to have an effect; null: none
+  bool (*counts)(const MethodOptions&) = nullptr;  ///< whether those settings are given; null: it always has an effect
 
   /// "(0, 1]", "2..16", "random | plus".
   std::string range() const;
   bool counts_with(const MethodOptions& options) const { return counts == nullptr || counts(options); }
   /// The same parameter with another default.
   Parameter with(std::string other_fallback) const;
-  /// The same parameter, which may change from a saved run to the one that goes on.
+  /// The same parameter, which may change when a saved run is continued.
   Parameter changeable() const;
-  /// The same parameter, which changes something only in such company: help says so, and elsewhere it is refused.
+  /// The same parameter, which has an effect only with certain other settings. The help says so, and without them it is
+  /// rejected.
   Parameter only(const char* company, bool (*has_company)(const MethodOptions&)) const;
 };
 
-/// A method's parameters with defaults filled in, every one checked; those that count with the others.
+/// A method's parameters, checked and with defaults filled in. Parameters that have no effect with the others are left
+/// out.
 class Settings {
  public:
   Settings() = default;
-  /// InvalidConfig naming value, range and remedy; also for an option that no parameter names, or that would change
-  /// nothing.
+  /// Throws an InvalidConfig that names value, range and remedy, also for an option that is not one of the parameters
+  /// or that would have no effect.
   Settings(std::string method, std::span<const Parameter> parameters, const MethodOptions& options);
 
-  double number(std::string_view name) const;  ///< LACONIC_CHECK that it is set
+  double number(std::string_view name) const;  ///< throws BrokenInvariant if it is not set
   bool has(std::string_view name) const;       ///< whether it is set at all
   int whole(std::string_view name) const { return static_cast<int>(number(name)); }
   const std::string& word(std::string_view name) const;
@@ -61,17 +64,18 @@ class Settings {
   std::vector<SettingText> texts_;
 };
 
-/// InvalidConfig where an option is out of its range, while others may still be added to it.
+/// Throws InvalidConfig if an option is out of its range. Other options may still be missing.
 void require_ranges(std::string_view method, std::span<const Parameter> parameters, const MethodOptions& options);
 
-/// InvalidConfig where the option of that name is set and changes nothing with the others.
+/// Throws InvalidConfig if the option of that name is set and has no effect with the others.
 void require_counts(std::string_view method, std::span<const Parameter> parameters, std::string_view name,
                     const MethodOptions& options);
 
 /// The shortest text that reads back as the same number.
 std::string text_of(double value);
 
-/// Sets an option by its name in the table from text, as flags and files give it; InvalidConfig with the nearest name.
+/// Sets an option, by its name in the table, from the text of a flag or a file. For an unknown name it throws an
+/// InvalidConfig that suggests the nearest one.
 void set_option(MethodOptions& options, std::string_view method, std::string_view name, std::string_view text);
 
 }  // namespace laconic

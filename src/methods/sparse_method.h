@@ -8,8 +8,8 @@
 
 namespace laconic {
 
-/// What Top-k and RegTop-k share: a residual, a selection in each scope, the sparse sum. Memory: the residual, twice,
-/// so that a step which is dropped leaves it as it was.
+/// What Top-k and RegTop-k share: a residual, a selection in each scope, and the sparse sum. Memory: the residual,
+/// twice, so that a dropped step leaves it as it was.
 class SparseMethod : public GradientBase {
  protected:
   SparseMethod(const Settings& settings, Communicator& communicator, Place& place);
@@ -17,8 +17,8 @@ class SparseMethod : public GradientBase {
   /// Selects in one scope: rest = g + e with the selected zeroed; indices count from the scope's start.
   virtual void select(const Scope& scope, View<const float> gradient, View<const float> residual, View<float> rest,
                       SparseView selected, StatusView status) = 0;
-  /// What was sent of a chunk, from entry `first` of the list on, and the aggregate of all ranks there: RegTop-k
-  /// remembers its support.
+  /// Receives what was sent of a chunk, beginning at entry `first` of the list, and the aggregate of all ranks there.
+  /// RegTop-k stores its support here.
   virtual void remember(std::uint64_t /*first*/, ConstSparseView /*sent*/, View<const float> /*aggregate*/) {}
   virtual void committed() {}
 
@@ -29,7 +29,7 @@ class SparseMethod : public GradientBase {
   void require_loadable_memory(const State& state) const override;
   std::vector<View<float>> owed() override { return {residual_.view(parameters())}; }
 
-  /// union = keep gives owners of index ranges k/W sums each: ranges that lie across tensors.
+  /// With union = keep each owner of an index range returns k/W sums, and index ranges span tensors.
   bool by_tensor() const override { return by_tensor_ && !options_.keep_union; }
   Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
   void finish_chunk(const Chunk& chunk, View<float> aggregate, StatusView status, StepReport& report) override;
@@ -40,7 +40,7 @@ class SparseMethod : public GradientBase {
  private:
   struct ChunkSum : ChunkSelection {
     std::unique_ptr<SparseSum> sum;
-    std::vector<std::uint64_t> borders;  ///< of the last step that counted, as is the size of its union
+    std::vector<std::uint64_t> borders;  ///< these and the size of the union are from the last step that counted
     std::uint64_t last_union = SparseSum::kNoUnion;
   };
   template <class Work>

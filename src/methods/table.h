@@ -32,29 +32,29 @@ struct UsualSettings {
   double momentum = 0.9;      ///< of SGD on a network
 };
 
-/// What others need to know of a method before it is made. Everything that depends on which method it is stands here:
-/// no file outside the table compares a method's name.
+/// What other code needs to know of a method before it is made. Everything that depends on the method is here: no file
+/// outside the table compares a method's name.
 struct Traits {
   /// The worker keeps what it did not send and adds it to a later step, so nothing that it sent may be lost.
   bool keeps_residual = false;
-  /// Is SGD with momentum itself: takes momentum and weight decay per tensor, and no other optimizer.
+  /// The method is itself SGD with momentum: it takes momentum and weight decay per tensor, and no other optimizer.
   bool is_sgd = false;
-  /// Workers make local steps on models of their own and meet every `period` steps.
+  /// Workers make local steps on their own models and meet every `period` steps.
   bool meets_in_rounds = false;
-  /// Of these: every local step also pulls the model to the centre, not only a round.
+  /// A method of rounds in which every local step, not only a round, pulls the model to the centre.
   bool pulls_every_step = false;
   /// Takes a function that scores models by gradients on a batch that all workers share.
   bool takes_scoring = false;
   /// Every step needs the loss of the worker's batch.
   bool needs_loss = false;
-  /// The only optimizer that it is lifted with; its gradients are those of kDenseMethod. Empty: any optimizer.
+  /// The only optimizer with which it is lifted; its gradients are those of kDenseMethod. Empty: any optimizer.
   const char* optimizer = "";
   /// A host that compresses by tensor sends smaller ones dense, as the paper does, unless told otherwise.
   std::uint64_t least_tensor_size = 0;
   UsualSettings usual{};
 };
 
-/// One method: all that the program, the tests and the plug-in know of it beforehand.
+/// One method: everything that the program, the tests and the plug-in know of it in advance.
 struct MethodRow {
   const char* name;
   Face face;
@@ -70,16 +70,16 @@ struct MethodRow {
   bool fixes_optimizer() const { return *traits.optimizer != '\0'; }
 };
 
-/// The method that sends everything as it is: what hosts use for tensors and steps that are not compressed.
+/// The method that sends everything uncompressed. Hosts use it for tensors and steps that they do not compress.
 inline constexpr const char* kDenseMethod = "sgd";
 
 /// The one table of methods.
 std::span<const MethodRow> method_table();
 
-/// InvalidConfig with the nearest name, or the names that there are.
+/// The row of that name. Otherwise throws an InvalidConfig that suggests the nearest name or lists all names.
 const MethodRow& method_row(std::string_view name);
 
-/// The optimizer that a method of the table is lifted with: the one given, unless the row fixes one and the host does
+/// The optimizer with which a method of the table is lifted: the one given, unless the row fixes one and the host does
 /// not bring its own.
 OptimizerOptions optimizer_of(const MethodRow& row, OptimizerOptions given);
 

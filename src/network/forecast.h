@@ -2,13 +2,13 @@
 
 #include <span>
 
-// What a step would take on other links than the one it ran on: the plain alpha-beta formula, in which a message costs
-// alpha whatever its length and a byte what the link's width says. It knows nothing of overlap, of links that are
-// shared, or of losses, so what it gives is marked as a forecast wherever it is shown.
+// Forecasts the time of a step on links other than the one it ran on, by the alpha-beta formula: each message costs
+// alpha, whatever its length, and each byte costs one over the link's bandwidth. The formula ignores overlap, shared
+// links and losses, so its results are marked as forecasts wherever they are shown.
 
 namespace laconic {
 
-/// alpha: a message over TCP in one room, from call to call. A constant, not a measurement of this machine.
+/// alpha: the time of one message over TCP between machines in one room. A constant, not a measurement of this machine.
 inline constexpr double kMessageSeconds = 50e-6;
 
 struct Link {
@@ -19,15 +19,15 @@ struct Link {
 /// 100 Mbit/s, 1, 10 and 100 Gbit/s.
 std::span<const Link> forecast_links();
 
-/// What one rank does in a step, or in a mean step where rounds come now and then.
+/// What one rank does in a step, or in a mean step if the method has rounds.
 struct StepCost {
-  double compute_seconds = 0.0;  ///< all that is not waiting for messages, as measured
+  double compute_seconds = 0.0;  ///< measured time of a step without waits for messages
   double sent_messages = 0.0;
   double sent_bytes = 0.0;
 };
 
-/// compute + messages * alpha + bytes / beta, beta being the link's bytes a second. Links carry both ways at once, so
-/// what is received costs nothing more.
+/// compute + messages * alpha + bytes / beta, where beta is the link's bandwidth in bytes per second. Links carry data
+/// both ways at once, so received bytes add nothing.
 double forecast_step_seconds(const StepCost& cost, const Link& link);
 
 }  // namespace laconic

@@ -4,18 +4,18 @@
 
 #include "base/philox.h"
 
-// Elementary functions and normal draws out of + − × ÷ and square roots alone, which every machine rounds alike:
-// libraries' own log, exp and sin differ in the last bit from one to the next, and a problem must not.
+// Elementary functions and normal draws that use only + − × ÷ and square roots, which every machine rounds alike. The
+// log, exp and sin of different libraries differ in the last bit, and a problem must be the same everywhere.
 
 namespace laconic::problems {
 
 /// Relative error below 1e-15. x > 0 and normal.
 double natural_log(double x);
-/// log(1 + x), exact also where x is tiny; x >= 0.
+/// log(1 + x), accurate also for tiny x; x >= 0.
 double log_one_plus(double x);
-/// 0 below −700; x <= 700.
+/// exp(x), 0 for x below −700; x <= 700.
 double exponential(double x);
-/// A NaN beyond |x| = 1e4.
+/// sin(x), NaN for |x| above 1e4.
 double sine(double x);
 double cosine(double x);
 
@@ -26,8 +26,8 @@ double soft_plus(double x);
 
 /// Uniform in [0, 1), 32 bits.
 double uniform(const Stream& stream, std::uint64_t i);
-/// Normal(0, 1), by Marsaglia's polar method: draw i takes a block of its own, and blocks i + 2^32, … where a point
-/// outside the circle is refused. i < 2^32.
+/// Normal(0, 1), by Marsaglia's polar method. Draw i uses block i, and blocks i + 2^32, … if points outside the circle
+/// are rejected. i < 2^32.
 double normal(const Stream& stream, std::uint64_t i);
 
 }  // namespace laconic::problems

@@ -2,7 +2,7 @@
 
 #include "problems/problem.h"
 
-// One maker a problem; the table names them.
+// One maker per problem; the table names them.
 
 namespace laconic {
 

@@ -14,9 +14,9 @@
 
 namespace laconic {
 
-/// What workers learn: a mean of one function a worker, with gradients in closed form. Immutable once made, so ranks
-/// that are threads share one. Gradients are float32, as the methods see them; loss and optimum are float64. Everything
-/// is a function of (problem, settings, workers, seed), by operations that every machine rounds alike.
+/// What workers minimise: the mean of one function per worker, with gradients in closed form. Immutable, so ranks that
+/// are threads share one. Gradients are float32, as methods see them; loss and optimum are float64. Everything is a
+/// function of (problem, settings, workers, seed), with operations that every machine rounds alike.
 class Problem {
  public:
   virtual ~Problem() = default;
@@ -28,25 +28,26 @@ class Problem {
   const std::vector<Tensor>& tensors() const { return tensors_; }
   std::uint64_t parameters() const { return start_.size(); }
 
-  /// Where all workers start.
+  /// The point where all workers start.
   const std::vector<float>& start() const { return start_; }
-  /// Where this worker starts if the method lets workers hold different models: start() unless the problem says else.
+  /// The point where this worker starts if the method allows workers to have different models. By default start().
   virtual std::vector<float> start_of(int /*worker*/) const { return start_; }
 
-  /// This worker's gradient of its own function at the step, noise included; returns that function's value.
+  /// Writes the gradient of this worker's own function in a step, including noise. Returns that function's value.
   virtual double gradient(int worker, std::uint32_t step, View<const float> point, View<float> out) const = 0;
   /// The mean function, without noise.
   virtual double loss(View<const float> point) const = 0;
-  /// Its gradient, without noise: what a round method scores models with, the same function for all workers.
+  /// The gradient of the mean function, without noise. Round methods score models with it, so all workers use the same
+  /// function.
   virtual void shared_gradient(View<const float> point, View<float> out) const = 0;
 
-  /// The minimum of loss(); empty where none is known.
+  /// The minimizer of loss(); empty if it is not known.
   const std::vector<double>& optimum() const { return optimum_; }
-  /// ‖point − optimum‖₂, where the optimum is known.
+  /// ‖point − optimum‖₂, if the optimum is known.
   std::optional<double> distance(View<const float> point) const;
-  /// L: the gradient of loss() changes by at most L times the way.
+  /// L: the Lipschitz constant of the gradient of loss().
   std::optional<double> smoothness() const { return smoothness_; }
-  /// μ > 0 where loss() is strongly convex.
+  /// μ > 0 if loss() is strongly convex.
   std::optional<double> convexity() const { return convexity_; }
 
  protected:
@@ -75,10 +76,10 @@ struct ProblemSetting {
 
 using ProblemNumbers = std::vector<std::pair<std::string, double>>;
 
-/// A problem's settings with defaults filled in, every one checked.
+/// A problem's settings, checked and with defaults filled in.
 class ProblemSettings {
  public:
-  /// InvalidConfig naming value, range and what settings there are.
+  /// Throws an InvalidConfig that names the value, the range and the problem's settings.
   ProblemSettings(std::string_view problem, std::span<const ProblemSetting> known, const ProblemNumbers& given);
 
   double number(std::string_view name) const;
@@ -91,12 +92,12 @@ class ProblemSettings {
 
 using ProblemMaker = std::unique_ptr<Problem> (*)(const ProblemSettings&, int workers, std::uint64_t seed);
 
-/// One problem: all that the program and the tests know of it beforehand.
+/// One problem: everything that the program and the tests know of it in advance.
 struct ProblemRow {
   const char* name;
   const char* summary;
   const char* paper;
-  int workers;  ///< how many it is posed for; others are allowed unless its maker refuses
+  int workers;  ///< usual number of workers; others are allowed unless its maker rejects them
   std::uint32_t steps;
   double learning_rate;
   std::vector<ProblemSetting> settings;
@@ -106,13 +107,14 @@ struct ProblemRow {
 /// The one table of problems.
 std::span<const ProblemRow> problem_table();
 
-/// InvalidConfig that lists the names there are.
+/// The row of that name. Otherwise throws an InvalidConfig that lists all names.
 const ProblemRow& problem_row(std::string_view name);
 
 std::unique_ptr<Problem> make_problem(std::string_view name, const ProblemNumbers& settings, int workers,
                                       std::uint64_t seed);
 
-/// Cuts `parameters` into `count` tensors "w0", "w1", … of nearly equal size; fewer where there are fewer parameters.
+/// Splits `parameters` into `count` tensors "w0", "w1", … of nearly equal size, or into fewer if there are fewer
+/// parameters.
 std::vector<Tensor> even_tensors(std::uint64_t parameters, std::uint32_t count);
 
 }  // namespace laconic

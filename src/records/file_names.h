@@ -2,7 +2,7 @@
 
 namespace laconic {
 
-/// The files of a run's folder. docs/experiments.md shows what is in them.
+/// The files of a run's folder. docs/experiments.md shows their contents.
 inline constexpr const char* kConfigFile = "config.json";
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
 inline constexpr const char* kResultFile = "result.json";

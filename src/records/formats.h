@@ -4,14 +4,14 @@
 
 #include "experiment/config_text.h"
 
-// The text of each file that a run leaves (records/file_names.h).
+// The text of each file that a run writes (records/file_names.h).
 
 namespace laconic {
 
 /// config.json: one JSON object in sections, numbers as numbers.
 std::string config_json(const RunConfig& config);
 
-/// A line of metrics.jsonl: one JSON object, without the line's end.
+/// A line of metrics.jsonl: one JSON object, without the newline.
 std::string metrics_line(const StepRecord& record);
 
 /// result.json: one JSON object.

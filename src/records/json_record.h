@@ -22,7 +22,7 @@ inline nlohmann::ordered_json json_number(const std::optional<double>& value) {
   return value ? json_number(*value) : nlohmann::ordered_json();
 }
 
-/// One JSON object with the place that it was read from, for messages.
+/// One JSON object, with the file and line that it was read from, for messages.
 class JsonRecord {
  public:
   JsonRecord(nlohmann::json json, std::string where) : json_(std::move(json)), where_(std::move(where)) {
@@ -33,13 +33,13 @@ class JsonRecord {
 
   bool has(const char* key) const { return json_.contains(key) && !json_.at(key).is_null(); }
 
-  /// NaN where there is none; JSON has null for what is not finite.
+  /// NaN if the key is missing or null; numbers that are not finite are written as null.
   double number(const char* key) const {
     if (!has(key)) return std::numeric_limits<double>::quiet_NaN();
     if (!json_.at(key).is_number()) refuse(unexpected(key, "a number"));
     return json_.at(key).get<double>();
   }
-  /// As number; refused if it is below zero.
+  /// Like number. Throws InvalidConfig if it is below zero.
   double amount(const char* key) const {
     const double value = number(key);
     if (value < 0.0) refuse(unexpected(key, "at least 0"));
@@ -82,7 +82,7 @@ class JsonRecord {
   std::string where_;
 };
 
-/// The object that a file holds. Throws InvalidConfig that names the file if it cannot be read or is no JSON object.
+/// The object in a file. Throws an InvalidConfig that names the file if it cannot be read or is not a JSON object.
 inline JsonRecord read_json_record(const std::string& path) {
   const auto text = text_of_file(path);
   if (!text) throw InvalidConfig("cannot read " + path + ": is it a run of laconic train --out?");

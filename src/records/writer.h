@@ -10,10 +10,10 @@
 
 namespace laconic {
 
-/// Writes a line a step, flushed, so that a run that is cut leaves all that it did.
+/// Writes one line per step and flushes it, so that a run which is cut off leaves a record of all its steps.
 class MetricsFile : public Observer {
  public:
-  /// Error if it cannot be written. A run that goes on after `steps` keeps the lines up to that step.
+  /// Throws Error if the file cannot be written. A run that is resumed after `steps` keeps the lines up to that step.
   explicit MetricsFile(const std::string& path, std::uint32_t steps = 0);
   void on_step(const StepRecord& record) override;
 
@@ -22,20 +22,21 @@ class MetricsFile : public Observer {
   std::ofstream output_;
 };
 
-/// What becomes of a run that is in the folder already.
+/// What happens to a run that is already in the folder.
 enum class Earlier { kept, overwritten, resumed };
 
-/// What a run leaves on disk: config.json and metrics.jsonl from its start, result.json from its end, and what its
-/// ranks write by its plan. Nothing in the folder changes before the run starts, and no other process writes there as
-/// long as this lives.
+/// The files of a run: config.json and metrics.jsonl from its start, result.json at its end, and what its ranks write
+/// according to its plan. Nothing in the folder changes before the run starts, and no other process writes there during
+/// the lifetime of this object.
 class RunFolder final : public Observer {
  public:
-  /// Without a path nothing is written. Error if the folder cannot be made, if another process writes there, if it
-  /// holds a run and `earlier` is kept, and always if it holds files of a run's names that no run of Laconic wrote.
+  /// If the path is empty, nothing is written. Throws Error if the folder cannot be created, if another process writes
+  /// there, if it contains a run and `earlier` is kept, and always if it contains files with the names of a run's files
+  /// that no run of Laconic wrote.
   RunFolder(std::string path, RunConfig config, Earlier earlier);
 
-  /// Writes the configuration and removes what an earlier run left. A run that is resumed has its configuration there,
-  /// and keeps the metrics of its first `steps`.
+  /// Writes the configuration and removes the files of an earlier run. A resumed run already has its configuration
+  /// there and keeps the metrics of its first `steps` steps.
   void on_start(std::uint32_t steps) override;
   void on_step(const StepRecord& record) override;
   void finish(const RunResult& result) const;
@@ -51,17 +52,18 @@ class RunFolder final : public Observer {
   std::optional<MetricsFile> metrics_;
 };
 
-/// Where the ranks of a run in this folder write checkpoints and the tested model; nowhere where it is empty.
+/// Where the ranks of a run in this folder write checkpoints and the tested model. If `folder` is empty, they write
+/// none.
 CheckpointPlan plan_in(const std::string& folder);
 
-/// A run's folder and the checkpoint to go on from.
+/// A run's folder and the checkpoint from which it continues.
 struct Resumed {
   std::string folder;
   std::string checkpoint;
 };
 
-/// `path` is a run's folder or the one of its checkpoints, whose newest it is, or a checkpoint in one. Error where
-/// there is none.
+/// `path` is a checkpoint, or a run's folder or its folder of checkpoints, of which the newest checkpoint is taken.
+/// Throws Error if there is no checkpoint.
 Resumed find_resumed(const std::string& path);
 
 }  // namespace laconic

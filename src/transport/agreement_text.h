@@ -9,11 +9,11 @@
 
 namespace laconic {
 
-/// The longest text of fields that a rank takes from another: a length comes off the wire, and what it says is
-/// allocated. A million tensors of sixty bytes a name fit.
+/// The longest text of fields that a rank accepts from another. The limit exists because a received length decides how
+/// much is allocated. A million tensors with names of sixty bytes fit.
 constexpr std::uint64_t kLargestAgreementText = std::uint64_t{64} << 20;
 
-/// What ranks compare first: the length of the fields as text and a hash of it (FNV-1a).
+/// What ranks compare first: the length of the fields' text and its hash (FNV-1a).
 struct AgreementDigest {
   std::uint64_t bytes = 0;
   std::uint64_t hash = 0;
@@ -23,11 +23,12 @@ static_assert(sizeof(AgreementDigest) == 16);
 
 AgreementDigest agreement_digest(const std::string& text);
 
-/// Each name and value behind its length (64 bits), so that no two lists of fields make the same text.
+/// Each name and each value follows its length (64 bits), so that different lists of fields have different texts.
 std::string agreement_text(std::span<const AgreedField> fields);
 
-/// The fields of a text that came from `rank`. TransportError, naming the rank, if a length is cut short or reaches
-/// beyond the end, or a name has no value. Reads nothing outside the text and allocates no more than it.
+/// The fields of a text that `rank` sent. Throws a TransportError that names the rank if a length is cut short or
+/// reaches beyond the end, or if a name has no value. Reads nothing outside the text and allocates no more than its
+/// size.
 std::vector<AgreedField> agreement_fields(const std::string& text, int rank);
 
 }  // namespace laconic

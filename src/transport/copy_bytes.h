@@ -6,7 +6,7 @@
 
 namespace laconic {
 
-/// What already lies in its place stays there; zero bytes may come from nowhere.
+/// Copies bytes, unless they already lie at `target`. If `bytes` is 0, `source` may be null.
 inline void copy_bytes(std::byte* target, const std::byte* source, std::uint64_t bytes) {
   if (bytes != 0 && target != source) std::memcpy(target, source, bytes);
 }

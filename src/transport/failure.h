@@ -7,14 +7,14 @@
 
 namespace laconic {
 
-/// A TransportError that is only the echo of another rank's failure, so that a host that sees all ranks' errors can
-/// tell the cause from its consequences.
+/// A TransportError that is only a consequence of another rank's failure, so that a caller who sees the errors of all
+/// ranks can distinguish the cause from its consequences.
 class PeerFailure : public TransportError {
  public:
   using TransportError::TransportError;
 };
 
-/// A TransportError of a wait that was in vain, with the ranks that did not answer when they were asked.
+/// A TransportError of a wait that timed out, with the ranks that did not answer when they were asked.
 class WaitTimeout : public TransportError {
  public:
   WaitTimeout(const std::string& what, std::vector<int> silent) : TransportError(what), silent_(std::move(silent)) {}

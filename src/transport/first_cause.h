@@ -10,11 +10,11 @@
 
 namespace laconic {
 
-/// Runs a body on each rank of a process and remembers why they failed: the first exception that no other rank's failure
-/// caused; failing that, the first.
+/// Runs a body on each rank of a process and keeps the reason of a failure: the first exception that was not caused by
+/// another rank's failure, or, if there is none, the first exception.
 class FirstCause {
  public:
-  /// body(communicator); a rank that throws fails the others' waits. Throws nothing itself.
+  /// Calls body(communicator). If it throws, the other ranks' waits fail. Throws nothing itself.
   void run(Communicator& communicator, const std::function<void(Communicator&)>& body) {
     try {
       body(communicator);

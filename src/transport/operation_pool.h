@@ -5,11 +5,11 @@
 
 namespace laconic {
 
-/// The operations of one communicator, reused: nothing is allocated after warm-up.
+/// The operations of one communicator. They are reused, so nothing is allocated after warm-up.
 template <class T>
 class OperationPool {
  public:
-  /// A free one, or a new one of make(), which returns std::unique_ptr<T>.
+  /// Returns a free operation, or a new one from make(), which returns std::unique_ptr<T>.
   template <class Make>
   T& take(Make&& make) {
     if (free_.empty()) {

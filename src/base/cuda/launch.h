@@ -1,7 +1,7 @@
 #pragma once
 
-// What every .cu file needs: kernel, then launcher, which takes a place and names its stream in the launch. Nothing
-// here waits for the device.
+// What every .cu file needs. Each file has the kernel first, then its launcher, which takes a place and launches on
+// that place's stream. Nothing here waits for the device.
 
 #include <cstdint>
 
@@ -9,10 +9,10 @@
 
 namespace laconic::cuda {
 
-inline constexpr unsigned kThreads = 256;  ///< of a block, in every kernel
+inline constexpr unsigned kThreads = 256;  ///< threads per block, in every kernel
 inline constexpr unsigned kWarp = 32;
 
-/// Stands round one launch: its device is current meanwhile, and `check` says whether the launch was taken.
+/// Surrounds one launch. Its device is the current one for its lifetime; `check` throws if the launch failed.
 class Launch {
  public:
   Launch(Place& place, const char* kernel)
@@ -27,7 +27,8 @@ class Launch {
   OnDevice here_;
 };
 
-/// Blocks that cover `count` entries at `per_thread` entries a thread. At most 2^31 - 1, which is 2^39 threads.
+/// Number of blocks that cover `count` entries with `per_thread` entries per thread. At most 2^31 - 1, which is 2^39
+/// threads.
 inline unsigned blocks_for(std::uint64_t count, std::uint64_t per_thread) {
   const std::uint64_t per_block = kThreads * per_thread;
   return static_cast<unsigned>((count + per_block - 1) / per_block);
@@ -37,10 +38,11 @@ inline unsigned blocks_for(std::uint64_t count, std::uint64_t per_thread) {
 /// The index of this thread in the whole launch.
 inline __device__ std::uint64_t thread_index() { return std::uint64_t{blockIdx.x} * kThreads + threadIdx.x; }
 
-/// Entries that a thread of an elementwise kernel handles: enough loads in flight to hide memory.
+/// Entries per thread of an elementwise kernel: enough loads in flight to hide the latency of memory.
 inline constexpr unsigned kEntries = 8;
 
-/// Calls body(i) for this thread's entries below n, a block's width apart, so that a warp's neighbours are neighbours.
+/// Calls body(i) for this thread's entries below n. They are one block width apart, so that neighbouring threads of a
+/// warp access neighbouring entries.
 template <class Body>
 __device__ void for_each_entry(std::uint64_t n, Body body) {
   const std::uint64_t first = std::uint64_t{blockIdx.x} * kThreads * kEntries + threadIdx.x;

@@ -7,10 +7,10 @@
 
 namespace laconic::cuda {
 
-/// CudaError that names the call, unless it went well.
+/// Throws a CudaError that names the call unless `result` is success.
 void check(cudaError_t result, const char* call);
 
-/// Makes a device the current one for as long as it lives.
+/// Makes a device the current one for the lifetime of this object.
 class OnDevice {
  public:
   explicit OnDevice(int device);
@@ -23,7 +23,7 @@ class OnDevice {
   bool changed_ = false;
 };
 
-/// A stream on a device, its own or the caller's.
+/// A stream on a device. The queue either owns the stream or uses the caller's.
 class Queue final : public DeviceQueue {
  public:
   explicit Queue(const CudaOptions& options);

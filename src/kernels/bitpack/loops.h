@@ -6,7 +6,8 @@
 #include "laconic/place.h"
 #include "laconic/view.h"
 
-// The loops behind kernels/bitpack: a run of fields that begins at a group. The caller has checked the sizes.
+// The loops behind kernels/bitpack. Each works on a run of fields that begins at a group. The caller has checked the
+// sizes.
 
 namespace laconic::reference {
 void pack_fields(View<const std::uint32_t> fields, int bits, std::byte* packed);

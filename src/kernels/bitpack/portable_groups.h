@@ -1,6 +1,6 @@
 #pragma once
 
-// One group of packed fields, for loops that the compiler vectorises: a row of sixteen fields at a time.
+// Packs and unpacks one group of fields in loops that the compiler vectorises: one row of sixteen fields at a time.
 
 #include <array>
 #include <cstring>

@@ -8,23 +8,23 @@
 
 namespace laconic {
 
-/// How a value travels. Numbers are on the wire.
+/// The format in which values are sent. The numbers are sent on the wire.
 enum class ValueFormat : std::uint8_t { f32 = 0, f16 = 1, bf16 = 2 };
 
 constexpr std::uint64_t bytes_of(ValueFormat format) { return format == ValueFormat::f32 ? 4 : 2; }
 const char* format_name(ValueFormat format);
 
-/// IEEE binary16 or bfloat16, to nearest, ties to even, subnormals kept. A finite value that overflows, as a NaN or an
-/// Inf, sets status.nonfinite. format must be f16 or bf16. Matches hardware conversion bit for bit; NaN becomes a quiet
-/// NaN.
+/// Converts to IEEE binary16 or bfloat16, rounding to nearest with ties to even and keeping subnormals. Sets
+/// status.nonfinite if a value is NaN or Inf, or is finite and overflows. format must be f16 or bf16. Matches hardware
+/// conversion bit for bit; a NaN becomes a quiet NaN.
 void to_16bit(Place& place, View<const float> values, ValueFormat format, View<std::uint16_t> out, StatusView status);
 void from_16bit(Place& place, View<const std::uint16_t> values, ValueFormat format, View<float> out);
 
 /// out[i] += the value.
 void add_from_16bit(Place& place, View<const std::uint16_t> values, ValueFormat format, View<float> out);
 
-/// values becomes what a receiver of that format will see; errors[i] = values[i] before - after, exact in float32
-/// unless it underflows. For residuals of values sent in 16 bits.
+/// Replaces `values` by what a receiver of that format will see. errors[i] = values[i] before - after, exact in float32
+/// unless it underflows. Used for the residuals of values sent in 16 bits.
 void round_through_16bit(Place& place, ValueFormat format, View<float> values, View<float> errors, StatusView status);
 
 }  // namespace laconic

@@ -3,8 +3,8 @@
 #include <bit>
 #include <cstdint>
 
-// The conversions as integer formulas: the specification of kernels/convert, exact whatever the processor's flush
-// modes.
+// The conversions as integer formulas. They are the specification of kernels/convert and are exact in every flush mode
+// of the processor.
 
 namespace laconic::formats {
 
@@ -12,10 +12,10 @@ inline constexpr std::uint32_t kExponent = 0x7F80'0000U;
 inline constexpr std::uint32_t kMagnitude = 0x7FFF'FFFFU;
 inline constexpr std::uint32_t kRebias = (127U - 15U) << 23;              ///< binary16's exponent to binary32's
 inline constexpr std::uint32_t kSmallestNormalHalf = (127U - 14U) << 23;  ///< 2^-14
-inline constexpr std::uint32_t kAboveHalf = (127U + 16U) << 23;           ///< 2^16: what rounds up to here is Inf
-inline constexpr std::uint32_t kOneHalf = 0x3F00'0000U;  ///< 0.5: its last bit is worth 2^-24, a half's smallest step
+inline constexpr std::uint32_t kAboveHalf = (127U + 16U) << 23;           ///< 2^16: rounding up to this gives Inf
+inline constexpr std::uint32_t kOneHalf = 0x3F00'0000U;  ///< 0.5: its last bit is 2^-24, the smallest binary16 value
 
-/// Adding 0.5 rounds a magnitude below 2^-14 to a multiple of 2^-24, ties to even, which is what a subnormal half is.
+/// Adding 0.5 rounds a magnitude below 2^-14 to a multiple of 2^-24, ties to even; these are the subnormal halves.
 inline std::uint16_t half_of(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits >> 16 & 0x8000U;

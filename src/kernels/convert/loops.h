@@ -5,7 +5,7 @@
 
 #include "kernels/convert/convert.h"
 
-// The loops behind kernels/convert. Those that return bool say whether a result is NaN or Inf.
+// The loops behind kernels/convert. Those that return bool return whether a result is NaN or Inf.
 
 namespace laconic {
 

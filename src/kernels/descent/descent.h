@@ -8,15 +8,16 @@
 namespace laconic {
 
 // The loops of optimizers, of momenta and of errors in parameter units. Every product, sum, quotient and root is
-// rounded by itself, so a device or a vector unit gives the bits of these loops. Views of one call have equal sizes; an
-// empty momentum means that there is none.
+// rounded separately, so devices and vector units compute the same bits. Views of one call have equal sizes; an empty
+// momentum means no momentum.
 
-/// SGD: d = gradient + weight_decay·model; m = momentum·m + d; model −= learning_rate·m, or by d + momentum·m with
-/// Nesterov's momentum, or by d without a momentum.
+/// SGD: d = gradient + weight_decay·model; m = momentum·m + d; model −= learning_rate·m. With Nesterov's momentum,
+/// d + momentum·m takes the place of m; without a momentum, d does.
 void sgd_step(Place& place, const Coefficients& coefficients, View<const float> gradient, View<float> momentum,
               View<float> model);
 
-/// Adam's numbers in one step. 1 − β is rounded once from float64: in float32 it would be off by 1e-5 of itself.
+/// Adam's numbers in one step. 1 − β is computed in float64 and rounded once; in float32 its relative error would be
+/// 1e-5.
 struct AdamCoefficients {
   float learning_rate = 0.0F;
   float weight_decay = 0.0F;
@@ -29,7 +30,7 @@ struct AdamCoefficients {
   float epsilon = 0.0F;
 };
 
-/// Adam (Kingma, Ba 2015), bias-corrected; weight_decay·model is added to the gradient.
+/// Adam (Kingma, Ba 2015) with bias correction; weight_decay·model is added to the gradient.
 void adam_step(Place& place, const AdamCoefficients& coefficients, View<const float> gradient, View<float> first,
                View<float> second, View<float> model);
 
@@ -50,7 +51,7 @@ void subtract_difference(Place& place, View<const float> x, View<const float> y,
 void add_residual(Place& place, View<const float> values, View<const float> residual, View<float> out,
                   StatusView status);
 
-/// The memory that error feedback in parameter units works on, for the entries that share their coefficients.
+/// The memory of error feedback in parameter units, for entries that have the same coefficients.
 struct ErrorFeedback {
   View<const float> model;  ///< where the gradient was taken
   View<const float> error;
@@ -58,14 +59,14 @@ struct ErrorFeedback {
   View<float> momentum;  ///< empty without a momentum
 };
 
-/// next_error = learning_rate·d + error, where d is SGD's direction of this step; error is added as in add_residual.
-/// The momentum takes its step, and the gradient ends with the momentum as it was before, so that a step which is
-/// dropped can be undone; without a momentum it ends as gradient + weight_decay·model. Sets status.nonfinite if
-/// next_error has NaN or Inf.
+/// next_error = learning_rate·d + error, where d is SGD's direction in this step; error is added as in add_residual.
+/// The momentum is updated, and `gradient` receives the old momentum, so that a dropped step can be undone. Without a
+/// momentum, `gradient` receives gradient + weight_decay·model. Sets status.nonfinite if next_error has NaN or Inf.
 void add_step_to_error(Place& place, const Coefficients& coefficients, View<float> gradient, const ErrorFeedback& memory,
                        StatusView status);
 
-/// model −= learning_rate·d, the same direction, from what add_step_to_error left in `gradient` and `momentum`.
+/// model −= learning_rate·d with the same direction d, computed from what add_step_to_error left in `gradient` and
+/// `momentum`.
 void follow_step(Place& place, const Coefficients& coefficients, View<const float> gradient, View<const float> momentum,
                  View<float> model);
 

@@ -7,8 +7,8 @@
 
 namespace laconic {
 
-/// parallel_ranges for loops that read values anyway: body returns whether its range had a NaN or an Inf, and any that
-/// did sets status.nonfinite.
+/// parallel_ranges for loops that read values anyway. `body` returns whether its range had a NaN or an Inf; if any
+/// range had one, status.nonfinite is set.
 void parallel_flagged(Place& place, std::size_t size, StatusView status, FunctionRef<bool(Range)> body);
 
 }  // namespace laconic

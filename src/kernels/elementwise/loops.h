@@ -7,7 +7,8 @@
 #include "laconic/status.h"
 #include "laconic/view.h"
 
-// The loops behind kernels/elementwise, on plain ranges. Those that return bool say whether a NaN or an Inf came up.
+// The loops behind kernels/elementwise, on plain ranges. Those that return bool return whether there was a NaN or an
+// Inf.
 
 namespace laconic {
 
@@ -43,7 +44,7 @@ bool weighted_sum(SimdLevel level, RankViews parts, std::span<const float> weigh
 bool find_nonfinite(SimdLevel level, const float* values, std::size_t n);
 }  // namespace simd
 
-// The twins, on a place's stream.
+// The CUDA twins, on a place's stream.
 namespace cuda {
 void fill(Place& place, float value, View<float> values);
 void copy(Place& place, View<const float> from, View<float> to);

@@ -5,12 +5,12 @@
 #include "laconic/place.h"
 #include "laconic/view.h"
 
-// The loops behind kernels/norm: one result a block of kNormBlock values, the last block as long as it is.
+// The loops behind kernels/norm: one result per block of kNormBlock values. The last block may be shorter.
 
 namespace laconic::reference {
 /// The sum of squares of each block, in the tree that norm.h describes.
 void block_squares(View<const float> values, double* sums);
-/// The largest magnitude of each block as bits, in which order Inf is above all numbers and NaN above Inf.
+/// The largest magnitude of each block, as bits. In this order Inf is above all numbers, and NaN is above Inf.
 void block_largest(View<const float> values, std::uint32_t* largest);
 }  // namespace laconic::reference
 

@@ -8,22 +8,23 @@ namespace laconic {
 
 enum class Norm : std::uint8_t { l2, max };
 
-// Sums run in a fixed tree: blocks of 8,192 entries; in a block sixteen float64 sums, entry i in sum i mod 16, folded
-// in halves (8, 4, 2, 1); blocks added in order in float64. So the result does not depend on lanes or threads.
+// Sums run in a fixed tree. A block of 8,192 entries has sixteen float64 sums; entry i is added to sum i mod 16, and
+// the sums are folded in halves (8, 4, 2, 1). The blocks' results are added in order in float64. So the result does not
+// depend on lanes or threads.
 inline constexpr std::size_t kNormBlock = 8'192;
 
 /// `result` is one float in the place's memory. l2: square root of the float64 sum of squares, rounded once.
-/// Sets status.nonfinite on NaN or Inf, and where the norm itself overflows float32. Empty views have norm 0.
+/// Sets status.nonfinite on NaN or Inf, and if the norm itself overflows float32. Empty views have norm 0.
 void norm(Place& place, View<const float> values, Norm kind, View<float> result, StatusView status);
 
-/// The float64 sum of squares in the same tree, for those who add norms of parts.
+/// The float64 sum of squares in the same tree, for callers that combine the norms of several parts.
 void sum_of_squares(Place& place, View<const float> values, View<double> result, StatusView status);
 
 /// ‖x − y‖² in float64, one entry after another.
 double squared_distance(Place& place, View<const float> x, View<const float> y);
 
-/// Σ|v|/n, rounded once: blocks of 8,192 entries added one after another in float64, then the blocks. 0 for an empty
-/// view.
+/// Σ|v|/n, rounded once. The entries of each block of 8,192 are added one after another in float64, then the blocks'
+/// results. 0 for an empty view.
 float mean_magnitude(Place& place, View<const float> values);
 
 }  // namespace laconic

@@ -1,4 +1,4 @@
-// The dequantizing loop on vectors. Included once a Highway target, hence the unusual guard.
+// The dequantizing loop on vectors. Included once per Highway target, hence the unusual guard.
 #if defined(LACONIC_KERNELS_DEQUANTIZE_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LACONIC_KERNELS_DEQUANTIZE_SIMD_INL_H_
 #undef LACONIC_KERNELS_DEQUANTIZE_SIMD_INL_H_
@@ -38,8 +38,9 @@ HWY_INLINE hn::Vec<DequantizeWords> load_lane_words(const std::byte* packed) {
 HWY_INLINE void add_row(hn::Vec<DequantizeFloats> addend, float* row) {
   const DequantizeFloats d;
   if constexpr (hn::MaxLanes(d) == kPackLanes) {
-    // A row is a cache line. A kilobyte ahead hides the work on it; shorter vectors pass each line several times, where
-    // asking again costs more than it saves. It may lie behind the view's end, where a prefetch does nothing.
+    // A row is a cache line. Prefetching one kilobyte ahead hides the latency of memory. Shorter vectors pass each line
+    // several times, and repeated prefetches cost more than they save. The address may lie beyond the view's end, where
+    // a prefetch does nothing.
     hwy::Prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(row) + 1024));
   }
   hn::StoreU(hn::Add(hn::LoadU(d, row), addend), d, row);
@@ -55,7 +56,7 @@ class FieldValues {
   HWY_INLINE FieldValues(float step, int bits)
       : step_(hn::Set(DequantizeFloats(), step)), level_mask_(hn::Set(DequantizeWords(), (1U << (bits - 1)) - 1)) {}
 
-  /// The field stands in the lowest bits of `field`, its sign in the top bit of `sign`; other bits do not matter.
+  /// The field is in the lowest bits of `field` and its sign in the top bit of `sign`; other bits do not matter.
   HWY_INLINE Float of(Word field, Word sign) const {
     const auto level = hn::BitCast(DequantizeSigned(), hn::And(field, level_mask_));
     const Float magnitude = hn::Mul(hn::ConvertTo(DequantizeFloats(), level), step_);
@@ -85,8 +86,8 @@ HWY_INLINE void add_lanes(const std::byte* packed, const FieldValues& value, int
   }
 }
 
-/// The same for the widths that are used most, unrolled: a loop over the rows was up to a fifth slower where
-/// memory was slow, and looking up the values of 4 bits in a vector was no faster than computing them.
+/// The same for the most common widths, unrolled. A loop over the rows was up to a fifth slower on machines with slow
+/// memory, and looking up the values of 4 bits in a vector was no faster than computing them.
 /// kBits divides 32.
 template <int kBits>
 class UnrolledAdder {

@@ -2,13 +2,13 @@
 
 #include "kernels/quantize/quantize.h"
 
-// The loops behind kernels/quantize: a run of values that begins at a group of kPackGroup.
+// The loops behind kernels/quantize. Each works on a run of values that begins at a group of kPackGroup.
 
 namespace laconic {
 
-/// What follows from norm and bits alone. norm > 0.
+/// Constants that depend only on norm and bits. norm > 0.
 struct QuantizeScale {
-  float scale;       ///< a power of two that brings the norm near 1 where that is needed
+  float scale;       ///< a power of two that brings the norm near 1 if that is needed
   float multiplier;  ///< s / (norm·scale)
   float levels;      ///< s
 };
@@ -21,7 +21,7 @@ constexpr QuantizeScale quantize_scale(float norm, int bits) {
 /// The value of one level.
 constexpr float quantize_step(float norm, int bits) { return norm / static_cast<float>((1 << (bits - 1)) - 1); }
 
-/// The stream of the draws that decide where the first 16 bits tie.
+/// The stream of the draws that decide when the first 16 bits tie.
 constexpr Stream tail_stream(const Stream& rounding) {
   return rounding.with(rounding.purpose == Purpose::return_rounding ? Purpose::return_tail : Purpose::rounding_tail);
 }
@@ -49,7 +49,7 @@ void quantize(SimdLevel level, View<const float> values, const QuantizeScale& sc
 void dequantize_add(SimdLevel level, const std::byte* packed, float step, int bits, View<float> values);
 }  // namespace laconic::simd
 
-// The twins, on a place's stream; contracts as in quantize.h.
+// The CUDA twins, on a place's stream. Their contracts are those of quantize.h.
 namespace laconic::cuda {
 void quantize(Place& place, View<const float> values, View<const float> norm, const Quantizer& quantizer,
               View<std::byte> packed);

@@ -11,14 +11,15 @@ namespace laconic {
 
 /// Uniform stochastic quantization (DQ-SGD, QSGD): a field of `bits` is a sign (top bit) and a level 0..s,
 /// s = 2^(bits-1) - 1. r = |x|·s/norm in float32, rounded up with probability frac(r), exact to 2^-32:
-///   scale is a power of two (1, or 2^±64 where norm would make s/norm overflow or lose bits);
+///   scale is a power of two (1, or 2^±64 if s/norm would overflow or lose bits);
 ///   r = min((|x|·scale)·(s / (norm·scale)), s), no fused operation;
-///   r·65536 is cut to an integer, draw16(rounding, i) is added, the level is what is above bit 16;
-///   where those 16 bits sum to 65535 the next 16 of r's fraction and draw16(tail, i) decide the carry.
-/// A norm of zero gives all zeros. The sign of -0 is plus, as for votes. Value of a level: sign · (level · (norm / s)).
+///   r·65536 is truncated to an integer and draw16(rounding, i) is added; the level is in the bits from bit 16 on;
+///   if those 16 bits sum to 65535, the next 16 bits of r's fraction and draw16(tail, i) decide the carry.
+/// A norm of zero gives all zeros. The sign of -0 is plus, as in votes. The value of a level is
+/// sign · (level · (norm / s)).
 struct Quantizer {
   int bits = 8;             ///< 2..16
-  Stream rounding;          ///< the tail's purpose follows it: rounding_tail or return_tail
+  Stream rounding;          ///< its purpose determines the tail's purpose: rounding_tail or return_tail
   std::uint64_t first = 0;  ///< index in the tensor of the first value: a multiple of kPackGroup
 };
 

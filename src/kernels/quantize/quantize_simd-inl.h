@@ -1,4 +1,4 @@
-// The quantizing loop on vectors. Included once a Highway target, hence the unusual guard.
+// The quantizing loop on vectors. Included once per Highway target, hence the unusual guard.
 #if defined(LACONIC_KERNELS_QUANTIZE_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LACONIC_KERNELS_QUANTIZE_SIMD_INL_H_
 #undef LACONIC_KERNELS_QUANTIZE_SIMD_INL_H_
@@ -33,8 +33,9 @@ using HalfVec = hn::Vec<QuantizeHalves>;
 constexpr std::size_t kDrawRows = 8;  // rows of 16 values that one vector of blocks serves
 constexpr std::size_t kDrawValues = kDrawRows * kPackLanes;
 
-/// Values to units of 2^-16 levels. The reference multiplies r by 65536 at the end; a power of two commutes with every
-/// rounding above the subnormal numbers, and those are far below one unit, so it may sit in the multiplier.
+/// Converts values to units of 2^-16 levels. The reference multiplies r by 65536 at the end. A power of two commutes
+/// with every rounding above the subnormal numbers, and those are far below one unit, so it can be part of the
+/// multiplier.
 struct Units {
   float scale;
   float multiplier;
@@ -44,7 +45,7 @@ struct Units {
       : scale(from.scale), multiplier(from.multiplier * 65536.0F), limit(from.levels * 65536.0F) {}
 };
 
-/// Units are below 2^31, so the conversion needs no care for overflow.
+/// Units are below 2^31, so the conversion cannot overflow.
 HWY_INLINE WordVec cut(FloatVec units) {
 #if HWY_TARGET == HWY_AVX3
   return WordVec{_mm512_cvttps_epi32(units.raw)};
@@ -65,7 +66,7 @@ HWY_INLINE FloatVec at_most(FloatVec units, FloatVec limit) {
 #endif
 }
 
-/// Units plus the 16 random bits: the level stands above bit 16.
+/// Units plus the 16 random bits: the level is in the bits from bit 16 on.
 HWY_INLINE WordVec rounded(FloatVec value, WordVec random, const Units& units) {
   const QuantizeFloats d;
   const auto magnitude = hn::Mul(hn::Abs(value), hn::Set(d, units.scale));
@@ -91,7 +92,7 @@ struct LaneWriter {
   }
 };
 
-/// Quantizes a row. `highest` keeps the largest half-words: 0xFFFF appears there only where a fraction ties.
+/// Quantizes a row. `highest` keeps the largest half-words; 0xFFFF appears there only if a fraction ties.
 HWY_INLINE void quantize_row(const float* row, WordVec random, const Units& units, int bits, LaneWriter& writer,
                              HalfVec& highest) {
   const QuantizeFloats d;
@@ -121,7 +122,8 @@ HWY_INLINE void quantize_rows(const float* row, std::uint64_t block, const Quant
   two_rows(random3);
 }
 
-/// Adds one to a level of a packed group. It stays within its field: a tie that carries was below the highest level.
+/// Adds one to a level of a packed group. The level stays within its field, because a level that ties was below the
+/// highest one.
 HWY_NOINLINE void raise_level(std::byte* packed, int bits, std::size_t field) {
   const std::size_t bit = field / kPackLanes * static_cast<std::size_t>(bits);
   std::byte* at = packed + (bit / 32 * kPackLanes + field % kPackLanes) * sizeof(std::uint32_t);
@@ -136,7 +138,7 @@ HWY_NOINLINE void raise_level(std::byte* packed, int bits, std::size_t field) {
   std::memcpy(at, &word, sizeof word);
 }
 
-/// Looks again at a group in which fractions tie with their draws, and settles each tie by the further bits. One group
+/// Revisits a group in which fractions tie with their draws, and decides each tie by the further bits. About one group
 /// in 130 needs it.
 HWY_NOINLINE void settle_ties(const float* values, const QuantizeScale& scale, const Quantizer& quantizer,
                               const QuantizePhilox& philox, std::uint64_t first, std::byte* packed) {

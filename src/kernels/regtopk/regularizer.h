@@ -6,7 +6,7 @@
 
 namespace laconic {
 
-/// Entries of the last support whose scores are asked for, gathered.
+/// Entries of the last support whose scores are requested, gathered into contiguous arrays.
 struct ScoreLoop {
   RegtopkScore score;
   const float* values;     ///< a of this step
@@ -33,6 +33,6 @@ inline constexpr double kTanhP1 = 1.0 / 9.0;
 inline constexpr double kTanhP2 = 1.0 / 945.0;
 inline constexpr double kTanhQ1 = 4.0 / 9.0;
 inline constexpr double kTanhQ2 = 1.0 / 63.0;
-inline constexpr float kTanhIsOne = 10.0F;  ///< to float rounding it is 1 from 9.02 on
+inline constexpr float kTanhIsOne = 10.0F;  ///< from 9.02 on, tanh rounds to 1 in float
 
 }  // namespace laconic

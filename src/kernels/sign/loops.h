@@ -6,7 +6,7 @@
 #include "laconic/status.h"
 #include "laconic/view.h"
 
-// The loops behind kernels/sign: a run of values that begins at a word.
+// The loops behind kernels/sign. Each works on a run of values that begins at a word.
 
 namespace laconic::reference {
 /// True if a value was NaN or Inf.
@@ -24,7 +24,7 @@ bool pack_signs(SimdLevel level, View<const float> values, std::uint32_t* words)
 void unpack_signs(SimdLevel level, const std::uint32_t* words, float magnitude, View<float> values);
 }  // namespace laconic::simd
 
-// The twins, on a place's stream.
+// The CUDA twins, on a place's stream.
 namespace laconic::cuda {
 void pack_signs(Place& place, View<const float> values, View<std::uint32_t> words, StatusView status);
 void unpack_signs(Place& place, View<const std::uint32_t> words, float magnitude, View<float> values);

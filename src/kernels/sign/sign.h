@@ -8,16 +8,16 @@
 
 namespace laconic {
 
-/// Signs travel 32 to a word, the first in the lowest bit.
+/// Signs are packed 32 per word, the first in the lowest bit.
 inline constexpr std::uint64_t kSignsPerWord = 32;
 
 constexpr std::uint64_t sign_words(std::uint64_t n) { return (n + kSignsPerWord - 1) / kSignsPerWord; }
 
-/// Bit i is 1 where values[i] < 0, so both zeros count as plus; bits beyond the last value are 0. words.size() must be
+/// Bit i is 1 if values[i] < 0, so both zeros count as plus; bits beyond the last value are 0. words.size() must be
 /// sign_words(values.size()). Sets status.nonfinite on NaN or Inf.
 void pack_signs(Place& place, View<const float> values, View<std::uint32_t> words, StatusView status);
 
-/// values[i] = -magnitude where bit i is 1, else +magnitude.
+/// values[i] is -magnitude if bit i is 1, and +magnitude otherwise.
 void unpack_signs(Place& place, View<const std::uint32_t> words, float magnitude, View<float> values);
 
 }  // namespace laconic

@@ -6,7 +6,7 @@
 
 namespace laconic {
 
-/// out[indices[i]] += values[i]. Indices are distinct and below out.size(): the caller has checked them.
+/// out[indices[i]] += values[i]. Indices are distinct and below out.size(); the caller has checked that.
 void scatter_add(Place& place, ConstSparseView entries, View<float> out);
 
 /// out[indices[i]] = values[i].
@@ -20,18 +20,17 @@ void shift_indices(Place& place, std::uint64_t by, View<std::uint32_t> indices);
 
 void copy_indices(Place& place, View<const std::uint32_t> from, View<std::uint32_t> to);
 
-/// For the host, which cuts a list: counts[i] = how many of the ascending indices are below bounds[i].
+/// counts[i], in CPU memory, is the number of the ascending indices below bounds[i]. Used to cut a list.
 void count_below(Place& place, View<const std::uint32_t> indices, std::span<const std::uint64_t> bounds,
                  std::span<std::uint64_t> counts);
 
-/// For the host, a few entries of a list: found[i] = indices[positions[i]]. `found` may be `positions`.
+/// Reads a few entries of a list into CPU memory: found[i] = indices[positions[i]]. `found` may be `positions`.
 void read_indices(Place& place, View<const std::uint32_t> indices, std::span<const std::uint64_t> positions,
                   std::span<std::uint64_t> found);
 
-/// Sums sparse parts in rank order: `sum` receives every index that some part has, ascending, with the sum of the values
-/// of the parts that have it, in the parts' order and beginning with the first, so that a lone -0 stays -0. Returns how
-/// many, at most the parts' sizes together, which `sum` must
-/// hold.
+/// Sums sparse parts in rank order. `sum` receives every index that some part has, ascending, with the sum of its
+/// values. Each sum begins with the first part that has the index and adds the others in order, so that a lone -0 stays
+/// -0. Returns the number of entries. `sum` must have room for the sizes of all parts together.
 std::uint64_t merge_sum(Place& place, std::span<const ConstSparseView> parts, SparseView sum);
 
 }  // namespace laconic

@@ -10,8 +10,8 @@ struct Kth {
   std::size_t greater = 0;  ///< how many keys are above it
 };
 
-/// The key that `rank` - 1 others (1 <= rank <= n) precede when sorted from the largest. The top bit of a key is
-/// ignored. Exact radix selection, O(n) whatever the data; `scratch` holds n entries.
+/// The key at position `rank` (1 <= rank <= n) when keys are sorted from the largest down. The top bit of a key is
+/// ignored. Exact radix selection, O(n) for any data; `scratch` holds n entries.
 Kth kth_largest(const std::uint32_t* keys, std::size_t n, std::size_t rank, std::uint32_t* scratch);
 
 }  // namespace laconic::topk

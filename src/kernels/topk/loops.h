@@ -2,7 +2,7 @@
 
 #include "kernels/topk/candidates.h"
 
-// The loops of the fast selection, which simd.cpp and portable.cpp give for each of their levels.
+// The loops of the fast selection, which simd.cpp and portable.cpp implement for each of their levels.
 
 namespace laconic::topk {
 
@@ -18,7 +18,7 @@ struct ScanBlock {
   std::uint32_t* values;
 };
 
-/// Keys among which the threshold still is, and the bounds that choose from them.
+/// Keys that may still be the threshold, and the bounds that select from them.
 struct GatherKeys {
   const std::uint32_t* keys;
   std::size_t size;
@@ -39,10 +39,10 @@ struct EmitPart {
 }  // namespace laconic::topk
 
 namespace laconic::simd {
-/// Returns how many candidates there were; `highest` is raised to the largest key met.
+/// Returns the number of candidates. Raises `highest` to the largest key met.
 std::size_t scan_add(SimdLevel level, const topk::ScanBlock& block, std::int32_t& highest);
 std::size_t scan_again(SimdLevel level, const topk::ScanBlock& block, std::int32_t& highest);
-/// Copies the keys in [low, high] to `members` in order; returns how many.
+/// Copies the keys in [low, high] to `members` in order and returns their number.
 std::size_t gather_between(SimdLevel level, const topk::GatherKeys& gather);
 void emit_part(SimdLevel level, const topk::EmitPart& emit);
 }  // namespace laconic::simd

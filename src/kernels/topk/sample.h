@@ -5,15 +5,15 @@
 
 namespace laconic::topk {
 
-/// Bounds for a scan, from cache lines of a at jittered places (deterministic). `guess`: the key of last step's
-/// threshold, or 0; it becomes the zero bound when the sample agrees with it, so a wrong guess is found out before the
-/// pass instead of after it. The candidate bound has a safety margin of `deviations` standard deviations of the count
-/// between lines; entries cluster, so a margin that took single entries for independent would be too small.
-/// `again`: a lies in `rest`. Costs some thousand cache misses.
+/// Estimates bounds for a scan from cache lines of a at jittered but deterministic positions. `guess` is the key of the
+/// last step's threshold, or 0. It becomes the zero bound if the sample agrees with it, so a wrong guess is detected
+/// before the pass instead of after it. The candidate bound has a safety margin of `deviations` standard deviations of
+/// the count between lines; entries cluster, so a margin that assumes independent entries would be too small. If
+/// `again`, a lies in `rest`. Costs a few thousand cache misses.
 Bounds sample_bounds(Place& place, const Selection& selection, std::uint32_t guess, double deviations, bool again);
 
-/// Cache lines are this many entries; a sample without a guess reads one from each of cold_lines(n) equal shares of n
-/// >= kLeastSampled entries, beginning at sampled_at. Smaller views are not sampled.
+/// A cache line has kLine entries. A sample without a guess divides n >= kLeastSampled entries into cold_lines(n) equal
+/// parts and reads one line, which begins at sampled_at, from each. Smaller views are not sampled.
 inline constexpr std::size_t kLine = 16;
 inline constexpr std::size_t kLeastSampled = 1024;
 std::size_t cold_lines(std::size_t n);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What top-k and RegTop-k share: one selection, whose scores are magnitudes except where a support says otherwise.
+// What top-k and RegTop-k share: one selection, whose scores are magnitudes except on a support that is rescored.
 
 #include <bit>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace laconic::topk {
 
-/// Entries of a support whose scores are asked for.
+/// Entries of a support whose scores are requested.
 struct ScoreRequest {
   const std::uint32_t* positions;  ///< in the support
   const float* values;             ///< of a, at indices[positions[i]]
@@ -30,7 +30,7 @@ struct Rescored {
   }
 };
 
-/// What to select from, and where it goes; the contract is error_feedback_topk's with scores in place of magnitudes.
+/// Inputs and outputs of a selection. The contract is that of error_feedback_topk, with scores in place of magnitudes.
 struct Selection {
   View<const float> gradient;
   View<const float> residual;
@@ -39,18 +39,18 @@ struct Selection {
   SparseView selected;
 };
 
-/// A magnitude as an integer of the same order; Inf and NaN stand above all others.
+/// A magnitude as an integer of the same order. Inf and NaN are above all numbers.
 inline std::uint32_t key_of(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7FFF'FFFFU; }
 inline constexpr std::uint32_t kNonfiniteKey = 0x7F80'0000U;
 
-/// Checks views and sizes, then runs the implementation that the place asks for.
+/// Checks views and sizes, then runs the implementation for the place.
 void select(Place& place, const Selection& selection, StatusView status);
 
-/// The fast way: candidates.h says how. Not for the level `reference`.
+/// The fast implementation, which candidates.h describes. Not for the level `reference`.
 void search_largest(Place& place, const Selection& selection, Status& status);
 void split_candidates(Place& place, ConstSparseView entries, SparseView kept, SparseView left);
 
-/// How a call ends that met a NaN or an Inf: indices that exist, values 0. The guess in status.threshold stays.
+/// Ends a call that met a NaN or an Inf: writes valid indices and values of 0, and leaves status.threshold unchanged.
 void give_up_nonfinite(const Selection& selection, Status& status);
 
 }  // namespace laconic::topk

@@ -6,7 +6,7 @@
 #include "base/thread_pool.h"
 #include "kernels/vote/vote.h"
 
-// The loops behind kernels/vote: the words of one range of all ballots, at least one and at most kMostBallots.
+// The loops behind kernels/vote. Each works on one range of words of all ballots, of which there are 1 to kMostBallots.
 
 namespace laconic {
 
@@ -22,8 +22,8 @@ void vote(Ballots ballots, Range range, const TieRule& rule, std::uint32_t* out)
 
 namespace laconic {
 
-/// Vectors take whole groups of draws, and this many words have one. Returns the range's whole groups; votes on the short
-/// ends before and after them by the reference.
+/// Vectors work on whole groups of draws; a group of draws serves this many words. vote_on_ends returns the range of
+/// whole groups, and votes on the short ends before and after it with the reference.
 inline constexpr std::size_t kDrawGroup = 64;
 inline Range vote_on_ends(Ballots ballots, Range range, const TieRule& rule, std::uint32_t* out) {
   const std::size_t past = (rule.first_word + range.begin) % kDrawGroup;

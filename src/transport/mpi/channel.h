@@ -10,15 +10,17 @@
 
 namespace laconic::mpi {
 
-/// What one communicator has of its own, and MPI may hold addresses of. A duplicate has a channel of its own.
+/// The part of one communicator that it does not share and whose addresses MPI may hold. Each duplicate has its own
+/// channel.
 struct Channel {
   /// Owns `duplicate`, which nobody else uses.
   Channel(std::shared_ptr<World> shared, MPI_Comm duplicate);
 
-  /// An operation for the call, to be given to MPI. Under the lock.
+  /// A new operation for the call, to be passed to MPI. Call it under the lock.
   MpiOperation& open(const Call& call, Milliseconds patience);
 
-  /// Frees what MPI knows of this channel, and of the world with the first one. Collective. Only if nothing has failed.
+  /// Frees the MPI objects of this channel and, for the first channel, those of the world. Collective. Call it only if
+  /// nothing has failed.
   void free(bool first, Milliseconds timeout);
 
   std::shared_ptr<World> world;
@@ -28,10 +30,10 @@ struct Channel {
   Counters counters;
 };
 
-/// The first channel of a new world. Collective. InvalidConfig if the ranks' options differ.
+/// The first channel of a new world. Collective. Throws InvalidConfig if the ranks' options differ.
 std::shared_ptr<Channel> first_channel(MPI_Comm parent, const MpiOptions& options, Milliseconds timeout);
 
-/// What cannot be given back to MPI is kept for the rest of the process: MPI may still know its addresses.
+/// Keeps a channel that cannot be freed for the rest of the process, because MPI may still hold its addresses.
 void keep_forever(std::shared_ptr<Channel> channel);
 
 }  // namespace laconic::mpi

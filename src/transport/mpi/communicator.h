@@ -9,7 +9,7 @@ namespace laconic::mpi {
 
 class MpiCommunicator final : public Communicator {
  public:
-  /// `first`: the one that was made from the program's communicator, not a duplicate of it.
+  /// `first`: whether it was made from the program's communicator and is not a duplicate.
   MpiCommunicator(std::shared_ptr<Channel> channel, bool first);
   ~MpiCommunicator() override;
 
@@ -26,7 +26,7 @@ class MpiCommunicator final : public Communicator {
   World& world_;
   Movement movement_;
   bool first_;
-  int exceptions_;  ///< in flight when it was made: more at its end mean that one ends it
+  int exceptions_;  ///< in flight at construction; if there are more at destruction, an exception caused it
 };
 
 }  // namespace laconic::mpi

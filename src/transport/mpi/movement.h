@@ -10,33 +10,33 @@
 
 namespace laconic::mpi {
 
-/// Gives a call to MPI as nonblocking requests. MPI counts are int, so no message is longer than max_message_bytes, and
-/// a collective whose parts lie further apart than that goes by point-to-point messages in fragments. What decides is
-/// known to all ranks, so they decide alike.
+/// Passes a call to MPI as nonblocking requests. MPI counts are int, so no message is longer than max_message_bytes,
+/// and a collective whose parts lie further apart than that is split into fragments and sent point to point. All ranks
+/// know the numbers that decide this, so they decide alike.
 class Movement {
  public:
   Movement(const World& world, MPI_Comm communicator);
 
-  /// Under the lock.
+  /// Call it under the lock.
   void post(MpiOperation& operation, const Call& call) const;
 
  private:
   void all_reduce(MpiOperation& operation, const Call& call) const;
   void reduce_scatter(MpiOperation& operation, const Call& call) const;
-  /// In place on every rank, after a copy where `mine` lies elsewhere: MPI wants all ranks in place or none, and only
-  /// a rank itself knows where its part lies.
+  /// In place on every rank, after a copy if `mine` lies elsewhere. MPI requires all ranks or none to be in place, and
+  /// a rank does not know where the others' parts lie.
   void all_gather(MpiOperation& operation, const Call& call) const;
-  /// Always point to point: offsets are a rank's own and need not fit an int where another rank's do. MPI_Iallgatherv
-  /// in OpenMPI sends the same messages.
+  /// Always point to point: each rank has its own offsets, and they may fit an int on one rank but not on another.
+  /// MPI_Iallgatherv in OpenMPI sends the same messages.
   void all_gather_varying(MpiOperation& operation, const Call& call) const;
   void all_to_all(MpiOperation& operation, const Call& call) const;
-  /// Always point to point: only the pair knows the size.
+  /// Always point to point: only the two ranks of a pair know the size.
   void all_to_all_varying(MpiOperation& operation, const Call& call) const;
   void broadcast(MpiOperation& operation, const Call& call) const;
   void barrier(MpiOperation& operation) const;
 
-  /// sent(r) is what goes to rank r and received(r) what comes from it: pairs of an address and a number of bytes. The
-  /// rank's own part is copied at once.
+  /// sent(r) describes what goes to rank r, and received(r) what comes from it, each as an address and a number of
+  /// bytes. The rank's own part is copied at once.
   template <class Sent, class Received>
   void pairwise(MpiOperation& operation, Sent&& sent, Received&& received) const;
 
@@ -44,8 +44,8 @@ class Movement {
 
   const World& world_;
   MPI_Comm communicator_;
-  std::uint64_t limit_;     ///< bytes of a message
-  std::size_t entries_;     ///< and the floats that fit into it
+  std::uint64_t limit_;     ///< most bytes of a message
+  std::size_t entries_;     ///< floats that fit into that
   std::uint64_t tags_ = 0;  ///< tags that MPI offers
 };
 

@@ -12,7 +12,7 @@
 
 namespace laconic::mpi {
 
-/// One collective of this rank: the requests that it was split into. Lives in its pool, which reuses it.
+/// One collective of this rank: the requests into which it was split. Its pool owns and reuses it.
 class MpiOperation final : public Operation {
  public:
   MpiOperation(World& world, OperationPool<MpiOperation>& pool) : world_(world), pool_(pool) {}
@@ -21,7 +21,7 @@ class MpiOperation final : public Operation {
   void wait(Milliseconds timeout) override;
   void release() noexcept override;
 
-  // To start it, under the lock:
+  // Functions that start it. Call them under the lock.
   void reset(const Call& call, std::uint64_t sequence, Milliseconds patience);
   /// A request for MPI to fill; receives come first, then sends.
   MPI_Request* add_receive();
@@ -38,12 +38,12 @@ class MpiOperation final : public Operation {
   World& world_;
   OperationPool<MpiOperation>& pool_;
   Call call_;                 ///< for messages
-  Milliseconds patience_{0};  ///< how long a dropped handle waits for its end
+  Milliseconds patience_{0};  ///< how long the destructor of a handle waits for its end
   std::uint64_t sequence_ = 0;
   std::vector<MPI_Request> requests_;
   std::size_t ended_ = 0;     ///< leading requests that have ended
-  std::size_t receives_ = 0;  ///< leading requests that MPI can take back
-  std::string timeout_;       ///< what was said when a wait was in vain
+  std::size_t receives_ = 0;  ///< leading requests that MPI can cancel
+  std::string timeout_;       ///< the message of a wait that timed out
 };
 
 }  // namespace laconic::mpi

@@ -9,9 +9,9 @@
 
 namespace laconic::mpi {
 
-/// A thread that drives MPI while this rank computes: OpenMPI moves bytes, and over TCP serves one-sided calls too,
-/// only inside calls. Polls under the process's lock about every 100 microseconds while an operation is in flight or a
-/// counter exists, and sleeps otherwise. Needs MPI_THREAD_SERIALIZED.
+/// A thread that drives MPI while this rank computes. OpenMPI moves bytes only inside MPI calls, and over TCP it also
+/// serves one-sided calls only there. The thread polls under the process's lock about every 100 microseconds while an
+/// operation is in flight or a counter exists, and sleeps otherwise. Needs MPI_THREAD_SERIALIZED.
 class Progress {
  public:
   explicit Progress(World& world) : world_(world), thread_([this] { run(); }) {}
@@ -19,7 +19,7 @@ class Progress {
 
   /// An operation has been started.
   void wake();
-  /// From now on there is always something to serve.
+  /// From now on the thread polls all the time, because a counter exists.
   void serve_counters();
 
  private:

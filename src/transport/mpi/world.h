@@ -20,7 +20,7 @@ class Progress;
 
 using Lock = std::unique_lock<std::mutex>;
 
-/// TransportError with MPI's own words unless the code is MPI_SUCCESS.
+/// Throws a TransportError with MPI's own message unless the code is MPI_SUCCESS.
 void require_success(int code, std::string_view what);
 
 /// What a failing rank sends to the others.
@@ -31,9 +31,10 @@ struct FailureNotice {
 };
 static_assert(sizeof(FailureNotice) == 408);
 
-/// What a communicator and its duplicates share: the ranks of a run, the communicator on which failing ranks tell the
-/// others, and the progress thread. All MPI calls of the process go through one lock, which nobody holds while blocked:
-/// whoever waits polls. The exception is windows (counters.h), which MPI makes and frees in calls that block.
+/// What a communicator and its duplicates share: the ranks of a run, the communicator on which failing ranks notify the
+/// others, and the progress thread. All MPI calls of the process run under one lock. No thread blocks while it holds
+/// the lock; a thread that waits polls. The exception is windows (counters.h), which MPI creates and frees in blocking
+/// calls.
 class World {
  public:
   /// Collective over `parent`.
@@ -45,22 +46,23 @@ class World {
   int rank() const { return rank_; }
   int size() const { return size_; }
   const MpiOptions& options() const { return options_; }
-  int thread_level() const { return thread_level_; }  ///< that MPI has granted
+  int thread_level() const { return thread_level_; }  ///< the level that MPI has granted
 
-  /// Calls done() under the lock until it is true. False after the deadline. Spins first, then yields, then sleeps.
-  /// Throws PeerFailure, with the waiting call's name, once a rank has failed, and what done() throws.
+  /// Calls done() under the lock until it returns true; returns false after the deadline. Spins first, then yields,
+  /// then sleeps. Once a rank has failed, throws a PeerFailure that names the waiting call. Passes on what done()
+  /// throws.
   bool poll(Clock::time_point deadline, FunctionRef<std::string()> name, FunctionRef<bool()> done);
 
-  /// The same until the timeout, but towards its end the other ranks are asked whether they are there. Those that are
-  /// waiting, or have something in flight and a progress thread, answer.
+  /// The same until the timeout, but shortly before it the other ranks are asked whether they are alive. A rank answers
+  /// if it is waiting, or if it has a progress thread and something in flight.
   bool poll_with_roll_call(Milliseconds timeout, FunctionRef<std::string()> name, FunctionRef<bool()> done);
   /// Throws WaitTimeout, which names the ranks that did not answer.
   [[noreturn]] void throw_timeout(const std::string& name, Milliseconds timeout) const;
 
-  /// Polls for one request, or TransportError after the timeout.
+  /// Polls for one request. Throws TransportError after the timeout.
   void complete(MPI_Request& request, std::string_view what, Milliseconds timeout);
-  /// The same for a request that writes `target`, which is kept for the rest of the process if it does not end: MPI may
-  /// still write it.
+  /// The same for a request that writes `target`. If the request does not end, `target` is kept for the rest of the
+  /// process, because MPI may still write it.
   template <class T>
   void complete_or_keep(MPI_Request& request, std::unique_ptr<T>& target, std::string_view what, Milliseconds timeout) {
     try {
@@ -70,35 +72,35 @@ class World {
       throw;
     }
   }
-  /// A barrier that polls. Ranks that hear of a failure meanwhile still meet if all have come: none of them withdraws
-  /// while another goes on into a call that blocks.
+  /// A barrier that polls. If all ranks have arrived, they also meet if they learn of a failure meanwhile, so that no
+  /// rank withdraws while another enters a call that blocks.
   void meet(MPI_Comm communicator, std::string_view what, Milliseconds timeout);
-  /// A duplicate whose errors come back as codes. Collective.
+  /// A duplicate of an MPI communicator that returns errors as codes. Collective.
   MPI_Comm duplicate(MPI_Comm parent, Milliseconds timeout);
 
-  /// Looks for what other ranks have to tell and drives MPI's progress. Under the lock.
+  /// Receives notices of other ranks and drives MPI's progress. Call it under the lock.
   void look();
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   void throw_if_failed(std::string_view what) const;
-  /// Tells the others, unless there was a failure already: the first one counts.
+  /// Notifies the other ranks, unless there was a failure before; the first one counts.
   void fail(std::string_view reason) noexcept;
 
-  // The progress thread: one if the options want it and MPI grants it. It is stopped with the first communicator.
+  // The progress thread. It exists if the options request it and MPI allows it. It stops with the first communicator.
   void start_progress();
   void stop_progress();
   bool has_progress() const { return progress_ != nullptr; }
   /// An operation has been started.
   void wake_progress();
-  /// From now on there is always something to serve.
+  /// From now on the progress thread polls all the time, because a counter exists.
   void serve_counters();
 
-  // What it asks: operations in flight, and whether a thread polls at this moment anyway.
+  // What the progress thread checks: operations in flight, and whether another thread is polling now.
   void operation_started() { in_flight_.fetch_add(1); }
   void operation_ended() { in_flight_.fetch_sub(1); }
   bool in_flight() const { return in_flight_.load() > 0; }
   bool somebody_polls() const { return pollers_.load(std::memory_order_relaxed) > 0; }
 
-  /// Gives the communicator back. Only if nothing has failed and every rank is about to call it.
+  /// Frees the MPI communicator. Call it only if nothing has failed and every rank calls it.
   void free() noexcept;
 
  private:
@@ -121,7 +123,7 @@ class World {
   std::string failure_;  ///< written once, before failed_
   FailureNotice notice_;
   std::vector<MPI_Request> notices_sent_;
-  std::vector<char> heard_;  ///< by rank, since the last roll call
+  std::vector<char> heard_;  ///< by rank: whether it has answered since the last roll call
   std::unique_ptr<Progress> progress_;
 };
 

@@ -13,8 +13,8 @@ namespace laconic::threads {
 
 class World;
 
-/// What all ranks know of one channel. Operations in flight stand in a ring by sequence number: [first, last) have been
-/// opened, a null one has ended. Guarded by the world's mutex.
+/// The part of a channel that all ranks share. Operations in flight are in a ring, indexed by sequence number:
+/// [first, last) have been opened, and a null entry has ended. Guarded by the world's mutex.
 struct SharedChannel {
   explicit SharedChannel(std::size_t ranks);
 
@@ -26,11 +26,11 @@ struct SharedChannel {
 
   std::uint64_t id = 0;
   std::uint64_t parent = 0;  ///< the channel that it is a duplicate of
-  std::size_t index = 0;     ///< its how-many-eth
+  std::size_t index = 0;     ///< its number among the parent's duplicates
   std::vector<SharedOperation*> ring;
   std::uint64_t first = 0;
   std::uint64_t last = 0;
-  std::vector<std::string> gone;  ///< by rank: why it takes part no more, or empty
+  std::vector<std::string> gone;  ///< by rank: why it no longer takes part, or empty
   std::size_t departures = 0;
   std::vector<std::weak_ptr<std::atomic<std::int64_t>>> counters;
 };
@@ -49,9 +49,10 @@ class Channel {
   int size() const;
 
   ThreadOperation& start(const Call& call);
-  /// This rank's end of a duplicate. Every rank's n-th call has the same one; who asks first opens it.
+  /// This rank's end of a duplicate. The n-th call of every rank returns the same duplicate; the first rank to call
+  /// opens it.
   std::unique_ptr<Channel> duplicate();
-  /// Likewise.
+  /// The n-th call of every rank returns the same counter; the first rank to call makes it.
   std::unique_ptr<SharedCounter> make_counter();
   void fail(std::string_view reason) noexcept;
 

@@ -6,9 +6,10 @@
 
 namespace laconic::threads {
 
-/// Moves what lands at rank `destination` in a collective that all ranks have called: reads the ranks' views and writes
-/// that rank's (of an all_reduce: one of as many index ranges as there are ranks, everywhere). Sums run in rank order.
-/// Different destinations touch different memory, so any threads may do them at once.
+/// Moves the bytes that rank `destination` receives in a collective that all ranks have called: reads the views of all
+/// ranks and writes that rank's views. An all_reduce is divided into one index range per rank, and a call writes range
+/// `destination` of all ranks. Sums run in rank order. Different destinations touch different memory, so several
+/// threads may move them at the same time.
 void move_to(std::span<const Call> calls, std::size_t destination);
 
 }  // namespace laconic::threads

@@ -14,7 +14,7 @@ class World;
 struct SharedChannel;
 struct SharedOperation;
 
-/// One rank's part in a shared operation: what its handle holds.
+/// One rank's part in a shared operation. The rank's handle holds it.
 class ThreadOperation final : public Operation {
  public:
   ThreadOperation(World& world, SharedOperation& shared, std::size_t rank)
@@ -32,9 +32,10 @@ class ThreadOperation final : public Operation {
 };
 
 /// One collective of all ranks, which call it with the same sequence number. It is `gathering` until the last rank has
-/// arrived, then `moving` until every destination has its bytes. Until it moves nobody touches a view, so a rank may
-/// withdraw from a gathering operation, which breaks it for the others; one that moves is completed by who is there.
-/// Guarded by the world's mutex; `state` may be read without it. Reused, so that nothing is allocated after warm-up.
+/// arrived, then `moving` until every destination has its bytes. Before it moves, nobody touches a view, so a rank may
+/// withdraw from a gathering operation; that breaks it for the others. A moving operation is completed by the ranks
+/// that test it or wait for it. Guarded by the world's mutex; `state` may be read without it. Operations are reused, so
+/// nothing is allocated after warm-up.
 struct SharedOperation {
   enum class State : std::uint8_t { gathering, moving, done, broken };
 
@@ -48,7 +49,7 @@ struct SharedOperation {
   std::vector<std::vector<ByteRange>> send_ranges;  ///< copies: a caller's spans need not outlive its call
   std::vector<std::vector<ByteRange>> receive_ranges;
   std::vector<std::uint8_t> arrived;  ///< by rank
-  std::vector<std::uint8_t> claimed;  ///< by destination: somebody moves its bytes, or did
+  std::vector<std::uint8_t> claimed;  ///< by destination: whether a thread moves or has moved its bytes
   std::size_t arrivals = 0;
   std::size_t finished = 0;  ///< destinations that have their bytes
   std::size_t releases = 0;
@@ -58,7 +59,8 @@ struct SharedOperation {
   std::vector<ThreadOperation> by_rank;
 };
 
-/// Why rank `rank`'s call does not match the others that have arrived, naming both, or an empty text.
+/// Why rank `rank`'s call does not match the calls that have arrived. The text names both calls; it is empty if all
+/// match.
 std::string mismatch(const SharedOperation& operation, std::size_t rank);
 
 }  // namespace laconic::threads

@@ -14,37 +14,38 @@ namespace laconic::threads {
 
 using Counter = std::shared_ptr<std::atomic<std::int64_t>>;
 
-/// What the ranks of one process share. Each rank publishes its call, with its views, in an operation; once all have
-/// arrived, whoever tests or waits moves bytes: what lands at its own rank first, then what nobody has claimed. So a
-/// collective completes though a rank that started it computes on. A call that every rank has started completes even
-/// after a failure.
+/// What the ranks of one process share. Each rank publishes its call, with its views, in an operation. Once all have
+/// arrived, every rank that tests or waits moves bytes: first those for its own rank, then those that no other rank has
+/// claimed. So a collective completes even if a rank that started it is still computing. A call that every rank has
+/// started completes even after a failure.
 class World {
  public:
-  /// InvalidConfig unless there are 1 to 1024 ranks.
+  /// Throws InvalidConfig unless there are 1 to 1024 ranks.
   explicit World(int ranks);
 
   std::size_t ranks() const { return ranks_; }
 
   SharedChannel& first_channel() { return *channels_.front(); }
-  /// Channel number `index` of those that begin beside `parent`; the first rank that asks opens it.
+  /// Duplicate number `index` of `parent`. The first rank that asks for it opens it.
   SharedChannel& channel_beside(const SharedChannel& parent, std::size_t index);
 
-  /// Publishes the rank's call number `sequence` in a channel. Never blocks. TransportError once a rank has failed.
+  /// Publishes the rank's call number `sequence` in a channel. Never blocks. Throws TransportError once a rank has
+  /// failed.
   ThreadOperation& start(SharedChannel& channel, std::size_t rank, std::uint64_t sequence, const Call& call);
 
   bool test(SharedOperation& operation, std::size_t rank);
   void wait(SharedOperation& operation, std::size_t rank, Milliseconds timeout);
   void release(SharedOperation& operation, std::size_t rank) noexcept;
-  /// TransportError that names the ranks which have not started it.
+  /// Throws a TransportError that names the ranks which have not started the operation.
   [[noreturn]] void throw_timeout(const SharedOperation& operation, Milliseconds timeout) const;
 
-  /// Every operation that cannot complete any more ends with a TransportError that says so.
+  /// Ends every operation that can no longer complete with a TransportError that gives the reason.
   void fail(std::size_t rank, std::string_view reason) noexcept;
-  /// The rank's communicator is gone: operations of its channel that it has not joined cannot complete.
+  /// The rank's communicator has been destroyed, so operations of its channel that it has not joined cannot complete.
   void leave(SharedChannel& channel, std::size_t rank) noexcept;
   void throw_if_failed() const;
 
-  /// Counter number `index` of a channel; the first rank that asks makes it.
+  /// Counter number `index` of a channel. The first rank that asks for it makes it.
   Counter counter(SharedChannel& channel, std::size_t index);
 
  private:

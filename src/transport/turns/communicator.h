@@ -7,7 +7,7 @@
 
 namespace laconic::turns {
 
-/// One rank of the threads' world, on a stack that takes turns with the others'.
+/// One rank of the threads' world, on its own stack, which takes turns with the stacks of the other ranks.
 class TurnCommunicator final : public Communicator {
  public:
   TurnCommunicator(Turns& turns, std::unique_ptr<threads::Channel> channel)

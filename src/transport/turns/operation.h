@@ -6,8 +6,8 @@
 
 namespace laconic::turns {
 
-/// A rank's operation of the threads' world, whose wait lets the other ranks run. So does a test that is in vain: a
-/// rank that polls until the end would else poll forever.
+/// A rank's operation in the threads' world. Its wait lets the other ranks run. A test that returns false does so too;
+/// otherwise a rank that polls for the end would poll forever.
 class TurnOperation final : public Operation {
  public:
   TurnOperation(Turns& turns, OperationPool<TurnOperation>& pool) : turns_(turns), pool_(pool) {}

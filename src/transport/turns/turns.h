@@ -22,16 +22,16 @@ constexpr bool kStacksMayChange = true;
 constexpr bool kStacksMayChange = true;
 #endif
 
-/// Stacks that take turns on one thread. What the C++ library keeps per thread, they share: a body must not call next
+/// Stacks that take turns on one thread. They share what the C++ library keeps per thread, so a body must not call next
 /// while it handles an exception.
 class Turns {
  public:
   explicit Turns(std::size_t count) : fibers_(count) {}
 
-  /// body(0), …, body(count − 1), each on a stack of its own; returns when all have ended. A body must not throw.
+  /// Runs body(0), …, body(count − 1), each on its own stack, and returns when all have ended. A body must not throw.
   void run(const std::function<void(std::size_t)>& body);
 
-  /// The next one that has not ended goes on; returns when it is this one's turn again.
+  /// Switches to the next stack that has not ended. Returns when it is this stack's turn again.
   void next();
 
  private:
