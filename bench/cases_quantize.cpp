@@ -8,7 +8,7 @@
 #include "kernels/quantize/quantize.h"
 
 #if LACONIC_TORCH
-#include "torch/baselines.h"
+#include "torch/train/baselines.h"
 #endif
 
 namespace laconic::bench {

@@ -8,7 +8,7 @@
 #include "kernels/vote/vote.h"
 
 #if LACONIC_TORCH
-#include "torch/baselines.h"
+#include "torch/train/baselines.h"
 #endif
 
 namespace laconic::bench {

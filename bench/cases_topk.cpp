@@ -9,7 +9,7 @@
 #include "kernels/topk/topk.h"
 
 #if LACONIC_TORCH
-#include "torch/baselines.h"
+#include "torch/train/baselines.h"
 #endif
 
 namespace laconic::bench {

@@ -15,7 +15,7 @@
 #include "kernels/sparse/sparse.h"
 
 #if LACONIC_TORCH
-#include "torch/baselines.h"
+#include "torch/train/baselines.h"
 #endif
 
 namespace laconic::bench {

@@ -12,7 +12,7 @@
 #include "laconic/error.h"
 
 #if LACONIC_TORCH
-#include "torch/baselines.h"
+#include "torch/train/baselines.h"
 #endif
 
 namespace laconic::bench {

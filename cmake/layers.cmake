@@ -67,10 +67,18 @@ function(laconic_add_test_headers)
     <filesystem> <fstream> <functional> <memory> <mutex> <numeric> <random> <span> <string> <thread> <vector>)
 endfunction()
 
+# Sets LACONIC_TEST_FOLDERS to the folders of the present path below tests/.
+macro(laconic_find_test_folders)
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${PROJECT_SOURCE_DIR}/tests
+             OUTPUT_VARIABLE LACONIC_TEST_FOLDERS)
+  string(REPLACE "/" ";" LACONIC_TEST_FOLDERS ${LACONIC_TEST_FOLDERS})
+endmacro()
+
 # laconic_test_program(name SOURCES files... LIBRARIES targets... [HEADERS target]): a program of tests, without an entry in
-# ctest. The target tests_<folder> builds the folder's programs alone. HEADERS: whose precompiled headers it reads.
+# ctest. tests_<folder> builds the programs in that folder alone. HEADERS: whose precompiled headers it reads.
 function(laconic_test_program name)
   cmake_parse_arguments(ARG "" "HEADERS" "SOURCES;LIBRARIES" ${ARGN})
+  laconic_find_test_folders()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} laconic_test_flags)  # last, to take options back
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
@@ -78,17 +86,19 @@ function(laconic_test_program name)
     set(ARG_HEADERS laconic_test_headers)
   endif()
   target_precompile_headers(${name} REUSE_FROM ${ARG_HEADERS})
-  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
-  if(NOT TARGET tests_${folder})
-    add_custom_target(tests_${folder})
-  endif()
-  add_dependencies(tests_${folder} ${name})
+  foreach(folder ${LACONIC_TEST_FOLDERS})
+    if(NOT TARGET tests_${folder})
+      add_custom_target(tests_${folder})
+    endif()
+    add_dependencies(tests_${folder} ${name})
+  endforeach()
 endfunction()
 
 # laconic_test(name SOURCES files... LIBRARIES targets... [HEADERS target] [TIMEOUT seconds]): one GoogleTest program, one
-# ctest entry. The name of its folder is the entry's label.
+# ctest entry. Each folder of its path below tests/ is a label of the entry.
 function(laconic_test name)
   cmake_parse_arguments(ARG "" "HEADERS;TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
+  laconic_find_test_folders()
   laconic_test_program(${name} HEADERS ${ARG_HEADERS} SOURCES ${ARG_SOURCES} LIBRARIES ${ARG_LIBRARIES} GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
@@ -97,7 +107,6 @@ function(laconic_test name)
   if(LACONIC_SANITIZE)
     math(EXPR ARG_TIMEOUT "4 * ${ARG_TIMEOUT}")
   endif()
-  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS ${folder})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${LACONIC_TEST_FOLDERS}")
   laconic_test_cost(${name})
 endfunction()

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <optional>
 
-#include "experiment/whole_file.h"
+#include "base/whole_file.h"
 #include "laconic/error.h"
 
 namespace laconic {

@@ -19,13 +19,16 @@ struct RunSetting {
   std::string name;     ///< the key in files
   std::string range;    ///< "1..1024", "[0, 1]", "error | skip"; empty: any text
   std::string help;
-  std::function<void(RunConfig&, const std::string&)> read{};  ///< throws InvalidConfig for a text that is no value
+  /// Throws InvalidConfig for a text that is no value.
+  std::function<void(RunConfig&, const std::string&)> read{};
   std::function<std::string(const RunConfig&)> text{};
-  std::function<void(const RunConfig&)> require{};  ///< throws InvalidConfig if the value is not allowed; empty: all are
+  /// Throws InvalidConfig if the value is not allowed. Empty: all values are.
+  std::function<void(const RunConfig&)> require{};
   std::string usual{};       ///< the default in words, where it is not RunConfig's own
   std::string flags{};       ///< as the command line spells it, if not like the name
   std::string flag_value{};  ///< not empty: the flag takes no value and means this one
-  bool may_change = false;      ///< decides neither what is computed nor what is recorded: a resumed run may have another
+  /// A resumed run may have another value: it decides neither what is computed nor what is recorded.
+  bool may_change = false;
 
   /// Range, meaning and default: "1..65536: samples per step of each worker; default 16".
   std::string description() const { return description(usual); }

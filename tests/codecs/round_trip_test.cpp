@@ -4,6 +4,7 @@
 #include "codecs/samples.h"
 #include "codecs/sparse.h"
 #include "laconic/error.h"
+#include "support/places.h"
 #include "support/support.h"
 
 namespace laconic {
@@ -11,20 +12,10 @@ namespace {
 
 using test::Guarded;
 using test::Payload;
+using test::for_each_place;
 
 /// Sizes for which every combination runs; a million runs apart.
 std::vector<std::size_t> sizes() { return {0, 1, 2, 3, 8, 31, 33, 127, 512, 513, 1025, 4099, 99'991}; }
-
-template <class Body>
-void for_each_place(Body&& body) {
-  for (const SimdLevel level : test::available_levels()) {
-    for (const int threads : {1, 2, 3}) {
-      SCOPED_TRACE(std::string(simd_name(level)) + ", threads " + std::to_string(threads));
-      Place place({.threads = threads, .simd = level});
-      body(place);
-    }
-  }
-}
 
 TEST(RoundTrip, EveryCodecSizeFormatLevelAndThreadCount) {
   Place reference({.threads = 1, .simd = SimdLevel::reference});

@@ -18,6 +18,7 @@
 #include "methods/table.h"
 #include "support/method_names.h"
 #include "support/support.h"
+#include "support/temporary_folder.h"
 
 namespace laconic {
 namespace {
@@ -25,16 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::contains;
 using test::message_of;
-
-/// A folder that is gone when the test ends.
-struct Folder {
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "laconic-checkpoint-XXXXXX").string();
-    if (mkdtemp(name.data()) != nullptr) path = name;
-  }
-  ~Folder() { fs::remove_all(path); }
-  std::string path;
-};
+using test::TemporaryFolder;
 
 RunConfig small_run(const std::string& method) {
   RunConfig config = default_config("logistic-regression");
@@ -73,9 +65,9 @@ INSTANTIATE_TEST_SUITE_P(Table, EveryMethod, testing::ValuesIn(test::method_name
 TEST_P(EveryMethod, GoesOnBitForBit) {
   RunConfig config = small_run(GetParam());
   config.checkpoint_interval = 7;
-  const Folder folder;
-  const auto straight = run(config, {.folder = folder.path});
-  const auto found = find_checkpoints(folder.path);
+  const TemporaryFolder folder;
+  const auto straight = run(config, {.folder = folder.path()});
+  const auto found = find_checkpoints(folder.path());
   ASSERT_EQ(found.size(), 2U);
   EXPECT_TRUE(found.front().ends_with("step-0000000014")) << found.front();
   for (const std::string& checkpoint : found) {
@@ -99,9 +91,9 @@ TEST(Checkpoint, OfAnAsynchronousRunLosesNoStep) {
   config.options.pace = "async";
   config.options.score = "local";
   config.checkpoint_interval = 6;
-  const Folder folder;
-  run(config, {.folder = folder.path});
-  const auto found = find_checkpoints(folder.path);
+  const TemporaryFolder folder;
+  run(config, {.folder = folder.path()});
+  const auto found = find_checkpoints(folder.path());
   ASSERT_FALSE(found.empty());
   EXPECT_TRUE(found.front().ends_with("step-0000000012"))
       << found.front();  // 6 falls in the second period, 12 ends the third
@@ -133,13 +125,13 @@ class FullDisk {
 };
 
 TEST(Checkpoint, ThatCouldNotBeWrittenLeavesNothingAndTheOneBeforeIt) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::vector<float> long_one(100'000);
   const auto write = [&](std::uint32_t step) {
     run_ranks(3, [&](Communicator& communicator) {
       State state;
       if (communicator.rank() == 1) state.put("values", View<const float>(long_one));
-      write_checkpoint(folder.path, step, std::move(state), communicator);
+      write_checkpoint(folder.path(), step, std::move(state), communicator);
     });
   };
   write(4);
@@ -148,18 +140,18 @@ TEST(Checkpoint, ThatCouldNotBeWrittenLeavesNothingAndTheOneBeforeIt) {
     const std::string told = message_of<Error>([&] { write(step); });
     EXPECT_TRUE(contains(told, "rank-1.state: File too large")) << told;
   }
-  const auto found = find_checkpoints(folder.path);
+  const auto found = find_checkpoints(folder.path());
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NO_THROW(require_sound_checkpoint(found.front(), 3));
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()), 1) << "something was left";
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1) << "something was left";
 }
 
 class Damaged : public testing::Test {
  protected:
   Damaged() {
     config.checkpoint_interval = 8;
-    run(config, {.folder = folder.path});
-    found = find_checkpoints(folder.path);
+    run(config, {.folder = folder.path()});
+    found = find_checkpoints(folder.path());
   }
   std::string error() {
     return message_of<Error>([&] { run(config, {.resume = found.at(0)}); });
@@ -168,11 +160,11 @@ class Damaged : public testing::Test {
   void run_again_with_sgd() {
     config.method = "sgd";
     config.options = {};
-    fs::remove_all(folder.path);
-    run(config, {.folder = folder.path});
+    fs::remove_all(folder.path());
+    run(config, {.folder = folder.path()});
   }
   RunConfig config = small_run("topk");
-  Folder folder;
+  TemporaryFolder folder;
   std::vector<std::string> found;
 };
 
@@ -189,7 +181,7 @@ TEST_F(Damaged, FlippedByteIsRefusedAndTheOneBeforeOffered) {
 }
 
 TEST_F(Damaged, OnlyAWholeOneIsOffered) {
-  const std::string oldest = folder.path + "/step-0000000001";
+  const std::string oldest = folder.path() + "/step-0000000001";
   fs::copy(found.at(1), oldest);
   for (const std::string& each : found) fs::resize_file(each + "/rank-1.state", 100);
   EXPECT_TRUE(contains(error(), "the one before it is " + oldest)) << error();
@@ -318,18 +310,18 @@ TEST_F(Rewritten, CountsThatAreNoneAreRefused) {
 TEST_F(Damaged, OnlyCheckpointsAreRemoved) {
   const std::vector<std::string> others{"notes", "step-best", "step-0000000001", "step-00000000160", "step-000000001",
                                         "download.partial", "step-1.partial"};
-  for (const std::string& name : others) fs::create_directories(folder.path + "/" + name + "/theirs");
-  EXPECT_EQ(find_checkpoints(folder.path), found);
-  run(config, {.folder = folder.path, .resume = found.at(1)});
-  fs::create_directories(folder.path + "/step-0000000019.partial");
-  remove_checkpoints(folder.path);
+  for (const std::string& name : others) fs::create_directories(folder.path() + "/" + name + "/theirs");
+  EXPECT_EQ(find_checkpoints(folder.path()), found);
+  run(config, {.folder = folder.path(), .resume = found.at(1)});
+  fs::create_directories(folder.path() + "/step-0000000019.partial");
+  remove_checkpoints(folder.path());
   std::size_t left = 0;
-  for (const auto& entry : fs::directory_iterator(folder.path)) left += entry.is_directory() ? 1 : 0;
+  for (const auto& entry : fs::directory_iterator(folder.path())) left += entry.is_directory() ? 1 : 0;
   EXPECT_EQ(left, others.size());
-  for (const std::string& name : others) EXPECT_TRUE(fs::exists(folder.path + "/" + name + "/theirs")) << name;
+  for (const std::string& name : others) EXPECT_TRUE(fs::exists(folder.path() + "/" + name + "/theirs")) << name;
   // Where one has the name of the next checkpoint, nothing is lost either.
-  fs::rename(folder.path + "/notes", found.at(1));
-  const auto text = message_of<Error>([&] { run(config, {.folder = folder.path}); });
+  fs::rename(folder.path() + "/notes", found.at(1));
+  const auto text = message_of<Error>([&] { run(config, {.folder = folder.path()}); });
   EXPECT_TRUE(contains(text, found.at(1) + " is in the way")) << text;
   EXPECT_TRUE(fs::exists(found.at(1) + "/theirs"));
 }
@@ -337,15 +329,15 @@ TEST_F(Damaged, OnlyCheckpointsAreRemoved) {
 TEST_F(Damaged, OneIsReplacedAsAWholeWhateverWasCutBefore) {
   fs::resize_file(found.at(0) + "/rank-2.state", 100);
   fs::create_directories(found.at(0) + ".replaced.partial/rank-0.state");
-  run(config, {.folder = folder.path, .resume = found.at(1)});
-  EXPECT_EQ(find_checkpoints(folder.path), found);
+  run(config, {.folder = folder.path(), .resume = found.at(1)});
+  EXPECT_EQ(find_checkpoints(folder.path()), found);
   EXPECT_NO_THROW(require_sound_checkpoint(found.at(0), 3));
   EXPECT_FALSE(fs::exists(found.at(0) + ".replaced.partial"));
 }
 
 TEST_F(Damaged, WriteThatWasCutIsNoCheckpoint) {
-  fs::create_directories(folder.path + "/step-0000000019.partial");
-  EXPECT_EQ(find_checkpoints(folder.path), found);
+  fs::create_directories(folder.path() + "/step-0000000019.partial");
+  EXPECT_EQ(find_checkpoints(folder.path()), found);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "laconic/error.h"
 #include "methods/saved_entries.h"
 #include "support/support.h"
+#include "support/temporary_folder.h"
 
 namespace laconic {
 namespace {
@@ -22,8 +23,6 @@ using test::message_of;
 class CraftedCheckpoint : public testing::Test {
  protected:
   CraftedCheckpoint() {
-    std::string name = (fs::temp_directory_path() / "laconic-crafted-XXXXXX").string();
-    if (mkdtemp(name.data()) != nullptr) folder = name;
     config = default_config("logistic-regression");
     config.problem_settings = {{"dimension", 30}, {"points", 40}, {"tensors", 3}, {"batch", 10}};
     config.workers = 2;
@@ -34,7 +33,6 @@ class CraftedCheckpoint : public testing::Test {
     run({.folder = folder});
     checkpoint = find_checkpoints(folder).at(0);
   }
-  ~CraftedCheckpoint() override { fs::remove_all(folder); }
 
   void run(const CheckpointPlan& plan) {
     const auto problem = make_problem(config.problem, config.problem_settings, config.workers, config.seed);
@@ -50,7 +48,8 @@ class CraftedCheckpoint : public testing::Test {
     return message_of<InvalidConfig>([&] { run({.resume = checkpoint}); });
   }
 
-  std::string folder;
+  test::TemporaryFolder own;
+  std::string folder = own.path();
   RunConfig config;
   std::string checkpoint;
 };

@@ -1,4 +1,4 @@
-// The table of a run's settings: each row reads, writes, describes and refuses; files, records and checkpoints follow it.
+// The table of a run's settings: each row reads, writes, describes and refuses; files and checkpoints follow it.
 
 #include "experiment/run_settings.h"
 

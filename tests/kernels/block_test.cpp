@@ -5,12 +5,14 @@
 #include <random>
 
 #include "laconic/error.h"
+#include "support/places.h"
 #include "support/support.h"
 
 namespace laconic {
 namespace {
 
 using test::Guarded;
+using test::for_each_thread_count;
 
 /// Tensors one after another, each with a block of about one entry in `ratio`, some wrapping round the end.
 std::vector<Block> random_blocks(std::span<const std::uint64_t> sizes, std::uint64_t ratio, std::uint64_t seed) {
@@ -33,15 +35,6 @@ std::vector<std::uint64_t> positions_of(std::span<const Block> blocks) {
   return positions;
 }
 
-template <class Body>
-void for_each_place(Body&& body) {
-  for (const int threads : {1, 2, 3}) {
-    SCOPED_TRACE("threads " + std::to_string(threads));
-    Place place({.threads = threads});
-    body(place);
-  }
-}
-
 TEST(BlockKernel, GathersAndScattersAnyStretch) {
   const std::vector<std::vector<std::uint64_t>> layouts{
       {1}, {7}, {64, 1, 33}, {1000, 3, 100'003}, std::vector<std::uint64_t>(50, 4099)};
@@ -53,7 +46,7 @@ TEST(BlockKernel, GathersAndScattersAnyStretch) {
       for (const std::uint64_t size : sizes) n += size;
       ASSERT_EQ(blocks_size(blocks), positions.size());
       const auto flat = test::normal_values(n, 1);
-      for_each_place([&](Place& place) {
+      for_each_thread_count([&](Place& place) {
         const std::uint64_t total = positions.size();
         for (const auto& [begin, count] :
              {std::pair{std::uint64_t{0}, total}, {total / 3, total / 2}, {total, std::uint64_t{0}}}) {

@@ -4,10 +4,13 @@
 
 #include <random>
 
+#include "support/places.h"
 #include "support/support.h"
 
 namespace laconic {
 namespace {
+
+using test::for_each_place;
 
 std::vector<std::byte> random_bytes(std::size_t n, std::uint64_t seed) {
   std::mt19937_64 engine(seed);
@@ -38,17 +41,6 @@ std::uint32_t model(const std::vector<std::byte>& bytes) {
     hash = rotated((hash ^ block) * 0x85EBCA6BU, 13);
   }
   return hash;
-}
-
-template <class Body>
-void for_each_place(Body&& body) {
-  for (const SimdLevel level : test::available_levels()) {
-    for (const int threads : {1, 2, 3}) {
-      SCOPED_TRACE(std::string(simd_name(level)) + ", threads " + std::to_string(threads));
-      Place place({.threads = threads, .simd = level});
-      body(place);
-    }
-  }
 }
 
 TEST(Checksum, FollowsItsDescriptionEverywhere) {

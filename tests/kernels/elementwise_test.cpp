@@ -7,25 +7,15 @@
 #include <limits>
 
 #include "laconic/error.h"
+#include "support/places.h"
 #include "support/support.h"
 
 namespace laconic {
 namespace {
 
 using test::Guarded;
+using test::for_each_place;
 using test::normal_values;
-
-/// Calls body(place) for every level and 1, 2 and 3 threads.
-template <class Body>
-void for_each_place(Body&& body) {
-  for (const SimdLevel level : test::available_levels()) {
-    for (const int threads : {1, 2, 3}) {
-      SCOPED_TRACE(std::string(simd_name(level)) + ", threads " + std::to_string(threads));
-      Place place({.threads = threads, .simd = level});
-      body(place);
-    }
-  }
-}
 
 /// Bits, so that -0 differs from 0; vectors of floats would say equal.
 std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {

@@ -5,12 +5,14 @@
 #include <bit>
 #include <random>
 
+#include "support/places.h"
 #include "support/support.h"
 
 namespace laconic {
 namespace {
 
 using test::Guarded;
+using test::for_each_thread_count;
 using Indices = std::vector<std::uint32_t>;
 
 Indices random_indices(std::uint64_t count, std::uint64_t first, std::uint64_t size, std::uint64_t seed) {
@@ -42,21 +44,12 @@ std::vector<Case> cases() {
   return all;
 }
 
-template <class Body>
-void for_each_place(Body&& body) {
-  for (const int threads : {1, 2, 3}) {
-    SCOPED_TRACE("threads " + std::to_string(threads));
-    Place place({.threads = threads});
-    body(place);
-  }
-}
-
 TEST(IndexKernels, GapsAreDistancesAndComeBack) {
   for (const Case& each : cases()) {
     const std::uint64_t first = each.first;
     const std::uint64_t size = each.size;
     const Indices& indices = each.indices;
-    for_each_place([&](Place& place) {
+    for_each_thread_count([&](Place& place) {
       const std::size_t groups = (indices.size() + kGapGroup - 1) / kGapGroup;
       Guarded<std::uint32_t> gaps(indices.size(), 3);
       Guarded<std::uint8_t> widths(groups, 1);
@@ -82,7 +75,7 @@ TEST(IndexKernels, RawAndBitmapComeBack) {
     const std::uint64_t size = each.size;
     const Indices& indices = each.indices;
     if (size > 10'000'000) continue;  // half a gigabyte of bitmap proves nothing more
-    for_each_place([&](Place& place) {
+    for_each_thread_count([&](Place& place) {
       Guarded<std::uint32_t> relative(indices.size(), 3);
       Guarded<std::uint32_t> back(indices.size(), 5);
       indices_from_first(place, indices, first, relative.view());
@@ -101,7 +94,7 @@ TEST(IndexKernels, RawAndBitmapComeBack) {
 }
 
 TEST(IndexKernels, WrongIndicesAreFoundByPosition) {
-  for_each_place([](Place& place) {
+  for_each_thread_count([](Place& place) {
     auto indices = random_indices(50'000, 100, 1'000'000, 1);
     std::vector<std::uint32_t> gaps(indices.size());
     std::vector<std::uint8_t> widths((indices.size() + kGapGroup - 1) / kGapGroup);
@@ -120,7 +113,7 @@ TEST(IndexKernels, WrongIndicesAreFoundByPosition) {
 }
 
 TEST(IndexKernels, GapsThatLeadOutsideAreRefused) {
-  for_each_place([](Place& place) {
+  for_each_thread_count([](Place& place) {
     std::vector<std::uint32_t> gaps(40'000, 1);  // last index 79,999
     EXPECT_FALSE(indices_of_gaps(place, 10, 79'999, gaps));
     gaps.assign(40'000, 1);
@@ -132,7 +125,7 @@ TEST(IndexKernels, GapsThatLeadOutsideAreRefused) {
 }
 
 TEST(IndexKernels, BitmapsOfAnotherCountOrLengthAreRefused) {
-  for_each_place([](Place& place) {
+  for_each_thread_count([](Place& place) {
     std::vector<std::uint32_t> words{0x8000'0001U, 0x0000'0001U};
     std::vector<std::uint32_t> three(3);
     std::vector<std::uint32_t> two(2);

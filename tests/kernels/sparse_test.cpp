@@ -7,12 +7,14 @@
 #include <random>
 
 #include "laconic/error.h"
+#include "support/places.h"
 #include "support/support.h"
 
 namespace laconic {
 namespace {
 
 using test::Guarded;
+using test::for_each_place;
 
 struct Entries {
   std::vector<std::uint32_t> indices;
@@ -29,17 +31,6 @@ Entries random_entries(std::uint64_t count, std::uint64_t size, std::uint64_t se
   entries.indices.erase(std::unique(entries.indices.begin(), entries.indices.end()), entries.indices.end());
   entries.values = test::normal_values(entries.indices.size(), seed + 1);
   return entries;
-}
-
-template <class Body>
-void for_each_place(Body&& body) {
-  for (const SimdLevel level : test::available_levels()) {
-    for (const int threads : {1, 2, 3}) {
-      SCOPED_TRACE(std::string(simd_name(level)) + ", threads " + std::to_string(threads));
-      Place place({.threads = threads, .simd = level});
-      body(place);
-    }
-  }
 }
 
 TEST(Sparse, ScatterAndGatherTouchTheirIndicesOnly) {

@@ -34,7 +34,10 @@ const std::vector<Layer>& layers() {
     const List core = plus(transport, {"src/codecs", "src/transport", "src/exchange"});
     const List methods = plus(core, {"src/methods", "src/problems", "src/network"});
     const List plugin = plus(methods, {"src/torch/plugin/c10d"});
-    const List hosts = plus(methods, {"src/experiment", "src/data", "src/torch"});
+    const List records = plus(methods, {"src/experiment"});
+    const List train = plus(records, {"src/records", "src/data", "src/torch/models"});
+    const List diagnose = plus(train, {"src/torch/train"});
+    const List hosts = plus(diagnose, {"src/torch/diagnose"});
     return std::vector<Layer>{
         {"include/laconic", {}},
         {"src/base", {"include/laconic"}},
@@ -47,12 +50,17 @@ const std::vector<Layer>& layers() {
         {"src/problems", core},
         {"src/network", core},
         {"src/experiment", methods},
+        {"src/records", records},
         {"src/torch/plugin/c10d", plus(transport, {"src/transport"})},
         {"src/torch/plugin", plugin},
-        {"src/torch/python", plus(plugin, {"src/experiment", "src/torch/plugin"})},
-        {"src/torch", hosts},
+        {"src/torch/python", plus(plugin, {"src/records", "src/torch/plugin"})},
+        {"src/torch/models", {"include/laconic", "src/base", "src/data", "src/problems"}},
+        {"src/torch/train", train},
+        {"src/torch/diagnose", diagnose},
+        {"src/claims/networks", plus(hosts, {"src/claims"})},
+        {"src/claims", records},
         {"bench", hosts},
-        {"tools/laconic", plus(hosts, {"bench"})},
+        {"tools/laconic", plus(hosts, {"bench", "src/claims", "src/claims/networks"})},
     };
   }();
   return table;

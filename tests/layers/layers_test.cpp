@@ -1,41 +1,31 @@
 // The checker of the layers, on trees that keep the law and on trees that break it.
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <regex>
+#include <set>
 #include <string>
+#include <vector>
 
+#include "support/shell.h"
+#include "support/temporary_folder.h"
+
+namespace laconic {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Outcome {
-  int code = -1;
-  std::string text;
-};
+using test::Outcome;
 
 Outcome check(const fs::path& root) {
-  const std::string command = std::string(LACONIC_LAYER_CHECK) + " '" + root.string() + "' 2>&1";
-  Outcome outcome;
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return outcome;
-  char buffer[256];
-  while (std::fgets(buffer, sizeof buffer, pipe) != nullptr) outcome.text += buffer;
-  const int status = pclose(pipe);
-  if (WIFEXITED(status)) outcome.code = WEXITSTATUS(status);
-  return outcome;
+  return test::shell(std::string(LACONIC_LAYER_CHECK) + " '" + root.string() + "'");
 }
 
 /// A small tree of sources that is gone at the end of its test.
 class Layers : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    root_ = fs::path(::testing::TempDir()) / ("laconic_layers_" + std::string(test->name()));
-    fs::remove_all(root_);
     write("include/laconic/laconic.h", "#include <vector>\n#include \"laconic/view.h\"\n");
     write("include/laconic/view.h", "#include <cstddef>\n");
     write("include/laconic/mpi.h", "#include <mpi.h>\n");
@@ -45,11 +35,10 @@ class Layers : public ::testing::Test {
     write("src/transport/mpi/mpi.cpp", "#include \"laconic/mpi.h\"\n#include <mpi.h>\n");
     write("src/exchange/sum.h", "#include \"codecs/sparse.h\"\n#include \"own.h\"\n");
     write("src/exchange/own.h", "");
-    write("src/torch/baselines.cpp", "#include <ATen/ATen.h>\n");
+    write("src/torch/train/baselines.cpp", "#include <ATen/ATen.h>\n");
     write("tools/laconic/main.cpp", "#include <CLI/CLI.hpp>\n#include \"bench/harness.h\"\n");
     write("bench/harness.h", "#include \"exchange/sum.h\"\n");
   }
-  void TearDown() override { fs::remove_all(root_); }
 
   void write(const std::string& file, const std::string& text) const {
     fs::create_directories((root_ / file).parent_path());
@@ -62,7 +51,8 @@ class Layers : public ::testing::Test {
     EXPECT_NE(outcome.text.find(where + ": error: includes " + what), std::string::npos) << outcome.text;
   }
 
-  fs::path root_;
+  test::TemporaryFolder own_;
+  fs::path root_ = own_.path();
 };
 
 TEST_F(Layers, AcceptTheirOwnOrder) {
@@ -151,4 +141,39 @@ TEST(LayerCheck, SaysHowToCallIt) {
   EXPECT_NE(outcome.text.find("usage"), std::string::npos);
 }
 
+/// The folders in the first column of the table of tests/README.md, without the last '/'.
+std::set<std::string> folders_of_readme(std::vector<std::string>& labels) {
+  std::set<std::string> folders;
+  std::ifstream input(fs::path(LACONIC_ROOT) / "tests/README.md");
+  for (std::string line; std::getline(input, line);) {
+    if (!line.starts_with("| `")) continue;
+    folders.insert(line.substr(3, line.find("/`") - 3));
+    const std::regex label("-L ([a-z]+)");
+    for (std::sregex_iterator found(line.begin(), line.end(), label), end; found != end; ++found) {
+      labels.push_back((*found)[1]);
+    }
+  }
+  return folders;
+}
+
+TEST(TestsReadme, SaysWhatToRunForEveryFolder) {
+  std::vector<std::string> labels;
+  const std::set<std::string> rows = folders_of_readme(labels);
+  const fs::path root(LACONIC_ROOT);
+  for (const std::string& row : rows) EXPECT_TRUE(fs::is_directory(root / row)) << row << " has a row and is not there";
+  for (const auto& entry : fs::recursive_directory_iterator(root / "src")) {
+    if (!entry.is_regular_file()) continue;
+    fs::path folder = entry.path().parent_path().lexically_relative(root);
+    const std::string name = folder.string();
+    while (!folder.empty() && !rows.contains(folder.string())) folder = folder.parent_path();
+    // CMakeLists.txt of a folder that has only folders is nobody's code.
+    EXPECT_TRUE(!folder.empty() || entry.path().extension() == ".txt") << name << " has no row in tests/README.md";
+  }
+  for (const std::string& label : labels) {
+    const bool folder = fs::is_directory(root / "tests" / label) || fs::is_directory(root / "tests/torch" / label);
+    EXPECT_TRUE(folder || label == "docs") << "no folder of tests/ is named " << label;
+  }
+}
+
 }  // namespace
+}  // namespace laconic

@@ -315,7 +315,7 @@ def refusals() -> dict[str, str]:
         ),
         "def has no maximize, and group 0 does: set it to False": make(sgd(model, maximize=True), "def", ratio=4),
         "def reads momentum from the optimizer's groups: set it there": make(sgd(model), "def", ratio=4, momentum=0.5),
-        "LBFGS evaluates the model several times a step, each rank by its own loss: use another": make(
+        "LBFGS evaluates the model several times per step, each rank by its own loss: use another": make(
             torch.optim.LBFGS(model.parameters())
         ),
         "there is no method topkk; did you mean topk? (laconic.methods()": make(sgd(model), "topkk"),

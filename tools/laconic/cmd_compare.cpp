@@ -16,8 +16,9 @@
 #include "json_output.h"
 #include "laconic/error.h"
 #include "methods/table.h"
+#include "records/json_record.h"
+#include "records/writer.h"
 #include "run_flags.h"
-#include "run_folder.h"
 #include "runner.h"
 #include "text_table.h"
 #include "usage.h"
@@ -104,16 +105,14 @@ std::string legend() {
       kMessageSeconds * 1e6);
 }
 
-Json number(const std::optional<double>& value) { return value && std::isfinite(*value) ? Json(*value) : Json(); }
-
 Json json_of(const Row& row) {
   const bool ran = row.error.empty();
   const RankFigures& figures = row.figures;
   Json json{{"method", row.method}, {"learning_rate", row.learning_rate}};
   const auto put = [&](const char* key, const Json& value) { json[key] = ran ? value : Json(); };
-  put("accuracy", number(row.result.accuracy));
-  put("loss", number(row.result.loss));
-  put("distance", number(row.result.distance));
+  put("accuracy", json_number(row.result.accuracy));
+  put("loss", json_number(row.result.loss));
+  put("distance", json_number(row.result.distance));
   put("payload_bytes_per_step", figures.payload_bytes_per_step);
   put("sent_bytes_per_step", figures.sent_bytes_per_step);
   put("sent_messages_per_step", figures.sent_messages_per_step);

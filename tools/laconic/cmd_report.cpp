@@ -5,8 +5,8 @@
 
 #include "base/printable.h"
 #include "commands.h"
-#include "experiment/report.h"
 #include "output_file.h"
+#include "records/report.h"
 #include "report/page.h"
 #include "text_table.h"
 

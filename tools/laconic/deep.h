@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "claims/claims.h"
 #include "json_output.h"
 
 namespace laconic::tools {
@@ -39,7 +40,11 @@ struct ClaimFlags {
   int seeds = 0;
 };
 
-/// Claims about networks, or their runs alone. Error where the program was built without PyTorch.
+/// The claims of the subject that were named, all where none was. InvalidConfig for a name that it does not have.
+std::vector<const Claim*> chosen_claims(const ClaimFlags& flags, Subject subject);
+
+/// Claims about networks, or their runs alone. Error where runs are to be made and the program was built without
+/// PyTorch.
 void reproduce_deep(const DeepFlags& deep, const ClaimFlags& flags);
 
 }  // namespace laconic::tools

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "torch/diagnose.h"
+#include "torch/diagnose/diagnose.h"
 
 namespace laconic::tools {
 

@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/whole_file.h"
 #include "data/md5.h"
-#include "experiment/whole_file.h"
 #include "laconic/error.h"
 
 extern char** environ;

@@ -5,10 +5,10 @@
 
 #include "base/suggestion.h"
 #include "data/task.h"
-#include "experiment/files.h"
 #include "laconic/error.h"
 #include "methods/table.h"
 #include "parameter_help.h"
+#include "records/config_file.h"
 
 namespace laconic::tools {
 namespace {

@@ -120,6 +120,11 @@ void with_mpi(const std::function<void(Runner&)>& body) {
 
 }  // namespace
 
+void require_place_for_checkpoints(const RunConfig& config, const std::string& out) {
+  if (config.checkpoint_interval == 0 || !out.empty()) return;
+  throw InvalidConfig("--checkpoint-interval without --out: name the run's folder, checkpoints go into it");
+}
+
 void with_runner(const std::function<void(Runner&)>& body) {
 #if LACONIC_MPI
   if (under_mpirun()) return with_mpi(body);

@@ -24,6 +24,9 @@ class Runner {
                         const CheckpointPlan& checkpoints = {}) = 0;
 };
 
+/// InvalidConfig where checkpoints are wanted and there is no folder for them.
+void require_place_for_checkpoints(const RunConfig& config, const std::string& out);
+
 /// Calls `body` with a runner. Under mpirun an error is told once, by the lowest rank that still answers.
 void with_runner(const std::function<void(Runner&)>& body);
 

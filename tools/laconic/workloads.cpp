@@ -6,7 +6,7 @@
 #include "experiment/derive.h"
 #include "laconic/error.h"
 #if LACONIC_TORCH
-#include "torch/task_workload.h"
+#include "torch/train/task_workload.h"
 #endif
 
 namespace laconic::tools {

@@ -31,7 +31,9 @@ __device__ std::uint32_t field_of(float value, std::uint32_t random, const Quant
   const std::uint32_t sum = static_cast<std::uint32_t>(units) + random;
   const bool tie = (sum & 0xFFFF) == 0xFFFF;
   const std::uint32_t level = (sum >> 16) + (tie && carries(units, quantizer.rounding, i) ? 1U : 0U);
-  return level | __float_as_uint(value + 0.0F) >> 31 << (quantizer.bits - 1);
+  // -0 is plus. Adding 0, as the reference does, would drop a NaN's sign here.
+  const std::uint32_t negative = value == 0.0F ? 0U : __float_as_uint(value) >> 31;
+  return level | negative << (quantizer.bits - 1);
 }
 
 __device__ float value_of(std::uint32_t field, float step, int bits) {

@@ -1,4 +1,4 @@
-#include "experiment/report.h"
+#include "records/report.h"
 
 #include <pybind11/stl.h>
 

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <memory>
+
+#include "data/sampler.h"
+#include "data/task.h"
+#include "experiment/run.h"
+#include "torch/train/flat.h"
+
+namespace laconic {
+
+/// A worker's replica. Used in one thread.
+class NetworkLearner final : public Learner {
+ public:
+  NetworkLearner(const RunConfig& config, std::shared_ptr<const Task> task, std::shared_ptr<const Sampler> sampler,
+                 int rank);
+
+  const std::vector<Tensor>& tensors() const override { return network_.tensors(); }
+  void start(View<float> model) override;
+  bool tells_when_ready() const override { return true; }
+  double gradient(std::uint32_t step, View<float> model, View<float> gradient, const Ready& ready) override;
+  void shared_gradient(std::uint32_t round, View<const float> model, View<float> gradient) override;
+  Evaluation evaluate(View<float> point, Communicator* group) override;
+  void write_model(const std::string& path, View<const float> point) override;
+  void save(State& state) const override;
+  void load(const State& state) override;
+
+  FlatNetwork& network() { return network_; }
+  const Task& task() const { return *task_; }
+  /// What batch norm uses where this point is tested. Collective, as evaluate is; what the learner remembers stays.
+  std::vector<float> statistics_at(View<float> point, Communicator* group);
+  /// The mean loss of a batch at whatever the network is bound to; its graph is kept for backward.
+  torch::Tensor loss_of(std::span<const std::uint32_t> samples, std::uint32_t epoch);
+
+ private:
+  struct Count {
+    double loss = 0.0;
+    std::uint64_t right = 0;
+    std::uint64_t samples = 0;
+  };
+
+  torch::Tensor inputs_of(std::span<const std::uint32_t> samples, std::uint32_t epoch);
+  /// Dropout, where the network has it, by (seed, epoch, sample), as augmentation.
+  torch::Tensor logits_of(std::span<const std::uint32_t> samples, std::uint32_t epoch);
+  torch::Tensor labels_of(std::span<const std::uint32_t> samples) const;
+  void settle_statistics(Communicator* group);
+  Count test(std::uint32_t first, std::uint32_t last);
+
+  RunConfig config_;
+  std::shared_ptr<const Task> task_;
+  std::shared_ptr<const Sampler> sampler_;
+  int rank_;
+  FlatNetwork network_;
+  std::vector<std::uint32_t> samples_;
+  std::vector<float> own_statistics_;     ///< of training, while others are in use
+  std::vector<float> tested_statistics_;  ///< of the last evaluation
+};
+
+}  // namespace laconic

@@ -1,0 +1,51 @@
+#include "torch/train/task_workload.h"
+
+#include "laconic/error.h"
+#include "torch/train/network_learner.h"
+
+namespace laconic {
+namespace {
+
+/// The configuration with the task's own model where none is named.
+RunConfig with_model(RunConfig config) {
+  config.task.model = model_for(config.task.name, config.task.model);
+  return config;
+}
+
+class TaskWorkload final : public Workload {
+ public:
+  TaskWorkload(const RunConfig& config, const std::string& data_folder)
+      : task_(make_task(config.task.name, {.data_folder = data_folder,
+                                           .seed = config.seed,
+                                           .augment = config.task.augment,
+                                           .train_samples = static_cast<int>(config.task.train_samples),
+                                           .test_samples = static_cast<int>(config.task.test_samples)})),
+        sampler_(std::make_shared<Sampler>(
+            task_->train_labels(), config.workers,
+            SamplerOptions{.seed = config.seed,
+                           .batch = static_cast<int>(config.task.batch),
+                           .sampling = config.task.sampling == "epochs" ? Sampling::epochs : Sampling::replacement,
+                           .skew = config.task.skew,
+                           .shared_batch = static_cast<int>(config.task.scoring_batch)})) {}
+
+  std::unique_ptr<Learner> make_learner(const RunConfig& config, int rank) const override {
+    return std::make_unique<NetworkLearner>(with_model(config), task_, sampler_, rank);
+  }
+
+  std::string note() const override { return task_->note(); }
+
+ private:
+  std::shared_ptr<const Task> task_;
+  std::shared_ptr<const Sampler> sampler_;
+};
+
+}  // namespace
+
+std::unique_ptr<Workload> task_workload(const RunConfig& config, const std::string& data_folder) {
+  const RunConfig whole = with_model(config);
+  require_valid(whole);
+  nets::model_row(whole.task.model);
+  return std::make_unique<TaskWorkload>(whole, data_folder);
+}
+
+}  // namespace laconic

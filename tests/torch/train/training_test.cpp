@@ -1,0 +1,148 @@
+// Networks in the loop: learning, and the same bits whatever runs beside.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "laconic/error.h"
+#include "methods/table.h"
+#include "support/method_names.h"
+#include "support/support.h"
+#include "torch/train/task_workload.h"
+
+namespace laconic {
+namespace {
+
+RunConfig small_run(const std::string& method, const std::string& model = "mlp") {
+  RunConfig config = default_task_config("digits", method);
+  config.task.model = model;
+  config.task.batch = 8;
+  config.task.train_samples = 240;
+  config.task.test_samples = 100;
+  config.workers = 3;
+  config.steps = 12;
+  config.eval_interval = 0;
+  const MethodRow& row = method_row(method);
+  for (const Parameter& parameter : row.parameters) {
+    if (parameter.name == std::string("period")) config.options.period = 4;
+  }
+  return config;
+}
+
+std::vector<RunResult> run(const RunConfig& config, const CheckpointPlan& plan = {}) {
+  return run_threads(config, *task_workload(config, ""), nullptr, plan);
+}
+
+class EveryMethod : public testing::TestWithParam<std::string> {};
+
+INSTANTIATE_TEST_SUITE_P(Table, EveryMethod, testing::ValuesIn(test::method_names()),
+                         [](const auto& row) { return test::test_name(row.param); });
+
+TEST_P(EveryMethod, TrainsTheSameTwiceAndLowersTheLoss) {
+  RunConfig config = small_run(GetParam());
+  const auto first = run(config);
+  const auto again = run(config);
+  EXPECT_EQ(first.front().model, again.front().model);
+  for (const RunResult& result : first) {
+    EXPECT_EQ(result.model, first.front().model);
+    EXPECT_EQ(result.accuracy, first.front().accuracy);
+  }
+  ASSERT_TRUE(first.front().accuracy.has_value());
+  config.steps = 0;
+  const double before = run(config).front().loss;
+  EXPECT_LT(first.front().loss, before);
+}
+
+// The cnn: an mlp's tensors are one chunk, and nothing would overlap.
+TEST_P(EveryMethod, GivesTheSameBitsWithoutOverlap) {
+  RunConfig config = small_run(GetParam(), "cnn");
+  config.steps = 5;
+  const auto overlapped = run(config);
+  config.overlap = false;
+  EXPECT_EQ(run(config).front().model, overlapped.front().model);
+}
+
+TEST(Training, OverlapsGradientsThatAreHeldBackToo) {
+  RunConfig config = small_run("topk", "cnn");
+  config.options.scope = "tensor";
+  config.steps = 3;
+  const auto plain = run(config);
+  config.compute_seconds = 0.05;
+  const auto held_back = run(config);
+  EXPECT_EQ(held_back.front().model, plain.front().model);
+  EXPECT_GE(held_back.front().gradient_seconds, 3 * 0.05 - 1e-3);
+}
+
+/// How often a network told its loop that a gradient is ready, in each of its steps.
+class Handover final : public Workload {
+ public:
+  explicit Handover(std::unique_ptr<Workload> workload) : workload_(std::move(workload)) {}
+  std::unique_ptr<Learner> make_learner(const RunConfig& config, int rank) const override;
+  mutable std::vector<int> told{};  ///< by step of rank 0; −1: nobody asked
+  mutable std::size_t tensors = 0;
+
+ private:
+  std::unique_ptr<Workload> workload_;
+};
+
+class Told final : public Learner {
+ public:
+  Told(std::unique_ptr<Learner> learner, std::vector<int>* told) : learner_(std::move(learner)), told_(told) {}
+  const std::vector<Tensor>& tensors() const override { return learner_->tensors(); }
+  void start(View<float> model) override { learner_->start(model); }
+  bool tells_when_ready() const override { return learner_->tells_when_ready(); }
+  double gradient(std::uint32_t step, View<float> model, View<float> gradient, const Ready& ready) override {
+    if (!ready) {
+      if (told_ != nullptr) told_->push_back(-1);
+      return learner_->gradient(step, model, gradient, ready);
+    }
+    int told = 0;
+    const double loss = learner_->gradient(step, model, gradient, [&](std::uint32_t tensor) {
+      ++told;
+      ready(tensor);
+    });
+    if (told_ != nullptr) told_->push_back(told);  // before gradient returned: backward was not over
+    return loss;
+  }
+  void shared_gradient(std::uint32_t round, View<const float> model, View<float> gradient) override {
+    learner_->shared_gradient(round, model, gradient);
+  }
+  Evaluation evaluate(View<float> point, Communicator* group) override { return learner_->evaluate(point, group); }
+
+ private:
+  std::unique_ptr<Learner> learner_;
+  std::vector<int>* told_;
+};
+
+std::unique_ptr<Learner> Handover::make_learner(const RunConfig& config, int rank) const {
+  auto learner = workload_->make_learner(config, rank);
+  if (rank == 0) tensors = learner->tensors().size();
+  return std::make_unique<Told>(std::move(learner), rank == 0 ? &told : nullptr);
+}
+
+// Same bits with and without would hold as well if nothing ever overlapped.
+TEST(Training, HandsTensorsOverWhileBackwardRuns) {
+  for (const bool overlap : {true, false}) {
+    RunConfig config = small_run("sgd", "cnn");
+    config.compute_seconds = 0.01;  // no matter
+    config.steps = 2;
+    config.overlap = overlap;
+    const Handover workload(task_workload(config, ""));
+    run_threads(config, workload);
+    ASSERT_EQ(workload.tensors, 10U);
+    EXPECT_EQ(workload.told, overlap ? std::vector<int>(2, 10) : std::vector<int>(2, -1));
+  }
+}
+
+TEST(Training, LearnsDigits) {
+  RunConfig config = small_run("sgd", "cnn");
+  config.task.train_samples = 2000;
+  config.task.test_samples = 400;
+  config.workers = 2;
+  config.steps = 120;
+  config.schedule = default_task_schedule(config.steps);
+  EXPECT_GT(run(config).front().accuracy.value(), 0.5);
+}
+
+}  // namespace
+}  // namespace laconic
