@@ -123,7 +123,7 @@ std::vector<Case> make_cases() {
   return cases;
 }
 
-/// RegTop-k's support: ascending indices in each stretch in which entries are selected.
+/// RegTop-k's support: ascending indices in each scope.
 void check_support(const State& state, bool by_tensor) {
   if (!state.has("inner/support") || state.number("inner/support known") == 0.0) return;
   std::vector<std::uint32_t> support(state.size("inner/support"));

@@ -119,7 +119,7 @@ class Communicator {
   virtual Handle start(const Call& call) = 0;
 
   /// Another communicator of the same ranks, whose calls are ordered only among themselves. With one communicator each,
-  /// pieces of work that have several stages (exchanges) can overlap. If one of the communicators fails, all fail. It
+  /// work that has several stages (exchanges) can overlap. If one of the communicators fails, all fail. It
   /// has this one's timeout and must not outlive it. Collective; blocks.
   virtual std::unique_ptr<Communicator> duplicate() = 0;
 

@@ -34,6 +34,10 @@ class Method {
   virtual bool streams() const = 0;
   /// The first tensor of each chunk, ascending. Laying a chunk's tensors one after another saves a copy.
   virtual std::vector<std::uint32_t> chunk_starts() const = 0;
+  /// Within a step: hands over tensors whose gradients have arrived, in any partition and order, which may differ
+  /// between ranks. Starts the exchange of what is ready and does not wait. If it throws InvalidConfig, it has added
+  /// nothing of its list.
+  virtual void add(std::span<const TensorPart> parts) = 0;
   /// Within a step: advances exchanges in flight, as add does, without waiting. Returns how many entries of this step
   /// have their aggregate.
   virtual std::uint64_t poll() = 0;
@@ -66,12 +70,9 @@ class GradientMethod : public Method {
   /// One step on a flat view of all tensors. Without registered tensors it is one tensor, "gradient".
   virtual StepReport reduce(StepKey key, View<float> gradient) = 0;
 
-  /// The same step while the gradient arrives. Tensors may be added in any partition and order, which may differ
-  /// between ranks. add starts the exchange of what is ready and does not wait; if it throws InvalidConfig, it has
-  /// added nothing of its list. finish waits for all; the views then hold the aggregate, and only then does the step
-  /// count.
+  /// The same step while the gradient arrives: begin, add, finish. finish waits for all; the views then hold the
+  /// aggregate, and only then does the step count.
   virtual void begin(StepKey key) = 0;
-  virtual void add(std::span<const TensorPart> parts) = 0;
   virtual StepReport finish() = 0;
   /// The first half of finish, for callers whose methods must count a step together: waits for all and returns whether
   /// every value of every rank was finite. Then call finish, or abandon on all ranks: the step does not count, the
@@ -96,7 +97,6 @@ class ModelMethod : public Method {
   /// The same step while the gradient arrives, in any partition and order. The views are scratch afterwards. `model`
   /// keeps its values until finish_step.
   virtual void begin_step(const StepInput& input, View<float> model) = 0;
-  virtual void add(std::span<const TensorPart> parts) = 0;
   virtual StepReport finish_step() = 0;
 
   /// Writes the point to test and save into `out`. Collective.

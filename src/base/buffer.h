@@ -23,9 +23,9 @@ class Buffer {
   /// On the device where the place works.
   void reserve(Place& place, std::size_t capacity) { grow(place.queue(), place.device(), capacity); }
 
-  std::size_t capacity() const { return capacity_; }
+  std::size_t capacity() const { return memory_ != nullptr ? memory_.get_deleter().bytes / sizeof(T) : 0; }
   View<T> view(std::size_t count) const { return {memory_.get(), count, device_}; }
-  View<T> view() const { return view(capacity_); }
+  View<T> view() const { return view(capacity()); }
 
  private:
   struct Free {
@@ -38,18 +38,16 @@ class Buffer {
   };
 
   void grow(DeviceQueue* queue, Device device, std::size_t capacity) {
+    if (queue != memory_.get_deleter().queue) memory_.reset();  // it lies elsewhere
     device_ = device;
-    if (capacity <= capacity_) return;
+    if (capacity <= this->capacity()) return;
     memory_.reset();
-    capacity_ = 0;
     const std::size_t bytes = capacity * sizeof(T);
     void* memory = queue != nullptr ? queue->allocate(bytes) : allocate_memory(bytes, "what is kept between steps");
     memory_ = {static_cast<T*>(memory), Free{queue, bytes}};
-    capacity_ = capacity;
   }
 
   std::unique_ptr<T, Free> memory_;
-  std::size_t capacity_ = 0;
   Device device_ = Device::cpu;
 };
 

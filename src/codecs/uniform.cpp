@@ -15,7 +15,7 @@
 namespace laconic::uniform {
 namespace {
 
-std::uint64_t pieces_of(const Layout& layout, std::uint64_t begin, std::uint64_t end) {
+std::uint64_t slices_of(const Layout& layout, std::uint64_t begin, std::uint64_t end) {
   std::uint64_t slices = 0;
   layout.for_each_slice(begin, end, [&](const Slice&) { ++slices; });
   return slices;
@@ -25,7 +25,7 @@ std::uint64_t pieces_of(const Layout& layout, std::uint64_t begin, std::uint64_t
 template <class Body>
 void for_each_section(const Layout& layout, std::uint64_t begin, std::uint64_t end, int bits, Body&& body) {
   std::uint64_t norm_offset = sizeof(PayloadHeader);
-  std::uint64_t fields_offset = norm_offset + pieces_of(layout, begin, end) * sizeof(float);
+  std::uint64_t fields_offset = norm_offset + slices_of(layout, begin, end) * sizeof(float);
   layout.for_each_slice(begin, end, [&](const Slice& slice) {
     const std::uint64_t bytes = quantized_bytes(slice.count, bits);
     body(slice, norm_offset, fields_offset, bytes);

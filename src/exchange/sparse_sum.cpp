@@ -94,7 +94,7 @@ Handle SparseSum::stage(int index) {
     sum_gathered();
   } else {
     if (index == 0) return send_lengths();
-    if (index == 1) return send_pieces();
+    if (index == 1) return send_entries();
     if (index == 2) return sum_own_range();
     if (index == 3) return gather_sums();
     read_sums();
@@ -179,7 +179,7 @@ Handle SparseSum::send_lengths() {
                                    as_writable_bytes(View<std::uint64_t>(lengths_)));
 }
 
-Handle SparseSum::send_pieces() {
+Handle SparseSum::send_entries() {
   for (int from = 0; from < size(); ++from) {
     expect(lengths_[static_cast<std::size_t>(from)], most_, range_of(rank()));
   }

@@ -87,7 +87,7 @@ class SparseSum : public Exchange {
   void sum_gathered();
 
   Handle send_lengths();
-  Handle send_pieces();
+  Handle send_entries();
   Handle sum_own_range();
   Handle gather_sums();
   void read_sums();

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 
 #include "base/whole_file.h"
+#include "experiment/together.h"
 #include "laconic/error.h"
 
 namespace laconic {
@@ -93,23 +93,6 @@ void rename_onto(const std::string& partial, const std::string& whole) {
   require_made(failed, "rename " + partial);
 }
 
-/// Writes this rank's file, and waits until every rank has written its own or failed: only then can a folder that nobody
-/// needs be removed whole. If any rank failed, all throw its reason.
-void write_on_all(const std::string& path, const State& state, Communicator& communicator) {
-  std::exception_ptr failure;
-  try {
-    write_whole_file(path, state.to_bytes());
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  const std::byte written{failure ? std::uint8_t{0} : std::uint8_t{1}};
-  std::vector<std::byte> all(static_cast<std::size_t>(communicator.size()));
-  communicator.all_gather(View<const std::byte>(&written, 1), View<std::byte>(all)).wait();
-  if (failure) std::rethrow_exception(failure);
-  const bool complete = std::all_of(all.begin(), all.end(), [](std::byte each) { return each == std::byte{1}; });
-  if (!complete) communicator.barrier().wait();  // the rank that failed ends this wait with its reason
-}
-
 }  // namespace
 
 void write_checkpoint(const std::string& folder, std::uint32_t step, State state, Communicator& communicator) {
@@ -121,7 +104,8 @@ void write_checkpoint(const std::string& folder, std::uint32_t step, State state
   try {
     if (communicator.rank() == 0) make_new_folder(partial);
     communicator.barrier().wait();
-    write_on_all(rank_file(partial, communicator.rank()), state, communicator);
+    // No rank writes any more when the folder is renamed, or removed.
+    succeed_together(communicator, [&] { write_whole_file(rank_file(partial, communicator.rank()), state.to_bytes()); });
     if (communicator.rank() == 0) {
       rename_onto(partial, whole);
       sync_folder(folder);

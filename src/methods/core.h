@@ -16,7 +16,7 @@
 namespace laconic {
 
 /// How far a method is: just made, loaded from a state, moved to another group, or running.
-enum class Stage : std::uint8_t { made, loaded, resized, running };
+enum class Phase : std::uint8_t { made, loaded, resized, running };
 
 /// What every method has, gradient or model: a name, the group of ranks, the place, the tensors, the saved memory, and
 /// the report of values that are not finite.
@@ -51,10 +51,10 @@ class MethodCore {
   void resize(Communicator* next);
   double residual_norm() const;
 
-  Stage stage() const { return stage_; }
+  Phase phase() const { return phase_; }
   /// Whether this rank has started a run or loaded a state: in a resize, those that have not are newcomers.
-  bool has_run() const { return stage_ != Stage::made; }
-  void mark_running() { stage_ = Stage::running; }
+  bool has_run() const { return phase_ != Phase::made; }
+  void mark_running() { phase_ = Phase::running; }
 
   // Values that are not finite (core_nonfinite.cpp).
   static constexpr const char* kNonfiniteRemedy =
@@ -97,7 +97,7 @@ class MethodCore {
   std::vector<Tensor> tensors_;
   std::uint64_t parameters_ = 0;
   bool registered_ = false;
-  Stage stage_ = Stage::made;
+  Phase phase_ = Phase::made;
   std::uint64_t bad_tensor_ = kNoTensor;
   std::uint64_t chunk_entries_ = 0;  ///< set by the caller; 0: the method's usual number
   std::unique_ptr<ChunkPipeline> pipeline_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
 #include "base/transfer.h"
 #include "exchange/dense_sum.h"
 #include "kernels/norm/norm.h"
@@ -28,7 +27,6 @@ void broadcast_memory(Communicator& communicator, Place& place, View<float> memo
 }  // namespace
 
 void MethodCore::resize(Communicator* next) {
-  LACONIC_CHECK(registered_ == true);
   if (has_run()) {
     meet_newcomers(*communicator_);
     for (const View<float>& view : memory_.owed()) {
@@ -47,7 +45,10 @@ void MethodCore::resize(Communicator* next) {
   for (const auto& views : {memory_.owed(), memory_.shared()}) {
     for (const View<float>& view : views) broadcast_memory(*next, *place_, view, teller);
   }
-  stage_ = Stage::resized;
+  std::vector<double> numbers = memory_.shared_numbers();
+  next->broadcast(as_writable_bytes(View<double>(numbers)), teller).wait();
+  memory_.take_numbers(numbers);
+  phase_ = Phase::resized;
   memory_.regrouped();
 }
 

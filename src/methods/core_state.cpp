@@ -87,7 +87,7 @@ void MethodCore::require_same_settings(const State& state) const {
 void MethodCore::load(const State& state) {
   require_loadable(state);
   memory_.load_memory(state);
-  stage_ = Stage::loaded;
+  phase_ = Phase::loaded;
 }
 
 }  // namespace laconic

@@ -101,7 +101,6 @@ class Def : public ModelBase, private ChunkedStep {
   bool keeps_momentum_ = false;             ///< from the first step on that has one
   CoefficientRuns coefficients_;            ///< of this step
   MomentumUndo undo_;                       ///< of this step
-  View<const float> model_;
   StepReport report_;
   Buffer<float> point_;
   Buffer<float> error_;
@@ -149,20 +148,19 @@ void Def::regrouped() {
 }
 
 std::vector<AgreedField> Def::common_fields(View<const float> model) {
-  if (stage() == Stage::made) return ModelBase::common_fields(model);
+  if (phase() == Phase::made) return ModelBase::common_fields(model);
   return {checksum_field("x, the point without errors", point())};
 }
 
 StepReport Def::do_start(View<float> model) {
-  if (stage() == Stage::made) copy(place(), model, point());
-  if (stage() == Stage::resized) write_local(model);
+  if (phase() == Phase::made) copy(place(), model, point());
+  if (phase() == Phase::resized) write_local(model);
   return {};
 }
 
-void Def::do_begin(const StepInput& input, View<const float> model) {
+void Def::do_begin(const StepInput& input, View<const float> /*model*/) {
   meets_ = (std::uint64_t{input.key.step} + 1) % options_.local_steps == 0;
   take_coefficients(input);
-  model_ = model;
   report_ = {};
   if (!meets_) return;
   drawn_ = blocks_.draw(input.key);
@@ -230,13 +228,13 @@ void Def::accumulate(const CoefficientRun& run, View<float> gradient, StatusView
   const Stopwatch watch(report_.select_seconds);
   const auto here = [&](auto view) { return view.sub(run.offset, run.size); };
   const bool moves = run.coefficients.momentum != 0.0F;
-  if (moves) undo_.note(run.offset, gradient);
   add_step_to_error(place(), run.coefficients, gradient,
-                    {.model = here(model_),
+                    {.model = here(model()),
                      .error = here(error()),
                      .next_error = here(next_error()),
                      .momentum = moves ? here(momentum()) : View<float>()},
                     status);
+  if (moves) undo_.note(run.offset, gradient);  // which holds the momentum as it was
 }
 
 Status Def::accumulate_local(View<float> gradient) {
@@ -268,6 +266,7 @@ Exchange& Def::start_chunk(const Chunk& chunk, View<float> gradient, StatusView 
   return *chunk_sum.sum;
 }
 
+/// 4: e = p − C(p).
 void Def::finish_chunk(const Chunk& chunk, View<float>, StatusView, StepReport&) {
   const ChunkSum& chunk_sum = sums_[chunk.number];
   scatter_blocks(place(), left_.view().sub(chunk_sum.first, chunk_sum.count), drawn(chunk_sum), 0, next_error());
@@ -328,6 +327,7 @@ double Def::best_lambda(View<float> scratch, Traffic& traffic) {
   return mean_of_own > 0.0F ? together / static_cast<double>(mean_of_own) : 0.0;
 }
 
+/// 6.
 void Def::do_read_out(View<const float> /*model*/, View<float> out) {
   if (!options_.subtracts_error) {
     copy(place(), point(), out);

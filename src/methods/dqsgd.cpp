@@ -9,6 +9,7 @@
 // The first step has no steps before it and gathers. A norm is the root of the tensors' squares, added in order. No
 // error feedback.
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -50,18 +51,17 @@ class Dqsgd : public GradientBase {
   /// A newcomer knows no norms, and all must gather or none: the next step gathers.
   void regrouped() override {
     norms_.clear();
-    BitRule::Counts counts{};
-    std::memcpy(counts.data(), counts_.data(), sizeof counts);
-    rule_->set_counts(counts);
     make_exchanges();
   }
 
-  /// What the rule counts, as it lies in memory.
-  std::vector<View<float>> shared() override {
+  std::vector<double> shared_numbers() const override {
     const BitRule::Counts counts = rule_->counts();
-    static_assert(sizeof counts == sizeof counts_);
-    std::memcpy(counts_.data(), counts.data(), sizeof counts);
-    return {View<float>(counts_.data(), counts_.size())};
+    return {counts.begin(), counts.end()};
+  }
+  void take_numbers(std::span<const double> numbers) override {
+    BitRule::Counts counts{};
+    std::copy(numbers.begin(), numbers.end(), counts.begin());
+    rule_->set_counts(counts);
   }
 
   void make_exchanges() {
@@ -181,7 +181,6 @@ class Dqsgd : public GradientBase {
   double rule_norm_ = 0.0;
   int bits_ = 0;
   std::unique_ptr<BitRule> rule_;
-  std::array<float, 8> counts_{};  ///< the rule's, in a resize
   std::vector<std::unique_ptr<QuantizedSum>> sums_;
   std::unique_ptr<GatheredNumbers> gathered_;
 };

@@ -11,7 +11,7 @@ StepReport GradientBase::reduce(StepKey key, View<float> gradient) {
     register_tensors({&whole, 1});
   }
   require_size("gradient", gradient.size(), parameters());
-  step_.require_none();
+  open_step().require_none();
   begin_exchange(key);
   pipeline().add(gradient);
   pipeline().finish();
@@ -19,11 +19,11 @@ StepReport GradientBase::reduce(StepKey key, View<float> gradient) {
 }
 
 void GradientBase::begin(StepKey key) {
-  step_.require_none();
+  open_step().require_none();
   core().require_registered("begin()");
   settled_ = false;
   begin_exchange(key);
-  step_.open(tensors().size());
+  open_step().open(tensors().size());
 }
 
 void GradientBase::begin_exchange(StepKey key) {
@@ -33,25 +33,14 @@ void GradientBase::begin_exchange(StepKey key) {
   pipeline().begin(waits_for_all(), report_);
 }
 
-void GradientBase::add(std::span<const TensorPart> parts) {
-  step_.require_open("add()");
-  step_.take(tensors(), parts);
-  try {
-    pipeline().add(parts);
-  } catch (const TransportError&) {
-    step_.close();  // nothing to finish
-    throw;
-  }
-}
-
 bool GradientBase::settle() {
-  step_.require_open("settle()");
-  step_.require_all(tensors());
+  open_step().require_open("settle()");
+  open_step().require_all(tensors());
   if (!settled_) {
     try {
       pipeline().finish();
     } catch (...) {
-      step_.close();  // a failure leaves no step behind
+      open_step().close();  // a failure leaves no step behind
       throw;
     }
     settled_ = true;
@@ -60,17 +49,17 @@ bool GradientBase::settle() {
 }
 
 StepReport GradientBase::finish() {
-  step_.require_open("finish()");
+  open_step().require_open("finish()");
   if (!settled_) settle();
-  step_.close();
+  open_step().close();
   return conclude();
 }
 
 StepReport GradientBase::abandon() {
-  if (!step_.is_open() || !settled_) {
+  if (!open_step().is_open() || !settled_) {
     throw InvalidConfig(name() + ": abandon() before settle(): settle the step first");
   }
-  step_.close();
+  open_step().close();
   mark_running();
   return drop();
 }

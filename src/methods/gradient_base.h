@@ -1,7 +1,6 @@
 #pragma once
 
 #include "methods/method_base.h"
-#include "methods/open_step.h"
 
 namespace laconic {
 
@@ -10,7 +9,6 @@ class GradientBase : public MethodBase<GradientMethod>, protected ChunkedStep {
  public:
   StepReport reduce(StepKey key, View<float> gradient) final;
   void begin(StepKey key) final;
-  void add(std::span<const TensorPart> parts) final;
   StepReport finish() final;
   bool settle() final;
   StepReport abandon() final;
@@ -23,7 +21,7 @@ class GradientBase : public MethodBase<GradientMethod>, protected ChunkedStep {
 
  protected:
   GradientBase(std::string name, Communicator& communicator, Place& place)
-      : MethodBase(std::move(name), communicator, place, this), step_(this->name(), "begin()", "finish()") {}
+      : MethodBase(std::move(name), communicator, place, this, "begin()", "finish()") {}
 
   /// Whether this step's first exchange needs all tensors although by_tensor() is true.
   virtual bool waits_for_all() const { return false; }
@@ -33,10 +31,9 @@ class GradientBase : public MethodBase<GradientMethod>, protected ChunkedStep {
   StepKey key() const { return key_; }
 
  private:
-  void require_between_steps() const final { step_.require_loadable(); }
+  void add_to_step(std::span<const TensorPart> parts) final { pipeline().add(parts); }
   StepReport drop();
 
-  OpenStep step_;
   bool settled_ = false;
   StepKey key_;
   StepReport report_;

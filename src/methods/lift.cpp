@@ -1,6 +1,5 @@
 #include "methods/lift.h"
 
-#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -97,26 +96,18 @@ void LiftedMethod::load_memory(const State& state) {
   largest_step_ = state.number("largest step");
 }
 
-/// The optimizer's memory, and its count of steps and the guard's limit as they lie in memory.
-std::vector<View<float>> LiftedMethod::shared() {
-  auto views = optimizer_.memory();
-  const std::uint64_t steps = optimizer_.steps();
-  std::memcpy(numbers_.data(), &steps, sizeof steps);
-  std::memcpy(numbers_.data() + 2, &largest_step_, sizeof largest_step_);
-  views.emplace_back(numbers_.data(), numbers_.size());
-  return views;
+std::vector<double> LiftedMethod::shared_numbers() const {
+  return {static_cast<double>(optimizer_.steps()), largest_step_};
 }
 
-void LiftedMethod::regrouped() {
-  std::uint64_t steps = 0;
-  std::memcpy(&steps, numbers_.data(), sizeof steps);
-  optimizer_.set_steps(steps);
-  std::memcpy(&largest_step_, numbers_.data() + 2, sizeof largest_step_);
+void LiftedMethod::take_numbers(std::span<const double> numbers) {
+  optimizer_.set_steps(static_cast<std::uint64_t>(numbers[0]));
+  largest_step_ = numbers[1];
 }
 
-void LiftedMethod::resize(Communicator* next) {
+void LiftedMethod::do_resize(Communicator* next) {
   inner_->resize(next);
-  ModelBase::resize(next);
+  core().resize(next);
 }
 
 }  // namespace laconic

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <array>
-
 #include "methods/gradient_base.h"
 #include "methods/model_base.h"
 #include "methods/optimizer.h"
@@ -18,7 +16,6 @@ class LiftedMethod : public ModelBase {
   LiftedMethod(std::unique_ptr<GradientBase> inner, const OptimizerOptions& optimizer, bool guard,
                Communicator& communicator, Place& place);
 
-  void resize(Communicator* next) override;
   double residual_norm() override { return inner_->residual_norm(); }
   bool streams() const override { return inner_->streams(); }
   std::vector<std::uint32_t> chunk_starts() const override { return inner_->chunk_starts(); }
@@ -29,8 +26,11 @@ class LiftedMethod : public ModelBase {
   void save_memory(State& state) const override;
   void load_memory(const State& state) override;
   void require_loadable_memory(const State& state) const override;
-  std::vector<View<float>> shared() override;
-  void regrouped() override;
+  std::vector<View<float>> shared() override { return optimizer_.memory(); }
+  std::vector<double> shared_numbers() const override;
+  void take_numbers(std::span<const double> numbers) override;
+  void regrouped() override {}
+  void do_resize(Communicator* next) override;
 
   StepReport do_start(View<float> model) override;
   void do_begin(const StepInput& input, View<const float> model) override;
@@ -49,7 +49,6 @@ class LiftedMethod : public ModelBase {
   double largest_step_ = 1e5;
   Buffer<float> before_;        ///< the guard's
   Optimizer optimizer_before_;  ///< the guard's
-  std::array<float, 4> numbers_{};  ///< what a newcomer needs besides the optimizer's memory, as bits
 };
 
 }  // namespace laconic

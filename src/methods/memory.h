@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "laconic/state.h"
@@ -24,6 +25,10 @@ class MethodMemory {
   virtual std::vector<View<float>> owed() { return {}; }
   /// Memory that is the same on all ranks. A resize copies it to newcomers.
   virtual std::vector<View<float>> shared() { return {}; }
+  /// Numbers that are the same on all ranks, such as counts of steps. A resize hands them to newcomers: every rank takes
+  /// those of one rank that ran, before regrouped().
+  virtual std::vector<double> shared_numbers() const { return {}; }
+  virtual void take_numbers(std::span<const double> /*numbers*/) {}
   /// Memory that owed() lists only once a step has needed it. If one rank of a resize has it, all ranks allocate it
   /// first, as zeros.
   virtual bool has_late_memory() const { return false; }

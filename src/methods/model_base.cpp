@@ -15,10 +15,10 @@ StepReport ModelBase::start(View<float> model) {
     const Tensor whole{"model", model.size()};
     register_tensors({&whole, 1});
   }
-  constexpr const char* kStages[] = {"of a new run", "after load", "after resize", "a second time"};
-  std::vector<AgreedField> fields{{"start", kStages[static_cast<std::size_t>(stage())]},
+  constexpr const char* kPhases[] = {"of a new run", "after load", "after resize", "a second time"};
+  std::vector<AgreedField> fields{{"start", kPhases[static_cast<std::size_t>(phase())]},
                                   {"entries of the model", std::to_string(model.size())}};
-  const bool running = stage() == Stage::running;
+  const bool running = phase() == Phase::running;
   if (!running) std::ranges::move(common_fields(model), std::back_inserter(fields));
   require_agreement(communicator(), fields);
   if (running) {
@@ -39,8 +39,8 @@ AgreedField ModelBase::checksum_field(const std::string& what, View<const float>
 }
 
 void ModelBase::require_started() const {
-  if (stage() == Stage::running) return;
-  const char* since = stage() == Stage::loaded ? " after load()" : stage() == Stage::resized ? " after resize()" : "";
+  if (phase() == Phase::running) return;
+  const char* since = phase() == Phase::loaded ? " after load()" : phase() == Phase::resized ? " after resize()" : "";
   throw InvalidConfig(name() + ": a step" + since + " was begun before start(): call start() on every rank first");
 }
 
@@ -55,11 +55,11 @@ StepReport ModelBase::step(const StepInput& input, View<float> model, View<float
 void ModelBase::begin_step(const StepInput& input, View<float> model) {
   begin_checked(input, model);
   gradient_.begin(tensors());
-  step_.open(tensors().size());
+  open_step().open(tensors().size());
 }
 
 void ModelBase::begin_checked(const StepInput& input, View<float> model) {
-  step_.require_none();
+  open_step().require_none();
   require_started();
   require_input(input, model);
   input_ = input;
@@ -96,22 +96,10 @@ void ModelBase::require_coefficients(std::span<const Coefficients> given) const 
   }
 }
 
-void ModelBase::add(std::span<const TensorPart> parts) {
-  step_.require_open("add()");
-  step_.take(tensors(), parts);
-  const auto placed = gradient_.add(place(), parts);
-  try {
-    do_add(placed);
-  } catch (const TransportError&) {
-    step_.close();  // nothing to finish
-    throw;
-  }
-}
-
 StepReport ModelBase::finish_step() {
-  step_.require_open("finish_step()");
-  step_.require_all(tensors());
-  step_.close();
+  open_step().require_open("finish_step()");
+  open_step().require_all(tensors());
+  open_step().close();
   do_finish();
   return do_step(input_, model_, gradient_.view(place()));
 }

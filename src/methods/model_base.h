@@ -5,7 +5,6 @@
 
 #include "methods/flat_gradient.h"
 #include "methods/method_base.h"
-#include "methods/open_step.h"
 
 namespace laconic {
 
@@ -16,7 +15,6 @@ class ModelBase : public MethodBase<ModelMethod> {
   StepReport start(View<float> model) final;
   StepReport step(const StepInput& input, View<float> model, View<float> gradient) final;
   void begin_step(const StepInput& input, View<float> model) final;
-  void add(std::span<const TensorPart> parts) final;
   StepReport finish_step() final;
   void read_out(View<const float> model, View<float> out) final;
   void set_scoring(ScoringFunction scoring) final { scoring_ = std::move(scoring); }
@@ -24,10 +22,9 @@ class ModelBase : public MethodBase<ModelMethod> {
 
  protected:
   ModelBase(std::string name, Communicator& communicator, Place& place, ChunkedStep* chunked = nullptr)
-      : MethodBase(std::move(name), communicator, place, chunked), step_(this->name(), "begin_step()", "finish_step()") {
-  }
+      : MethodBase(std::move(name), communicator, place, chunked, "begin_step()", "finish_step()") {}
 
-  /// Called after start has compared the ranks. stage() distinguishes a new run from a loaded or resized one.
+  /// Called after start has compared the ranks. phase() distinguishes a new run from a loaded or resized one.
   virtual StepReport do_start(View<float> model) = 0;
   /// What must be the same on all ranks at the start: by default the model.
   virtual std::vector<AgreedField> common_fields(View<const float> model);
@@ -47,13 +44,15 @@ class ModelBase : public MethodBase<ModelMethod> {
   /// Whether the method uses StepInput::tensors.
   virtual bool takes_coefficients() const { return false; }
 
+  /// Where the gradient of the step was taken.
+  View<const float> model() const { return model_; }
   const ScoringFunction& scoring() const { return scoring_; }
   void tell_round(const StepReport& report) const {
     if (after_round_) after_round_(report);
   }
 
  private:
-  void require_between_steps() const final { step_.require_loadable(); }
+  void add_to_step(std::span<const TensorPart> parts) final { do_add(gradient_.add(place(), parts)); }
   void require_started() const;
   void require_input(const StepInput& input, View<const float> model) const;
   void require_coefficients(std::span<const Coefficients> given) const;
@@ -61,7 +60,6 @@ class ModelBase : public MethodBase<ModelMethod> {
 
   ScoringFunction scoring_;
   std::function<void(const StepReport&)> after_round_;
-  OpenStep step_;
   StepInput input_;
   View<float> model_;
   FlatGradient gradient_;  ///< of a step whose tensors arrive one by one

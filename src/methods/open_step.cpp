@@ -12,6 +12,10 @@ void OpenStep::require_none() const {
   throw InvalidConfig(method_ + ": " + begin_ + " before " + finish_ + " of the step before: finish it first");
 }
 
+void OpenStep::require_closed(const char* call) const {
+  if (open_) throw InvalidConfig(method_ + ": " + call + " in the middle of a step: finish it first");
+}
+
 void OpenStep::require_open(const char* call) const {
   if (!open_) throw InvalidConfig(method_ + ": " + call + " before " + begin_ + ": begin the step first");
 }

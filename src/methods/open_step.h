@@ -17,7 +17,10 @@ class OpenStep {
       : method_(method), begin_(begin), finish_(finish) {}
 
   bool is_open() const { return open_; }
+  /// Throws InvalidConfig if a step is open, when another one is to begin.
   void require_none() const;
+  /// Throws InvalidConfig for a call that must wait until the step is finished.
+  void require_closed(const char* call) const;
   void require_open(const char* call) const;
   /// Throws InvalidConfig within a step, where no state can be loaded.
   void require_loadable() const;

@@ -15,7 +15,7 @@ OptimizerKind optimizer_kind(std::string_view name);
 
 /// Updates a model along a direction, with SGD (momentum, optionally Nesterov's, and weight decay), Adam with bias
 /// correction, or a host's own optimizer, which it calls. The updates are the same, operation for operation, as the
-/// reference loops in optimizer.cpp, without fused operations.
+/// kernels in kernels/descent, without fused operations.
 class Optimizer {
  public:
   /// Throws InvalidConfig for an unknown name or a setting out of range.

@@ -9,7 +9,6 @@
 // step before it is called. If it makes a model that is not finite, all workers throw, whatever the policy, since its
 // step cannot be taken back.
 
-#include <array>
 #include <utility>
 
 #include "base/buffer.h"
@@ -43,10 +42,7 @@ class Psync : public ModelBase {
     mean_.reserve(place(), blocks_.size());
     make_exchange();
   }
-  void regrouped() override {
-    optimizer_.set_steps(static_cast<std::uint64_t>(steps_[1]) << kStepBits | static_cast<std::uint64_t>(steps_[0]));
-    make_exchange();
-  }
+  void regrouped() override { make_exchange(); }
   void make_exchange() {
     sum_ = std::make_unique<BlockSum>(communicator(), place(), blocks_.size(), options_);
     if (optimizer_.options().host) all_finite_ = std::make_unique<GatheredNumbers>(communicator(), place(), 1);
@@ -66,29 +62,25 @@ class Psync : public ModelBase {
     return views;
   }
 
-  /// The optimizer's count of steps as two floats, each exact.
-  std::vector<View<float>> shared() override {
-    steps_[0] = static_cast<float>(optimizer_.steps() % (std::uint64_t{1} << kStepBits));
-    steps_[1] = static_cast<float>(optimizer_.steps() >> kStepBits);
-    return {View<float>(steps_.data(), steps_.size())};
+  std::vector<double> shared_numbers() const override { return {static_cast<double>(optimizer_.steps())}; }
+  void take_numbers(std::span<const double> numbers) override {
+    optimizer_.set_steps(static_cast<std::uint64_t>(numbers[0]));
   }
 
   StepReport do_start(View<float> /*model*/) override { return {}; }
   /// Workers share the start point, and nothing afterwards.
   std::vector<AgreedField> common_fields(View<const float> model) override {
-    return stage() == Stage::made ? ModelBase::common_fields(model) : std::vector<AgreedField>();
+    return phase() == Phase::made ? ModelBase::common_fields(model) : std::vector<AgreedField>();
   }
 
   StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) override;
   void do_read_out(View<const float> model, View<float> out) override;
 
-  static constexpr int kStepBits = 24;
 
   DenseSumOptions options_;
   RandomBlocks blocks_;
   Optimizer optimizer_;
   Optimizer tried_optimizer_;
-  std::array<float, 2> steps_{};
   Buffer<float> tried_;
   Buffer<float> mean_;
   std::unique_ptr<BlockSum> sum_;

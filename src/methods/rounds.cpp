@@ -1,8 +1,5 @@
 #include "methods/rounds.h"
 
-#include <cstring>
-#include <iterator>
-
 #include "base/check.h"
 #include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
@@ -46,14 +43,14 @@ void RoundMethod::prepare() {
 }
 
 std::vector<AgreedField> RoundMethod::common_fields(View<const float> model) {
-  if (stage() == Stage::made) return ModelBase::common_fields(model);
+  if (phase() == Phase::made) return ModelBase::common_fields(model);
   return {{"rounds so far", std::to_string(schedule_.rounds())},
           {"steps since the last round", std::to_string(schedule_.steps())},
           checksum_field("the centre", centre())};
 }
 
 StepReport RoundMethod::do_start(View<float> model) {
-  if (stage() == Stage::made) copy(place(), model, centre_.view(parameters()));
+  if (phase() == Phase::made) copy(place(), model, centre_.view(parameters()));
   if (newcomer_) copy(place(), centre(), model);
   newcomer_ = false;
   schedule_.join(communicator());
@@ -176,29 +173,25 @@ void RoundMethod::load_memory(const State& state) {
   newcomer_ = false;
 }
 
-void RoundMethod::resize(Communicator* next) {
+void RoundMethod::do_resize(Communicator* next) {
   if (schedule_.async() && !at_round_) {
     throw InvalidConfig(name() +
                         ": an asynchronous run can be resized at a round only: do it when start() or step() "
                         "has just reported rounds above 0, on all ranks at the same round");
   }
   newcomer_ = !core().has_run();
-  const double numbers[] = {static_cast<double>(schedule_.rounds()), static_cast<double>(schedule_.steps()),
-                            static_cast<double>(optimizer_.steps())};
-  numbers_.resize(2 * std::size(numbers));
-  std::memcpy(numbers_.data(), numbers, sizeof numbers);
   schedule_.resume(schedule_.rounds(), schedule_.steps());
-  ModelBase::resize(next);
+  core().resize(next);
 }
 
-std::vector<View<float>> RoundMethod::shared() { return {centre_.view(parameters()), numbers_}; }
+std::vector<double> RoundMethod::shared_numbers() const {
+  return {static_cast<double>(schedule_.rounds()), static_cast<double>(schedule_.steps()),
+          static_cast<double>(optimizer_.steps())};
+}
 
-void RoundMethod::regrouped() {
-  double numbers[3];  // as resize() packed them
-  std::memcpy(numbers, numbers_.data(), sizeof numbers);
+void RoundMethod::take_numbers(std::span<const double> numbers) {
   schedule_.resume(static_cast<std::uint64_t>(numbers[0]), static_cast<std::uint64_t>(numbers[1]));
   if (newcomer_) optimizer_.set_steps(static_cast<std::uint64_t>(numbers[2]));
-  make_exchanges();
 }
 
 }  // namespace laconic

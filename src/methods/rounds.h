@@ -19,7 +19,6 @@ class RoundMethod : public ModelBase {
  public:
   RoundMethod(const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator, Place& place);
 
-  void resize(Communicator* next) override;
   double residual_norm() override { return 0.0; }
 
  protected:
@@ -51,8 +50,11 @@ class RoundMethod : public ModelBase {
   void require_loadable_memory(const State& state) const override;
   /// Round methods have no residual. But a resize replaces the local momenta by their mean.
   std::vector<View<float>> owed() override { return optimizer_.memory(); }
-  std::vector<View<float>> shared() override;
-  void regrouped() override;
+  std::vector<View<float>> shared() override { return {centre_.view(parameters())}; }
+  std::vector<double> shared_numbers() const override;
+  void take_numbers(std::span<const double> numbers) override;
+  void regrouped() override { make_exchanges(); }
+  void do_resize(Communicator* next) override;
 
   StepReport do_start(View<float> model) override;
   /// The start point, or later the centre, and the position in the schedule.
@@ -75,7 +77,6 @@ class RoundMethod : public ModelBase {
   float proximity_ = 0.0F;  ///< µ/τ
   Buffer<float> centre_;
   Buffer<float> next_centre_;
-  std::vector<float> numbers_;  ///< what a newcomer needs besides the centre, as bits
   std::uint32_t last_step_ = 0;  ///< the host's number of this rank's last step
   bool at_round_ = true;         ///< no local step since the last round, or since the start
   bool newcomer_ = false;

@@ -6,9 +6,7 @@
 // abstain: an entry below that share of the mean |v_n| casts no vote; g is 0 where nobody votes.
 // early_sign: in the first so many steps sign(g_n) votes, as the theory's warm-up asks (54 for β = 0.9).
 
-#include <array>
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -54,10 +52,7 @@ class SignMethod : public GradientBase {
     make_exchanges();
   }
 
-  void regrouped() override {
-    std::memcpy(&steps_, step_bits_.data(), sizeof steps_);
-    make_exchanges();
-  }
+  void regrouped() override { make_exchanges(); }
 
   void make_exchanges() {
     if (abstain_ > 0.0F) {
@@ -103,11 +98,9 @@ class SignMethod : public GradientBase {
     return {momentum_.view(parameters())};
   }
 
-  /// The count of steps as it lies in memory: all ranks leave the early ones together.
-  std::vector<View<float>> shared() override {
-    std::memcpy(step_bits_.data(), &steps_, sizeof steps_);
-    return {View<float>(step_bits_.data(), step_bits_.size())};
-  }
+  /// All ranks leave the early steps together.
+  std::vector<double> shared_numbers() const override { return {static_cast<double>(steps_)}; }
+  void take_numbers(std::span<const double> numbers) override { steps_ = static_cast<std::uint64_t>(numbers[0]); }
 
   void save_memory(State& state) const override {
     state.put("steps", static_cast<double>(steps_));
@@ -129,7 +122,6 @@ class SignMethod : public GradientBase {
   float abstain_;
   std::uint64_t early_steps_;
   std::uint64_t steps_ = 0;
-  std::array<float, 2> step_bits_{};  ///< in a resize
   Buffer<float> momentum_;
   Buffer<float> next_momentum_;
   std::vector<std::unique_ptr<PackedVote>> votes_;

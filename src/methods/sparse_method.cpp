@@ -70,11 +70,11 @@ Exchange& SparseMethod::start_chunk(const Chunk& chunk, View<float> gradient, St
     select_in(chunk, gradient, status);
   }
   chunk_sum.sum->go_on_from(chunk_sum.borders, chunk_sum.last_union);
-  chunk_sum.sum->start(selected(chunk_sum), gradient, status);  // 3, 5
+  chunk_sum.sum->start(selected(chunk_sum), gradient, status);
   return *chunk_sum.sum;
 }
 
-/// 1, 2 and 4 of the box, one pass for each scope. Indices count from the chunk's start.
+/// All of the box but the sums, one pass for each scope (topk.cpp, regtopk.cpp). Indices count from the chunk's start.
 void SparseMethod::select_in(const Chunk& chunk, View<const float> gradient, StatusView status) {
   const ChunkSum& chunk_sum = sums_[chunk.number];
   const View<const float> residual = residual_.view(parameters()).sub(chunk.offset, chunk.size);

@@ -231,7 +231,7 @@ class UniformSample : public Sample {
   }
   void encode(Place& place, View<std::byte> payload, Status& status) const override {
     const Stream stream{.seed = 5, .step = 3, .rank = 1, .tensor = 0, .purpose = Purpose::rounding};
-    uniform::encode(place, stretch(), layout_, begin_, layout_.size(), norms_, bits_, stream, payload, view_of(status));
+    uniform::encode(place, range(), layout_, begin_, layout_.size(), norms_, bits_, stream, payload, view_of(status));
   }
   Outcome decode(Place& place, View<const std::byte> payload) const override {
     Guarded<float> out(layout_.size() - begin_, 5, kFill);
@@ -253,7 +253,7 @@ class UniformSample : public Sample {
   }
 
  private:
-  View<const float> stretch() const { return View<const float>(values_).sub(begin_, values_.size() - begin_); }
+  View<const float> range() const { return View<const float>(values_).sub(begin_, values_.size() - begin_); }
 
   Layout layout_;
   int bits_;

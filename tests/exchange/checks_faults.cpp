@@ -80,13 +80,13 @@ struct FaultCase {
 
 const std::vector<FaultCase>& fault_cases() {
   static const std::vector<FaultCase> cases{
-      {"dense", dense_job, {Damage::pieces, Damage::returned}},
+      {"dense", dense_job, {Damage::sent, Damage::returned}},
       {"sparse gather", gather_job, {Damage::returned, Damage::announced}},
-      {"sparse range", range_job, {Damage::pieces, Damage::returned, Damage::announced}},
-      {"vote", vote_job, {Damage::pieces, Damage::returned}},
-      {"abstaining vote", abstaining_job, {Damage::pieces, Damage::returned}},
+      {"sparse range", range_job, {Damage::sent, Damage::returned, Damage::announced}},
+      {"vote", vote_job, {Damage::sent, Damage::returned}},
+      {"abstaining vote", abstaining_job, {Damage::sent, Damage::returned}},
       {"quantized gather", quantized_gather_job, {Damage::returned}},
-      {"quantized scatter", quantized_scatter_job, {Damage::pieces, Damage::returned}},
+      {"quantized scatter", quantized_scatter_job, {Damage::sent, Damage::returned}},
   };
   return cases;
 }

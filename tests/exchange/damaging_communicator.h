@@ -8,10 +8,10 @@
 namespace laconic::test {
 
 /// Which of the messages that a rank receives is damaged.
-enum class Damage : std::uint8_t { pieces, returned, announced };
+enum class Damage : std::uint8_t { sent, returned, announced };
 
 /// The engine underneath, but one bit of what this rank receives is flipped on the way: in the last rank's part of a
-/// message of varying sizes (pieces: all-to-all, returned: all-gather), or in the highest byte of a number that another
+/// message of varying sizes (sent: all-to-all, returned: all-gather), or in the highest byte of a number that another
 /// rank announces (announced: the first message of equal parts).
 class DamagingCommunicator : public Communicator {
  public:
@@ -37,7 +37,7 @@ class DamagingCommunicator : public Communicator {
  private:
   bool damages(CallKind kind) const {
     switch (damage_) {
-      case Damage::pieces: return kind == CallKind::all_to_all_varying;
+      case Damage::sent: return kind == CallKind::all_to_all_varying;
       case Damage::returned: return kind == CallKind::all_gather_varying;
       case Damage::announced: return kind == CallKind::all_gather || kind == CallKind::all_to_all;
     }

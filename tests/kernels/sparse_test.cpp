@@ -116,7 +116,7 @@ TEST(Sparse, MergeOfUnlikeParts) {
   Entries low = random_entries(50'000, 1'000'000, 3);
   Entries high = random_entries(50'000, 1'000'000, 4);
   for (auto& index : high.indices) index += 4'000'000'000U;
-  expect_merges({high, low}, "disjoint stretches, up to the last indices");
+  expect_merges({high, low}, "disjoint ranges, up to the last indices");
   expect_merges({{{0, 0xFFFF'FFFFU}, {1.0F, 2.0F}}, {{0xFFFF'FFFFU}, {3.0F}}}, "both ends of the index space");
 }
 

@@ -71,17 +71,17 @@ TEST_P(EveryMethod, DoesNotDependOnThePartition) {
     for (std::uint32_t step = 0; step < 4; ++step) {
       const StepKey key{5, step, static_cast<std::uint32_t>(communicator.rank())};
       auto flat = normal_values(size_of(tensors), step * 100 + static_cast<std::uint64_t>(communicator.rank()));
-      std::vector<std::vector<float>> pieces;
+      std::vector<std::vector<float>> separate;
       std::size_t offset = 0;
       for (const Tensor& tensor : tensors) {
-        pieces.emplace_back(flat.begin() + static_cast<std::ptrdiff_t>(offset),
+        separate.emplace_back(flat.begin() + static_cast<std::ptrdiff_t>(offset),
                             flat.begin() + static_cast<std::ptrdiff_t>(offset + tensor.size));
         offset += tensor.size;
       }
       whole->reduce(key, flat);
       parts->begin(key);
       // Another partition and order each step, as buckets that are rebuilt give.
-      const auto part = [&](std::uint32_t tensor) { return TensorPart{tensor, View<float>(pieces[tensor])}; };
+      const auto part = [&](std::uint32_t tensor) { return TensorPart{tensor, View<float>(separate[tensor])}; };
       if (step % 2 == 0) {
         const std::vector<TensorPart> first{part(3), part(1)};
         const std::vector<TensorPart> second{part(0), part(2)};
@@ -95,7 +95,7 @@ TEST_P(EveryMethod, DoesNotDependOnThePartition) {
       }
       parts->finish();
       std::vector<float> joined;
-      for (const auto& piece : pieces) joined.insert(joined.end(), piece.begin(), piece.end());
+      for (const auto& each : separate) joined.insert(joined.end(), each.begin(), each.end());
       ASSERT_EQ(std::memcmp(joined.data(), flat.data(), flat.size() * sizeof(float)), 0) << "step " << step;
     }
   });

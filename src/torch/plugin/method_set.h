@@ -58,8 +58,7 @@ std::uint64_t seed_of_group(std::uint64_t seed, std::uint32_t group);
 /// order of the groups.
 class MethodSet {
  public:
-  /// Makes the methods. Collective: ranks that differ are all told where. Groups must cover every parameter once. Ranks
-  /// meet once more before any of them may end: lanes of others may still be connecting.
+  /// Makes the methods. Collective: ranks that differ are all told where. Groups must cover every parameter once.
   MethodSet(std::vector<Tensor> parameters, std::vector<MethodGroup> groups, const MethodSetOptions& options,
             Communicator& communicator, Place& place);
 
