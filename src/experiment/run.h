@@ -58,11 +58,11 @@ struct RunConfig {
   double learning_rate = 0.01;
   std::vector<LearningRateDrop> schedule{};
   int workers = 4;
-  std::uint32_t steps = 100;  ///< of each worker; in an asynchronous run their mean
+  std::uint32_t steps = 100;  ///< per worker; in an asynchronous run the mean over workers
   std::uint64_t seed = 1;     ///< of the problem's data and noise, and of every draw of the method
   NonfinitePolicy nonfinite = NonfinitePolicy::error;
-  /// Loss and distance are taken at the point to test (read_out) after every so many steps; 0: only after the last.
-  /// In an asynchronous run ranks meet in rounds only, so there it is rank 0's own point.
+  /// Steps between evaluations of loss and distance at the point to test (read_out); 0: only after the last step. In an
+  /// asynchronous run ranks meet only in rounds, so it evaluates rank 0's own point.
   std::uint32_t eval_interval = 1;
   /// The last `adversaries` workers send their gradient with inverted sign.
   int adversaries = 0;

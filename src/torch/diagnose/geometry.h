@@ -5,22 +5,22 @@
 
 #include "laconic/view.h"
 
-// The shape of a gradient: what decides how well it survives signs, selection and votes.
+// The shape of a gradient, which decides how well it survives signs, selection and votes.
 
 namespace laconic {
 
-/// phi(v) = |v|_1^2 / (d |v|_2^2), Bernstein et al. 2018: 1/d for one entry alone, 2/pi for a Gaussian, 1 where all
-/// entries are as large. 0 for a vector of zeros or of none.
+/// phi(v) = |v|_1^2 / (d |v|_2^2), Bernstein et al. 2018: 1/d if only one entry is not zero, 2/pi for a Gaussian, 1 if
+/// all entries have the same magnitude. 0 for a vector of zeros and for an empty one.
 double density(View<const float> values);
 
-/// How much of |v|_2^2 the entries of largest magnitude hold; k = max(1, floor(share·d)) of them, as Top-k takes.
+/// The share of |v|_2^2 in the k = max(1, floor(share·d)) entries of largest magnitude, which Top-k selects.
 struct EnergyShares {
   double top_thousandth = 0.0;
   double top_hundredth = 0.0;
   double top_tenth = 0.0;
 };
 
-/// `scratch` grows to the vector's size. O(d). Zeros hold nothing: 0.
+/// `scratch` grows to the vector's size. O(d). The shares of a vector of zeros are 0.
 EnergyShares energy_shares(View<const float> values, std::vector<float>& scratch);
 
 /// Mean and standard deviation of each coordinate in one pass (Welford 1962), in float64.
@@ -31,7 +31,7 @@ class Moments {
   void add(View<const float> values);
   std::uint32_t count() const { return count_; }
   std::vector<float> mean() const;
-  /// Of the sample, without bias in its square; zeros where fewer than two vectors were added.
+  /// The sample standard deviation, whose square is unbiased; zeros if fewer than two vectors were added.
   std::vector<float> deviation() const;
 
  private:
@@ -41,15 +41,16 @@ class Moments {
 };
 
 /// How the signs of several workers' gradients agree, coordinate by coordinate; sign(0) = +1. A coordinate where every
-/// worker has exactly 0 is silent and counts in neither of the others: nobody has an opinion there.
+/// worker has exactly 0 is silent and does not count in the other figures.
 class SignAgreement {
  public:
   SignAgreement(std::size_t size, int workers) : workers_(workers), positive_(size), speaks_(size) {}
 
-  /// One worker's gradient. When all workers' have come, the coordinates are counted and the next step begins.
+  /// Adds one worker's gradient. When those of all workers have been added, the coordinates are counted and the next
+  /// step begins.
   void add(View<const float> gradient);
 
-  /// Over coordinates and whole steps: the mean of the majority's share, in [1/2, 1].
+  /// The mean share of the majority over coordinates and complete steps, in [1/2, 1].
   double majority() const { return share(majority_); }
   /// The share of coordinates where all workers have the same sign.
   double unanimous() const { return share(static_cast<double>(unanimous_)); }
@@ -72,7 +73,7 @@ class SignAgreement {
 
 /// What majority() would be if every sign were the toss of a fair coin.
 double majority_by_chance(int workers);
-/// And unanimous().
+/// What unanimous() would be if every sign were the toss of a fair coin.
 double unanimous_by_chance(int workers);
 
 }  // namespace laconic

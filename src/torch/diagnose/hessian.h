@@ -8,9 +8,9 @@
 
 namespace laconic {
 
-/// out += H·vector, H the second derivatives of `loss` (one number, with its graph) by the parameters, which lie one
-/// after the other in both views: the gradient of gradient·vector (Pearlmutter 1994), by backward twice. The
-/// parameters' own gradients are not touched.
+/// out += H·vector, where H is the Hessian of `loss` (one number, with its graph) with respect to the parameters, which
+/// lie one after another in both views. It is the gradient of gradient·vector (Pearlmutter 1994), computed by two
+/// backward passes. The parameters' own gradients are not changed.
 void add_hessian_product(const torch::Tensor& loss, const std::vector<torch::Tensor>& parameters,
                          View<const float> vector, View<float> out);
 

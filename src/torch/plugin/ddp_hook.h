@@ -13,20 +13,20 @@
 
 namespace laconic::plugin {
 
-/// A model as DistributedDataParallel has it.
+/// A model as DistributedDataParallel sees it.
 struct DdpModel {
   std::vector<std::string> names;      ///< of the parameters, in registration order
-  std::vector<at::Tensor> parameters;  ///< that the reducer reduces
-  at::Tensor scale;                    ///< a GradScaler's, which it changes in place; undefined: there is none
+  std::vector<at::Tensor> parameters;  ///< those that the reducer reduces
+  at::Tensor scale;                    ///< of a GradScaler, which changes it in place; undefined: no scaler
 };
 
-/// Where a bucket is and what is made of it for the methods.
+/// A bucket and its conversion for the methods.
 class Staging;
 
-/// The buckets of a DistributedDataParallel as pieces of a GradientHost's steps. A bucket is found by its parameters,
-/// so it does not matter how the reducer fills its buckets, or fills them anew. Gradients in 16 bits travel as float32
-/// and come back in 16 bits; those on a device are worked on in host memory. With a scale they are unscaled before
-/// anything is remembered; a step that is not finite then comes back as infinity on all ranks, which the scaler skips.
+/// Passes the buckets of a DistributedDataParallel as pieces to a GradientHost's steps. A bucket is identified by its
+/// parameters, so it does not matter how the reducer builds or rebuilds its buckets. Gradients in 16 bits are converted
+/// to float32 and back; gradients on a device are processed in CPU memory. With a scale, gradients are unscaled before
+/// anything is stored; then a step that is not finite returns infinity on all ranks, and the scaler skips it.
 class DdpHost {
  public:
   /// Collective.
@@ -34,20 +34,21 @@ class DdpHost {
           const MethodSetOptions& options);
   ~DdpHost();
 
-  /// Queues the bucket. The future, of the given type, ends as `result` once the bucket's buffer holds the aggregate.
+  /// Queues the bucket. The future, of the given type, completes with `result` once the bucket's buffer holds the
+  /// aggregate.
   c10::intrusive_ptr<c10::ivalue::Future> submit(c10d::GradBucket& bucket, c10::IValue result,
                                                  const c10::TypePtr& type);
 
-  /// Fills the reducer's buckets anew, so that tensors which a method works on together lie one after another and need
-  /// not be copied: a group in one bucket if its method needs it whole, else in stretches of `bytes`. Between steps;
-  /// the same on all ranks.
+  /// Rebuilds the reducer's buckets so that tensors which a method processes together are contiguous and need no copy.
+  /// If a method needs its whole group, the group is one bucket; otherwise it is split into buckets of `bytes`. Call it
+  /// between steps, with the same arguments on all ranks.
   void arrange(c10d::Reducer& reducer, std::size_t bytes) const;
 
   GradientHost& gradients() { return *host_; }
 
  private:
-  std::shared_ptr<Staging> staging_;      ///< outlives the pieces, which the host ends
-  std::unique_ptr<UsedParameters> used_;  ///< where DistributedDataParallel drops what no rank used
+  std::shared_ptr<Staging> staging_;      ///< outlives the pieces, which the host closes
+  std::unique_ptr<UsedParameters> used_;  ///< set if DistributedDataParallel drops parameters that no rank used
   std::unique_ptr<GradientHost> host_;
 };
 

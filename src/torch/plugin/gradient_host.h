@@ -15,21 +15,21 @@
 
 namespace laconic::plugin {
 
-/// How a step ended, for those who wait for it.
+/// How a step ended, for its waiting pieces.
 enum class Outcome : std::uint8_t {
   counted,  ///< the parts hold the aggregate
   skipped,  ///< a value was not finite: the parts are zero
 };
 
-/// Some tensors of a step, with whoever waits for their aggregate. All calls come from the host's thread.
+/// Some tensors of a step, and the caller that waits for their aggregate. All calls come from the host's thread.
 class Piece {
  public:
   virtual ~Piece() = default;
-  /// The parts as the methods work on them, valid until close.
+  /// The parts in the form that the methods use, valid until close.
   virtual std::span<const TensorPart> open() = 0;
-  /// Those of the parts that this rank did not use in the step.
+  /// The parts that this rank did not use in the step.
   virtual std::span<const std::uint32_t> unused() const { return {}; }
-  /// After it no other piece of this step comes; if parameters are missing then, the step fails.
+  /// Whether it is the last piece of this step. If parameters are missing after it, the step fails.
   virtual bool last() const { return false; }
   virtual void close(Outcome outcome) = 0;
   virtual void fail(std::exception_ptr error) noexcept = 0;
@@ -41,21 +41,21 @@ struct HostMetrics {
   std::uint64_t steps = 0;
   std::uint64_t skipped = 0;
   double residual_norm = 0.0;
-  double convert_seconds = 0.0;  ///< opening and closing pieces, all steps
-  double busy_seconds = 0.0;     ///< of the host's thread, without its waits for pieces
-  double method_seconds = 0.0;   ///< of these, inside the methods
+  double convert_seconds = 0.0;  ///< time of opening and closing pieces in all steps
+  double busy_seconds = 0.0;     ///< time of the host's thread without its waits for pieces
+  double method_seconds = 0.0;   ///< the part of busy_seconds inside the methods
 };
 
-/// Drives gradient methods for a host whose tensors arrive in pieces, on any thread. One thread of its own does all the
-/// work and all the waiting: `submit` only queues, so that it may be called where nothing must wait. A step begins with
-/// its first piece and ends when every parameter is there; all its pieces are closed together. An error reaches every
-/// piece of its step and every later call, and the other ranks by the communicator's fail(); only a non-finite value,
-/// which all ranks meet alike, leaves the host as it was. In a fork of the process every call is an InvalidConfig, and
-/// the host must not be destroyed.
+/// Drives gradient methods for a host whose tensors arrive in pieces, on any thread. Its own thread does all the work
+/// and all the waiting. `submit` only queues, so it may be called where nothing may block. A step begins with its first
+/// piece and ends when every parameter has arrived; all its pieces are closed together. An error is passed to every
+/// piece of its step, to every later call, and to the other ranks through the communicator's fail(). Only a non-finite
+/// value, which all ranks meet alike, leaves the host usable. In a fork of the process every call throws InvalidConfig,
+/// and the host must not be destroyed.
 class GradientHost {
  public:
-  /// Collective. The communicator and the place are used by the host's thread alone from then on.
-  /// `scaled`: a step that is not finite is skipped, whatever the policy; the caller of the pieces tells it.
+  /// Collective. From then on only the host's thread uses the communicator and the place.
+  /// `scaled`: a step that is not finite is skipped under either policy; the pieces report it to their caller.
   GradientHost(std::shared_ptr<Communicator> communicator, int threads, std::vector<Tensor> parameters,
                std::vector<MethodGroup> groups, const MethodSetOptions& options, bool scaled = false);
   ~GradientHost();
@@ -65,13 +65,13 @@ class GradientHost {
   /// Never waits.
   void submit(std::unique_ptr<Piece> piece);
 
-  // Between steps; they wait for the thread. InvalidConfig in the middle of one.
+  // Call these between steps. They wait for the thread, and throw InvalidConfig within a step.
   HostMetrics metrics();
   State save();
   void load(View<const std::byte> saved, const std::string& refusal = {});
 
-  /// Ends the thread, the methods and their groups; later calls are InvalidConfig. In the middle of a step the other
-  /// ranks are told, and whoever waits for a piece. Any number of times, from any thread.
+  /// Releases the thread, the methods and their groups; later calls throw InvalidConfig. Within a step, the other ranks
+  /// and all waiting pieces get an error. May be called any number of times, from any thread.
   void close();
 
   const std::vector<Neighbours>& neighbours() const { return neighbours_; }
@@ -103,10 +103,10 @@ class GradientHost {
   std::deque<std::unique_ptr<Piece>> pieces_;
   std::deque<Task*> tasks_;
   bool stopping_ = false;
-  bool in_step_ = false;  ///< some piece of a step is there, but not the end
+  bool in_step_ = false;  ///< pieces of a step have arrived, but the step has not ended
   std::exception_ptr failure_;
 
-  // The thread's own.
+  // Used only by the thread.
   std::vector<std::unique_ptr<Piece>> open_pieces_;
   HostMetrics metrics_;
   std::thread thread_;

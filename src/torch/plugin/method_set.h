@@ -19,43 +19,43 @@ struct MethodGroup {
   std::vector<std::uint32_t> parameters;  ///< indices in registration order, ascending
 };
 
-/// What all ranks have alike.
+/// Options that must be the same on all ranks.
 struct MethodSetOptions {
-  std::uint64_t seed = 0;    ///< of the first group's draws; the others' seeds derive from it and their number
-  std::uint32_t warmup = 0;  ///< first steps, in which everything travels dense
+  std::uint64_t seed = 0;    ///< of the first group's draws; the other groups' seeds derive from it and their number
+  std::uint32_t warmup = 0;  ///< number of first steps in which everything is sent dense
   NonfinitePolicy policy = NonfinitePolicy::error;
-  /// The host's optimizer may leave out a parameter that no rank used. What the others sent of it then waits for a
-  /// step that uses it.
+  /// The host's optimizer may leave out a parameter that no rank used. Then what the ranks sent of it is carried over
+  /// to a step that uses it.
   bool drops_unused = false;
-  std::uint64_t chunk_entries = 0;  ///< of methods that stream; 0: their own choice
+  std::uint64_t chunk_entries = 0;  ///< for methods that stream; 0: their own choice
 };
 
-/// Parameters that are worked on together, in the order in which they should lie so that nothing is copied.
+/// Parameters that are processed together, in the order in which they should lie in memory to avoid copies.
 struct Neighbours {
   std::vector<std::uint32_t> parameters;
-  std::vector<std::uint32_t> starts;  ///< of these, where a cut splits no chunk
-  bool streams = false;               ///< may begin before the last of them is there
+  std::vector<std::uint32_t> starts;  ///< those before which a cut splits no chunk
+  bool streams = false;               ///< work may begin before the last of them has arrived
 };
 
-/// What a step, or all of them, did on this rank.
+/// What one step, or all steps, did on this rank.
 struct SetMetrics {
   Traffic traffic;
-  std::uint64_t dense_bytes = 0;  ///< what float32 values of all parameters would be
+  std::uint64_t dense_bytes = 0;  ///< size of all parameters as float32
   double select_seconds = 0.0;
-  double wait_seconds = 0.0;  ///< from the last part's arrival to the end of the exchange
-  double bits = 0.0;          ///< the first quantizer's; of the last step in a sum
+  double wait_seconds = 0.0;  ///< from the arrival of the last part to the end of the exchange
+  double bits = 0.0;          ///< of the first quantizer; in a sum, of the last step
 
   SetMetrics& operator+=(const SetMetrics& other);
 };
 
-/// The seed of a group's draws; the first group has the host's own. A method numbers its tensors by itself, so groups with
-/// the same seed would round tensors of the same number by the same draws.
+/// The seed of a group's draws; the first group has the host's seed. Each method numbers its own tensors, so groups
+/// with the same seed would round tensors of the same number with the same draws.
 std::uint64_t seed_of_group(std::uint64_t seed, std::uint32_t group);
 
-/// The gradient methods of a host: each parameter belongs to one of them, and their steps count together or not at all.
-/// One thread at a time. Parameters are keyed by their index in registration order, so nothing depends on how they
-/// arrive. The methods share one communicator: what they exchange early goes over duplicates of it, and the rest in the
-/// order of the groups.
+/// The gradient methods of a host. Each parameter belongs to one of them, and their steps count together or not at all.
+/// Only one thread may use it at a time. Parameters are identified by their index in registration order, so nothing
+/// depends on the order in which they arrive. The methods share one communicator: early exchanges use duplicates of it,
+/// the others run in the order of the groups.
 class MethodSet {
  public:
   /// Makes the methods. Collective: ranks that differ are all told where. Groups must cover every parameter once.
@@ -63,21 +63,21 @@ class MethodSet {
             Communicator& communicator, Place& place);
 
   void begin();
-  /// Each parameter whole and once in a step, in any order.
+  /// Each parameter is added whole and once per step, in any order.
   void add(std::span<const TensorPart> parts);
-  /// This rank did not use the parameter in this step; its part is there and zero.
+  /// This rank did not use the parameter in this step; its part is still added and is zero.
   void mark_unused(std::uint32_t parameter) { used_[parameter] = std::byte{0}; }
   bool complete() const { return arrived_ == parameters_.size(); }
-  /// Whether exchanges may be in flight, so that poll is worth while.
+  /// Whether exchanges may be in flight, so that poll is useful.
   bool streams() const;
   void poll();
-  /// Waits for all. True: the step counts. False: a value was not finite, memory is as it was and the parts are zero;
-  /// `report` false makes that the answer under either policy, else NonfinitePolicy::error throws NonfiniteValue, on
-  /// all ranks alike.
+  /// Waits for all. Returns true if the step counts. If a value was not finite, it returns false, the memory is as it
+  /// was and the parts are zero; but if `report` is true, NonfinitePolicy::error throws NonfiniteValue instead, on all
+  /// ranks alike.
   bool finish(bool report);
   bool is_open() const { return open_; }
 
-  /// One a group.
+  /// One entry per group.
   std::vector<Neighbours> neighbours() const;
   std::uint32_t step() const { return step_; }
   std::uint64_t skipped() const { return skipped_; }
@@ -86,18 +86,18 @@ class MethodSet {
   double residual_norm();
 
   State save() const;
-  /// InvalidConfig for a state that this rank cannot go on from.
+  /// Throws InvalidConfig for a state from which this rank cannot continue.
   void require_loadable(const State& state) const;
-  /// Goes on from a state that require_loadable let through.
+  /// Continues from a state that require_loadable has accepted.
   void take(const State& state);
-  /// Both, collective: ranks that load different steps, or of which one refuses what it is given, are all told, and
-  /// nothing has changed on any. A caller that has no bytes says why in `refusal`.
+  /// Does both, collectively. If ranks load different steps, or one rejects its state, all throw and nothing has
+  /// changed on any. A caller without bytes passes the reason in `refusal`.
   void load(View<const std::byte> saved, std::string refusal = {});
 
  private:
   struct Group {
     std::unique_ptr<GradientMethod> method;
-    bool owes = false;  ///< keeps what it did not send, so that nothing of it may be lost
+    bool owes = false;  ///< the method carries a residual, of which nothing may be lost
     std::vector<std::uint32_t> parameters;
     std::vector<TensorPart> batch;  ///< parts of one add
   };
@@ -120,7 +120,7 @@ class MethodSet {
   std::vector<Group> groups_;
   std::vector<std::uint32_t> group_of_;
   std::vector<std::uint32_t> index_in_group_;
-  std::optional<Group> dense_;  ///< of all parameters, for the warm-up
+  std::optional<Group> dense_;  ///< all parameters, for the warm-up
 
   bool open_ = false;
   std::uint32_t step_ = 0;
@@ -129,7 +129,7 @@ class MethodSet {
   std::vector<View<float>> parts_;
   std::vector<std::byte> used_;
   Buffer<float> carried_;                  ///< aggregates that the host dropped, by parameter
-  std::vector<std::uint32_t> is_carried_;  ///< 1: there is one
+  std::vector<std::uint32_t> is_carried_;  ///< 1 if the parameter has one
   SetMetrics last_;
   SetMetrics total_;
 };

@@ -8,28 +8,30 @@
 
 namespace laconic::plugin {
 
-/// What the loop does when a method asks for it, in the thread of step.
+/// Functions of the training loop that a method calls, in the thread that calls step.
 struct HostCalls {
-  /// The loop's own optimizer steps along the gradients that the parameters have. Empty for methods that are SGD.
+  /// Makes a step of the loop's own optimizer with the gradients of the parameters. Empty for methods that are SGD
+  /// themselves.
   std::function<void()> optimizer;
-  /// Adds the gradients on the batch that all workers share in this round to those of the parameters, which are none.
+  /// Computes the gradients of the parameters on the batch that all workers share in this round. The parameters have no
+  /// gradients before the call.
   std::function<void(std::uint32_t round)> scoring;
-  /// After every round, on all ranks at the same one, with the parameters as the round left them.
+  /// Called after every round, on all ranks at the same round, with the parameters as the round left them.
   std::function<void()> after_round;
 };
 
 /// A model method around a training loop's own optimizer. Between steps the parameters are the point where the next
-/// gradient is taken. ef-rbgs, def and def-a are SGD themselves and keep the point; for the others the loop's optimizer
-/// moves the parameters and the method makes models meet.
+/// gradient is taken. ef-rbgs, def and def-a are SGD themselves and update that point. For the other methods the loop's
+/// optimizer updates the parameters, and the method combines the models of all workers.
 class ModelHost final : public OptimizerHost {
  public:
-  /// Collective: takes the start point, which must be the same on all ranks.
+  /// Collective. Reads the start point, which must be the same on all ranks.
   ModelHost(std::shared_ptr<Communicator> communicator, int threads, std::uint64_t seed, ParameterSet parameters,
             std::string_view method, const MethodOptions& options, HostCalls calls,
             NonfinitePolicy policy = NonfinitePolicy::error);
   ~ModelHost() override;
 
-  /// Which of HostStepInput::groups each parameter belongs to; without it all belong to the first.
+  /// The index in HostStepInput::groups of each parameter. If it is not called, all belong to the first group.
   void set_groups(std::vector<std::uint32_t> group_of_parameter);
 
  private:
@@ -46,7 +48,7 @@ class ModelHost final : public OptimizerHost {
   void do_go_on() override;
 
   bool is_sgd() const { return !calls_.optimizer; }
-  /// Whether every step changes the parameters beyond what the loop's optimizer does.
+  /// Whether every step changes the parameters in addition to the loop's optimizer.
   bool moves_every_step() const { return !traits_.meets_in_rounds || traits_.pulls_every_step; }
   OptimizerOptions optimizer_options();
   std::vector<float> dealt_model(const std::vector<State>& saved, const State& mine) const;
@@ -72,7 +74,7 @@ class ModelHost final : public OptimizerHost {
   std::unique_ptr<ModelMethod> method_;
   Buffer<float> model_;
   Buffer<float> gradient_;
-  Buffer<float> kept_;  ///< the parameters while others stand in their place
+  Buffer<float> kept_;  ///< copy of the parameters while they are replaced by others
 };
 
 }  // namespace laconic::plugin

@@ -12,18 +12,19 @@
 namespace laconic::plugin {
 
 /// A training loop's own parameters and their gradients, as methods see them: float32, one after another. It holds the
-/// tensors themselves, never their memory, which the loop may exchange between steps. Types of 16 bits are widened on
-/// the way in and rounded on the way out; what lies elsewhere, or has gaps, is copied.
+/// tensors, not pointers to their memory, because the loop may replace that memory between steps. 16-bit types are
+/// converted to float32 when read and rounded when written. Tensors on another device or with gaps are copied.
 class ParameterSet {
  public:
-  /// InvalidConfig that names a parameter which methods cannot take, or which lies on another device than the first.
+  /// Throws an InvalidConfig that names the parameter if methods cannot use one, or if one lies on another device than
+  /// the first.
   ParameterSet(std::vector<std::string> names, std::vector<at::Tensor> parameters);
 
-  /// What all ranks shall begin with alike, rank 0's values: parameters, and buffers beside them.
+  /// The tensors that all ranks must begin with, with rank 0's values: parameters and buffers.
   void set_start(std::vector<at::Tensor> start) { start_ = std::move(start); }
   const std::vector<at::Tensor>& start() const { return start_; }
 
-  /// Parameters that are not trained: a gradient of one of them is refused, for nobody would move it.
+  /// Parameters that are not trained. A gradient of one of them is rejected, because nothing would apply it.
   void set_frozen(std::vector<std::string> names, std::vector<at::Tensor> frozen);
 
   const std::vector<Tensor>& tensors() const { return tensors_; }
@@ -32,23 +33,25 @@ class ParameterSet {
 
   void read(Place& place, View<float> flat) const;
   void write(Place& place, View<const float> flat);
-  /// The parameter that somebody else has written since the last write or note_written; null: none. Writes behind
-  /// autograd's back (`.data`) do not show.
+  /// A parameter that other code has written since the last write or note_written, or null. Writes that bypass autograd
+  /// (`.data`) are not detected.
   const std::string* changed() const;
   void note_written();
 
-  /// Gradients times `factor`; a missing one is zero. InvalidConfig for a sparse one, or one of a frozen parameter.
+  /// Reads gradients times `factor`; a missing gradient is zero. Throws InvalidConfig for a sparse gradient or one of a
+  /// frozen parameter.
   void read_gradients(Place& place, float factor, View<float> flat) const;
 
-  /// In place, each in its own type.
+  /// Scales in place, each gradient in its own type.
   void scale_gradients(float factor);
-  /// Leaves the parameters without gradients, and gives them back.
+  /// Removes the gradients from the parameters and returns them.
   std::vector<at::Tensor> take_gradients();
   void give_gradients(const std::vector<at::Tensor>& gradients);
 
-  /// Gradients times `factor` where a method may work on them: in their own memory if it is float32 without gaps, else
-  /// in a copy. A missing gradient is made, of zeros. Valid until close_gradients, which brings the copies back and
-  /// leaves a parameter that was frozen meanwhile without a gradient: an optimizer would decay it, or let it coast.
+  /// Gradients times `factor`, for a method to work on: in their own memory if they are float32 without gaps, otherwise
+  /// in a copy. A missing gradient is created as zeros. They are valid until close_gradients, which writes the copies
+  /// back. It leaves a parameter that has been frozen meanwhile without a gradient; otherwise an optimizer would still
+  /// change it by weight decay or momentum.
   std::span<const TensorPart> open_gradients(Place& place, float factor);
   void close_gradients();
 
@@ -62,7 +65,7 @@ class ParameterSet {
   std::vector<at::Tensor> start_;
   std::vector<std::string> frozen_names_;
   std::vector<at::Tensor> frozen_;
-  std::vector<std::uint64_t> offsets_;  ///< and the size at the end
+  std::vector<std::uint64_t> offsets_;  ///< of each parameter; the last entry is the total size
   std::vector<std::uint32_t> versions_;
   std::vector<TensorPart> parts_;
   std::vector<std::uint32_t> copied_;

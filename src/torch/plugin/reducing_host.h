@@ -5,12 +5,12 @@
 
 namespace laconic::plugin {
 
-/// Gradient methods before a training loop's own optimizer: a step turns the gradients that the parameters have into
-/// the aggregate, where they lie, and the loop's optimizer follows unless the step was dropped. All ranks hold the same
-/// parameters, so there is no other point to read out.
+/// Gradient methods before a training loop's own optimizer. A step replaces the gradients of the parameters, in place,
+/// by the aggregate; then the loop's optimizer steps, unless the step was dropped. All ranks have the same parameters,
+/// so reading out changes nothing.
 class ReducingHost final : public OptimizerHost {
  public:
-  /// Collective. The seed is that of the options.
+  /// Collective. The seed comes from the options.
   ReducingHost(std::shared_ptr<Communicator> communicator, int threads, ParameterSet parameters,
                std::vector<MethodGroup> groups, const MethodSetOptions& options);
 

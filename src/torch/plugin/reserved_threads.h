@@ -8,17 +8,18 @@
 
 namespace laconic::plugin {
 
-/// Threads that wait and do nothing else. An engine that cannot start its own threads may end the process: who holds as
-/// many first, on all ranks at once, knows that they can be had.
+/// Threads that only wait. An engine that cannot start its own threads may abort the process. Holding the same number
+/// of threads first, on all ranks at once, shows that the system can start them.
 class ReservedThreads {
  public:
-  /// Throws Error that names `purpose` and how many could be started; these have ended then.
+  /// If not all can be started, throws an Error that names `purpose` and how many did start; those have then been
+  /// joined.
   ReservedThreads(int count, const std::string& purpose);
   ~ReservedThreads() { release(); }
   ReservedThreads(const ReservedThreads&) = delete;
   ReservedThreads& operator=(const ReservedThreads&) = delete;
 
-  /// Ends them. Any number of times.
+  /// Ends the threads. May be called any number of times.
   void release();
 
  private:

@@ -6,21 +6,22 @@
 
 #include "laconic/method.h"
 
-// What hosts ask of a state before they go on from it.
+// Checks that hosts make before they continue from a state.
 
 namespace laconic::plugin {
 
-/// InvalidConfig with the remedy where the number that was saved under the name is not mine.
+/// Throws an InvalidConfig with the remedy unless the number that was saved under the name equals `mine`.
 void require_number(const State& state, const char* name, double mine, const char* remedy);
 
-/// Which parameters a state is of: methods know their number of entries alone, and a model with the same number in
-/// another order would get what another parameter is owed.
+/// Saves which parameters a state belongs to. Methods know only the number of entries, and a model with the same number
+/// in another order would get the residuals of other parameters.
 void put_tensors(State& state, std::span<const Tensor> tensors);
-/// InvalidConfig that names the first parameter which the state has another one for.
+/// Throws an InvalidConfig that names the first parameter that differs from the state's.
 void require_tensors(const State& state, std::span<const Tensor> tensors);
 
-/// All ranks go on from the same place, or all throw InvalidConfig: a rank that refuses says why, the others name it and
-/// say the same. Empty `refusal`: this rank can go on from its state, and would be at step `place`. Collective.
+/// Either all ranks continue from the same step, or all throw InvalidConfig: a rank that rejects its state gives the
+/// reason, and the others name that rank and repeat the reason. If `refusal` is empty, this rank can continue from its
+/// state, at step `place`. Collective.
 void agree_on_load(Communicator& communicator, std::uint64_t place, const std::string& refusal);
 
 }  // namespace laconic::plugin

@@ -10,14 +10,16 @@
 
 namespace laconic::plugin {
 
-/// Which parameters backward has reached. A gradient that is there says nothing: it may be left from an earlier step,
-/// set to zero (`zero_grad(set_to_none=False)`). So autograd tells, before it adds to the gradient.
+/// Which parameters the backward pass has reached. An existing gradient is no evidence: it may be left from an earlier
+/// step and set to zero (`zero_grad(set_to_none=False)`). So it uses a hook of autograd that runs before the gradient
+/// is accumulated.
 class UsedParameters {
  public:
   explicit UsedParameters(const std::vector<at::Tensor>& parameters);
 
-  /// Whether backward reached it since this was last asked. As DistributedDataParallel counts it, several backwards
-  /// without communication count together, and one that brought no gradient does not count. Any thread.
+  /// Whether the backward pass has reached the parameter since the last call. As in DistributedDataParallel, several
+  /// backward passes without communication count together, and a pass without a gradient does not count. May be called
+  /// from any thread.
   bool take(std::uint32_t index);
 
  private:
@@ -26,7 +28,7 @@ class UsedParameters {
 
   std::vector<at::Tensor> parameters_;
   std::shared_ptr<Flags> reached_;
-  std::vector<Accumulator> accumulators_;  ///< kept, as a tensor does not keep its own
+  std::vector<Accumulator> accumulators_;  ///< kept alive here, because a tensor does not keep its own
 };
 
 }  // namespace laconic::plugin

@@ -8,26 +8,28 @@
 
 namespace laconic::torch_baselines {
 
-// What a PyTorch user would write for the same job, in PyTorch's operators on the CPU: the other side of a benchmark.
-// Views are wrapped, not copied; temporaries are PyTorch's own, as they would be in a training step.
+// What a PyTorch user would write for the same work, in PyTorch's operators on the CPU. Benchmarks compare with it.
+// Views are wrapped, not copied; PyTorch allocates temporaries, as in a training step.
 
 /// Threads of PyTorch's operators in this process.
 void set_threads(int threads);
 
-/// a = gradient + residual in place; topk of |a|; gather; the selected zeroed in the residual. Indices come unsorted by
-/// index, as torch.topk(sorted=False) gives them.
+/// a = gradient + residual in place; topk of |a|; gather; the selected entries are set to zero in the residual. Indices
+/// are in the order of torch.topk(sorted=False), not sorted.
 void topk(View<const float> gradient, View<float> residual, View<std::int64_t> indices, View<float> values);
 
-/// Bit j of byte i is 1 where values[8·i + j] < 0. values.size() must be a multiple of 8.
+/// Bit j of byte i is 1 if values[8·i + j] < 0. values.size() must be a multiple of 8.
 void sign_pack(View<const float> values, View<std::uint8_t> bytes);
 
-/// Byte (8 bits) or nibble (4 bits, two to a byte) of sign and level, stochastically rounded, |x|/norm times levels.
+/// A byte (8 bits) or a nibble (4 bits, two per byte) of sign and level. The level is |x|/norm times the number of
+/// levels, stochastically rounded.
 void quantize(View<const float> values, float norm, int bits, View<std::uint8_t> packed);
 
-/// values += what the fields of quantize mean.
+/// values += the values of the fields that quantize wrote.
 void dequantize_add(View<const std::uint8_t> packed, float norm, int bits, View<float> values);
 
-/// Sign of the sum of the workers' signs, each unpacked as ±1 bytes, packed again. Zero counts as plus.
+/// The sign of the sum of the workers' signs. Signs are unpacked to ±1 bytes and the result is packed again. Zero
+/// counts as plus.
 void vote(std::span<const View<const std::uint8_t>> ballots, View<std::uint8_t> out);
 
 float norm_l2(View<const float> values);

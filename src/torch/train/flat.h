@@ -11,13 +11,12 @@
 namespace laconic {
 
 /// A network as methods see it: parameters and gradients are slices of two flat buffers of the caller, in registration
-/// order, and backward() adds to the gradients where they lie. What it computes does not depend on where that is.
+/// order, and backward() adds to the gradients in place. The results do not depend on where the buffers lie.
 class FlatNetwork {
  public:
   using Ready = std::function<void(std::uint32_t tensor)>;
 
-  /// The parameters move into memory of its own, until rebind names another. There is no gradient before
-  /// rebind_gradient.
+  /// Copies the parameters to its own memory, which it uses until rebind. There is no gradient before rebind_gradient.
   explicit FlatNetwork(std::shared_ptr<nets::Network> network);
   /// Writes the parameters into `parameters` and binds both. Neither is owned.
   FlatNetwork(std::shared_ptr<nets::Network> network, View<float> parameters, View<float> gradient);
@@ -34,18 +33,18 @@ class FlatNetwork {
   /// The slice of one tensor's gradient.
   View<float> gradient(std::uint32_t tensor) const { return gradient().sub(offsets_[tensor], tensors_[tensor].size); }
 
-  /// The parameters are what lies there from now on; nothing is copied, nothing is ever written there. O(1). Not
-  /// between a forward pass and its backward pass, which would then see two networks.
+  /// From now on the parameters are the values in that memory. Nothing is copied, and nothing is ever written there.
+  /// O(1). Do not call it between a forward pass and its backward pass, which would then see different parameters.
   void rebind(View<const float> parameters);
   void rebind_gradient(View<float> gradient);
   void zero_gradient();
 
-  /// Batch norm's running statistics, one after the other; read and write them here. Empty where there are none.
+  /// Batch norm's running statistics, one after another; read and write them here. Empty if there are none.
   View<float> buffers() const;
   const std::vector<Tensor>& buffer_tensors() const { return buffer_tensors_; }
 
-  /// Called in the thread of backward() when a tensor's gradient is complete, once a tensor and pass; an empty one
-  /// stops that. An exception of it leaves backward().
+  /// `ready` is called in the thread of backward() when a tensor's gradient is complete, once per tensor and pass. An
+  /// empty function ends the calls. If it throws, backward() throws.
   void on_gradient_ready(Ready ready);
 
  private:
@@ -56,7 +55,7 @@ class FlatNetwork {
   std::vector<std::size_t> offsets_;
   std::size_t size_ = 0;
   std::vector<Tensor> buffer_tensors_;
-  torch::Tensor parameters_;  ///< all of them; each parameter is a slice that shares its storage
+  torch::Tensor parameters_;  ///< all parameters; each one is a slice that shares its storage
   torch::Tensor gradient_;
   torch::Tensor buffers_;
   std::unique_ptr<Hooks> hooks_;

@@ -27,9 +27,10 @@ class NetworkLearner final : public Learner {
 
   FlatNetwork& network() { return network_; }
   const Task& task() const { return *task_; }
-  /// What batch norm uses where this point is tested. Collective, as evaluate is; what the learner remembers stays.
+  /// The statistics that batch norm uses when this point is tested. Collective, like evaluate. The learner's own
+  /// statistics are not changed.
   std::vector<float> statistics_at(View<float> point, Communicator* group);
-  /// The mean loss of a batch at whatever the network is bound to; its graph is kept for backward.
+  /// The mean loss of a batch at the parameters to which the network is bound. Its graph is kept for backward.
   torch::Tensor loss_of(std::span<const std::uint32_t> samples, std::uint32_t epoch);
 
  private:
@@ -40,7 +41,7 @@ class NetworkLearner final : public Learner {
   };
 
   torch::Tensor inputs_of(std::span<const std::uint32_t> samples, std::uint32_t epoch);
-  /// Dropout, where the network has it, by (seed, epoch, sample), as augmentation.
+  /// Dropout, if the network has it, is drawn by (seed, epoch, sample), like augmentation.
   torch::Tensor logits_of(std::span<const std::uint32_t> samples, std::uint32_t epoch);
   torch::Tensor labels_of(std::span<const std::uint32_t> samples) const;
   void settle_statistics(Communicator* group);

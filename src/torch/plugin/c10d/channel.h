@@ -10,18 +10,18 @@
 
 namespace laconic::plugin {
 
-/// One communicator's own group of c10d: the engine, where its tensors must lie, and the way to hear of failures. A
-/// duplicate has a group of its own.
+/// One communicator's own c10d group: the engine, the device of its tensors, and the watch for failures. Each duplicate
+/// has its own group.
 struct C10dChannel {
-  /// InvalidConfig for a group without an engine, or without one for the world's staging device.
+  /// Throws InvalidConfig for a group without an engine, or without an engine for the world's staging device.
   C10dChannel(c10d::ProcessGroup& group, const C10dWorld& world);
 
   c10::intrusive_ptr<c10d::Backend> backend;
   at::Device device = at::kCPU;
-  /// Whether bytes are copied to tensors on `device` and back. So they are for an engine that takes none of the host's;
-  /// with the host itself as the device it is a rehearsal of that.
+  /// Whether bytes are copied to tensors on `device` and back. That is necessary for an engine that cannot use CPU
+  /// tensors. If `device` is the CPU, it is a test of that path.
   bool staged = false;
-  std::optional<c10::Stream> stream;  ///< of the copies, where the device has streams: nobody else's kernels hold it up
+  std::optional<c10::Stream> stream;  ///< own stream for copies, so that other kernels cannot delay them
   int rank = 0;
   int size = 1;
   std::shared_ptr<FailureWatch> watch;

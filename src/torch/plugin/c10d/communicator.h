@@ -4,25 +4,25 @@
 
 namespace laconic::plugin {
 
-/// The ranks of a group of torch.distributed, whatever engine moves its bytes (Gloo, NCCL, MPI, UCC).
+/// The ranks of a group of torch.distributed, with any engine (Gloo, NCCL, MPI, UCC).
 ///
-/// The group must be ours alone: engines match collectives by their order, and a second thread that calls some on the
-/// user's group changes the order. All calls of a communicator come from one thread at a time. Nothing here runs in, or
-/// waits for, a callback of the engine: handles are polled.
+/// Nobody else may use the group: engines match collectives by their order, and a second thread that starts collectives
+/// on the same group changes the order. All calls of a communicator come from one thread at a time. Nothing here runs
+/// in a callback of the engine or waits for one: handles are polled.
 ///
-/// Views lie on the host. An engine without tensors on the CPU (NCCL) gets device tensors, to which bytes are copied by
-/// way of pinned memory, on a stream of our own; the device is the one that is current when the communicator is made.
-/// NCCL does not promise that several groups make progress beside each other; make the group of Gloo where that
-/// matters.
+/// Views lie in CPU memory. An engine that cannot use CPU tensors (NCCL) gets device tensors. Bytes are copied to them
+/// through pinned memory, on a stream of our own. The device is the one that is current when the communicator is made.
+/// NCCL does not guarantee that several groups make progress at the same time; if that matters, use a Gloo group.
 ///
-/// Sums of all_reduce are in the engine's order, those of reduce_scatter in rank order. fail() goes through the store,
-/// as counters do; a rank that ends without a word is an error of the engine or a timeout. A handle that is dropped
-/// before its end gives the views back at once (operation.h).
+/// Sums of all_reduce are in the engine's order, those of reduce_scatter in rank order. fail() and counters use the
+/// store. A rank that ends without calling fail() shows as an error of the engine or a timeout. A handle that is
+/// destroyed before its end releases the views at once (operation.h).
 class C10dCommunicator final : public Communicator {
  public:
-  /// `store` belongs to this group alone, as a prefix of some other. Collective only in that every rank makes one.
-  /// With `staging`, bytes are copied to that device although the engine might read the host's, or to other tensors
-  /// of the host's if that is the device: for tests. InvalidConfig for a group without an engine.
+  /// `store` belongs to this group alone; it may be a prefix of another store. Every rank must make one; nothing else
+  /// about the call is collective. With `staging`, bytes are copied to that device even if the engine can use CPU
+  /// tensors, or to other CPU tensors if that device is the CPU; this is for tests. Throws InvalidConfig for a group
+  /// without an engine.
   C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const c10::intrusive_ptr<c10d::Store>& store,
                    GroupMaker make_group, StagingDevice staging = {});
   ~C10dCommunicator() override;
@@ -30,7 +30,7 @@ class C10dCommunicator final : public Communicator {
   int rank() const override { return channel_.rank; }
   int size() const override { return channel_.size; }
   Handle start(const Call& call) override;
-  /// Calls the maker of groups, in the caller's thread.
+  /// Calls the group maker, in the caller's thread.
   std::unique_ptr<Communicator> duplicate() override;
   std::unique_ptr<SharedCounter> make_counter() override;
   void fail(std::string_view reason) noexcept override;
@@ -43,8 +43,8 @@ class C10dCommunicator final : public Communicator {
   C10dChannel channel_;
   OperationPool<C10dOperation> operations_;
   std::uint64_t next_sequence_ = 0;
-  bool first_ = false;  ///< no duplicate
-  int exceptions_;      ///< in flight when it was made: more at its end mean that one ends it
+  bool first_ = false;  ///< whether it is not a duplicate
+  int exceptions_;      ///< in flight at construction; if there are more at destruction, an exception caused it
 };
 
 }  // namespace laconic::plugin

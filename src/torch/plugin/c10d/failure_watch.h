@@ -11,11 +11,11 @@
 
 namespace laconic::plugin {
 
-/// How ranks of a c10d group tell each other that one cannot go on: a key of the group's store, which the first that
-/// fails writes. A thread of its own talks to the store, so that nobody's wait hangs on it; it starts with the first
-/// question, and asks at most ten times a second while somebody wants to know. Where the system has no thread for it,
-/// the callers talk to the store themselves. A store that does not answer (its host has ended) is no failure: the
-/// waits' own timeouts and the engine's errors remain.
+/// How the ranks of a c10d group report that one cannot go on: the first rank that fails writes a key of the group's
+/// store. A separate thread accesses the store, so that no wait depends on it. The thread starts with the first ask()
+/// and reads the store at most ten times per second while somebody waits. If the system cannot start a thread, the
+/// callers access the store themselves. A store that does not answer (its process has ended) is not a failure; the
+/// timeouts of the waits and the engine's errors remain.
 class FailureWatch {
  public:
   FailureWatch(c10::intrusive_ptr<c10d::Store> store, int rank, int size);
@@ -24,18 +24,20 @@ class FailureWatch {
   FailureWatch& operator=(const FailureWatch&) = delete;
 
   bool failed() const;
-  /// PeerFailure with the rank, its reason and the call in which it was seen.
+  /// If a rank has failed, throws a PeerFailure with the rank, its reason and the call in which it was noticed.
   void throw_if_failed(std::string_view seen_in) const;
 
-  /// Somebody has waited for a while: look at the store soon, and answer a roll call. Never blocks on the thread.
+  /// Called after a wait has taken a while: the thread then reads the store soon and answers roll calls. Never blocks
+  /// on the thread.
   void ask() noexcept;
-  /// This rank cannot go on: tells the others, unless there was a failure already. Waits a second at most for the store
-  /// to take it.
+  /// Reports to the others that this rank cannot go on, unless there was a failure before. Waits at most one second for
+  /// the store.
   void fail(std::string_view reason) noexcept;
-  /// As fail, of a rank that has waited in vain: nothing is wrong with it.
+  /// Like fail, for a rank whose wait timed out although the rank itself is sound.
   void give_up(std::string_view reason) noexcept;
-  /// A connection of this rank's engine broke, as `reason` says, because some rank has ended. All ranks are told which:
-  /// those that do not answer a roll call. A failure that a rank has told itself counts instead. Takes seconds.
+  /// Called when a connection of this rank's engine broke, for `reason`, because some rank has ended. It finds the
+  /// ranks that do not answer a roll call and reports them to all ranks. If a rank has reported its own failure, that
+  /// one counts instead. Takes seconds.
   void lose(std::string_view reason) noexcept;
   /// The other ranks that do not answer a roll call: a rank answers while it waits for others.
   std::vector<int> silent_ranks() noexcept;
@@ -48,14 +50,14 @@ class FailureWatch {
   void tell(std::string_view what, std::string_view reason) noexcept;
   void do_job(const std::shared_ptr<Job>& job, Milliseconds patience);
 
-  std::shared_ptr<State> state_;  ///< the thread's too: one that hangs in the store is left behind
+  std::shared_ptr<State> state_;  ///< shared with the thread, which is left behind if it hangs in the store
 };
 
 /// "rank 2" or "ranks 1, 2".
 std::string ranks_text(const std::vector<int>& ranks);
 
-/// A connection of its own to the same store where this torch can make one: a store serves one call at a time, and
-/// somebody may wait in it.
+/// A separate connection to the same store, if this version of torch can make one. A store serves one call at a time,
+/// and another caller may be waiting in it.
 c10::intrusive_ptr<c10d::Store> own_connection(const c10::intrusive_ptr<c10d::Store>& store);
 
 }  // namespace laconic::plugin

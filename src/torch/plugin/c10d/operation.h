@@ -11,10 +11,10 @@
 
 namespace laconic::plugin {
 
-/// One collective of this rank. c10d cannot take a collective back, so one that is withdrawn leaves its tensors to the
-/// engine until that has done with them. So the engine works on the caller's views only where these are ranges of
-/// message memory (base/message_memory.h), side by side, of which the tensor is an owner too; else on tensors of the
-/// operation's own, which costs a pass over the message each way, and the caller's memory is free at once.
+/// One collective of this rank. c10d cannot cancel a collective, so a collective that is withdrawn leaves its tensors
+/// to the engine until the engine is done. Therefore the engine works on the caller's views only if they are contiguous
+/// ranges of message memory (base/message_memory.h), which the tensor then owns too. Otherwise it works on the
+/// operation's own tensors; that costs one copy of the message each way, but the caller's memory is free at once.
 class C10dOperation final : public Operation {
  public:
   C10dOperation(const C10dChannel& channel, OperationPool<C10dOperation>& pool) : channel_(channel), pool_(pool) {}
@@ -23,7 +23,7 @@ class C10dOperation final : public Operation {
   void wait(Milliseconds timeout) override;
   void release() noexcept override;
 
-  /// Gives the call to the engine. TransportError, and a failure for all, if that refuses.
+  /// Passes the call to the engine. If the engine rejects it, throws TransportError and fails all ranks.
   void start(const Call& call, std::uint64_t sequence, Milliseconds timeout);
 
  private:
@@ -43,7 +43,7 @@ class C10dOperation final : public Operation {
   void abandon();
   std::string name() const;
 
-  /// A group of one has nobody to speak to, and its engine need not know.
+  /// A group of one rank needs no engine.
   bool bypasses_engine() const { return channel_.size == 1 && !channel_.staged; }
   std::byte* grown(at::Tensor& tensor, std::uint64_t bytes) const;
   at::Tensor placed(const at::Tensor& host, at::Tensor& twin, std::uint64_t bytes) const;
@@ -57,19 +57,19 @@ class C10dOperation final : public Operation {
   Call call_;
   std::vector<ByteRange> send_ranges_;
   std::vector<ByteRange> receive_ranges_;
-  ByteRange own_range_;  ///< of an all_gather, where the engine does not carry it
+  ByteRange own_range_;  ///< this rank's range of an all_gather, if the engine does not copy it
   std::uint64_t sequence_ = 0;
-  Milliseconds patience_{0};  ///< how long a dropped handle waits for its end
+  Milliseconds patience_{0};  ///< how long the destructor of a handle waits for its end
   Clock::time_point started_;
   c10::intrusive_ptr<c10d::Work> work_;
-  std::string timeout_;  ///< what was said when a wait was in vain
+  std::string timeout_;  ///< the message of a wait that timed out
   bool broken_ = false;  ///< the engine has given up on it
 
-  at::Tensor sent_, received_;                ///< bytes on the host; they only grow
-  at::Tensor shared_sent_, shared_received_;  ///< or the caller's memory, in their stead
+  at::Tensor sent_, received_;                ///< bytes in CPU memory; they never shrink
+  at::Tensor shared_sent_, shared_received_;  ///< the caller's memory, used in place of the two above
   std::uint64_t sent_bytes_ = 0;
   std::uint64_t received_bytes_ = 0;
-  at::Tensor device_sent_, device_received_;  ///< their twins where the channel is staged
+  at::Tensor device_sent_, device_received_;  ///< copies on the device if the channel is staged
 };
 
 }  // namespace laconic::plugin

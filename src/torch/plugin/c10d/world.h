@@ -11,10 +11,10 @@
 
 namespace laconic::plugin {
 
-/// Makes a further group of the same ranks with the same engine. Collective.
+/// Makes another group of the same ranks with the same engine. Collective.
 using GroupMaker = std::function<c10::intrusive_ptr<c10d::ProcessGroup>()>;
 
-/// Where the tensors are that bytes are copied to and from for the engine.
+/// The device of the tensors through which bytes are copied for the engine.
 using StagingDevice = std::optional<at::Device>;
 
 /// What a communicator and its duplicates share.
