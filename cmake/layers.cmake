@@ -110,3 +110,12 @@ function(laconic_test name)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${LACONIC_TEST_FOLDERS}")
   laconic_test_cost(${name})
 endfunction()
+
+# laconic_slow_tests(name filter): those tests of a GoogleTest program that match the filter become an entry of their own,
+# <name>_slow, which make test leaves to make test-all.
+function(laconic_slow_tests name filter)
+  set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT GTEST_FILTER=-${filter})
+  add_test(NAME ${name}_slow COMMAND ${name})
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
+  set_tests_properties(${name}_slow PROPERTIES ENVIRONMENT GTEST_FILTER=${filter} TIMEOUT 300 LABELS "${folder};slow")
+endfunction()

@@ -213,6 +213,16 @@ TEST(ThreadPool, EndsWhatItStartedWhereTheSystemHasNoMoreThreads) {
   EXPECT_TRUE(contains(text, "ulimit -u")) << text;
 }
 
+TEST(Memory, ABufferThatWasMovedFromIsEmpty) {
+  Buffer<float> buffer(100);
+  const Buffer<float> other = std::move(buffer);
+  EXPECT_EQ(other.capacity(), 100U);
+  EXPECT_EQ(buffer.capacity(), 0U);  // NOLINT: what is left of it is the question
+  buffer.reserve(10);
+  buffer.view(10)[9] = 1.0F;
+  EXPECT_EQ(buffer.capacity(), 10U);
+}
+
 TEST(Memory, ARefusalSaysHowMuchAndWhatFor) {
   if (!test::can_limit_memory()) GTEST_SKIP() << "sanitizers need all addresses";
   const std::string text = test::with_little_memory(std::size_t{256} << 20, [] {

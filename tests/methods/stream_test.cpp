@@ -158,6 +158,8 @@ TEST(Stream, RefusalsNameWhatIsWrong) {
     EXPECT_TRUE(contains(of([&] { method.add({&wrong, 1}); }), "a.weight"));
     EXPECT_TRUE(contains(of([&] { method.add({&unknown, 1}); }), "tensor 10 was added, there are 10"));
     EXPECT_TRUE(contains(of([&] { method.finish_step(); }), "a.weight did not arrive"));
+    EXPECT_TRUE(contains(of([&] { method.save(); }), "save() in the middle of a step"));
+    EXPECT_TRUE(contains(of([&] { method.resize(nullptr); }), "resize() in the middle of a step"));
   });
 }
 
