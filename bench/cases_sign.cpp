@@ -74,7 +74,7 @@ class Vote {
   explicit Vote(const Inputs& inputs) : out_(sign_words(inputs.n())) {
     for (std::size_t worker = 0; worker < kWorkers; ++worker) {
       ballots_[worker].resize(out_.capacity());
-      const Stream stream{.seed = worker, .purpose = Purpose::test};
+      const RandomStream stream{.seed = worker, .purpose = Purpose::test};
       for (std::size_t i = 0; i < ballots_[worker].size(); ++i) ballots_[worker][i] = draw32(stream, i);
       views_[worker] = ballots_[worker];
       bytes_[worker] = as_bytes(views_[worker]);

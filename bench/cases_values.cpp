@@ -126,7 +126,7 @@ class ScatterAdd {
         out_(inputs.n()),
         indices_(keep_count(0.01, inputs.n())),
         values_(indices_.capacity()) {
-    const Stream stream{.seed = 5, .purpose = Purpose::test};
+    const RandomStream stream{.seed = 5, .purpose = Purpose::test};
     const std::uint64_t stride = indices_.capacity() == 0 ? 1 : inputs.n() / indices_.capacity();
     for (std::size_t i = 0; i < indices_.capacity(); ++i) {
       indices_.view()[i] = static_cast<std::uint32_t>(i * stride + draw32(stream, i) % stride);

@@ -136,7 +136,7 @@ class Bench {
 }  // namespace
 
 void fill_normal(ThreadPool& pool, std::uint64_t seed, View<float> values) {
-  const Stream stream{.seed = seed, .purpose = Purpose::test};
+  const RandomStream stream{.seed = seed, .purpose = Purpose::test};
   parallel_ranges(pool, values.size(), 4, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; i += 4) {
       const PhiloxBlock bits = stream.block(i / 4);

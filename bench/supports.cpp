@@ -17,7 +17,7 @@ std::uint64_t union_count(std::uint64_t count, double overlap, int ranks) {
 }
 
 /// Draws from [0, bound), good enough for spreading things: a bias of bound/2^32.
-std::uint64_t below(const Stream& stream, std::uint64_t i, std::uint64_t bound) {
+std::uint64_t below(const RandomStream& stream, std::uint64_t i, std::uint64_t bound) {
   return std::uint64_t{draw32(stream, i)} * bound >> 32;
 }
 
@@ -29,8 +29,8 @@ std::uint64_t fitting_count(std::uint64_t n, std::uint64_t wanted, double overla
 }
 
 Supports draw_supports(std::uint64_t n, std::uint64_t count, double overlap, int ranks) {
-  const Stream place{.seed = 11, .purpose = Purpose::test};
-  const Stream deal{.seed = 12, .purpose = Purpose::test};
+  const RandomStream place{.seed = 11, .purpose = Purpose::test};
+  const RandomStream deal{.seed = 12, .purpose = Purpose::test};
   Supports supports;
   supports.of_rank.resize(static_cast<std::size_t>(ranks));
   for (auto& support : supports.of_rank) support.reserve(count);

@@ -19,7 +19,7 @@ void decode_one(const std::uint8_t* input, std::size_t size) {
   Status sender;
   uniform::tensor_norms(place(), flat, layout, Norm::max, norms, view_of(sender));
   std::vector<std::byte> sound(uniform::max_payload_bytes(layout, begin, n, bits));
-  const Stream stream{.seed = 1, .step = 2, .rank = 3, .tensor = 0, .purpose = Purpose::rounding};
+  const RandomStream stream{.seed = 1, .step = 2, .rank = 3, .tensor = 0, .purpose = Purpose::rounding};
   uniform::encode(place(), View<const float>(flat).sub(begin, n - begin), layout, begin, n, norms, bits, stream, sound,
                   view_of(sender));
   const auto payload = payload_of(input, size, Codec::uniform, sound);

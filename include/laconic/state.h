@@ -32,7 +32,7 @@ class State {
   void require_in(const std::string& name, double low, double high) const;
   /// A state inside a state, for a method that is built on another.
   void put(const std::string& name, const State& part);
-  State part(const std::string& name) const;
+  State nested(const std::string& name) const;
   /// Entries of an array; 0 if there is no array of that name.
   std::uint64_t size(const std::string& name) const;
   /// Throws InvalidConfig if an entry of the other is missing here, or is of another kind or size.

@@ -9,7 +9,7 @@ __extension__ using Wide = unsigned __int128;
 
 }  // namespace
 
-std::uint64_t draw_below(const Stream& stream, std::uint64_t i, std::uint64_t bound) {
+std::uint64_t draw_below(const RandomStream& stream, std::uint64_t i, std::uint64_t bound) {
   LACONIC_CHECK(bound > 0U);
   const std::uint64_t refused = (0 - bound) % bound;
   for (;; i += std::uint64_t{1} << 32) {

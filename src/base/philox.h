@@ -59,15 +59,15 @@ inline constexpr std::uint32_t kSharedRank = 0xFFFFFF;
 
 /// One stream of draws: all of the counter except the index.
 /// Counter words: index bits 0-31 | tensor << 8, index bits 32-39 | step | purpose << 24, rank.
-struct Stream {
+struct RandomStream {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::uint32_t rank = kSharedRank;  ///< below 2^24
   std::uint32_t tensor = 0;          ///< in registration order, below 2^24
   Purpose purpose = Purpose::test;
 
-  constexpr Stream with(Purpose other) const { return {seed, step, rank, tensor, other}; }
-  constexpr Stream of_tensor(std::uint32_t other) const { return {seed, step, rank, other, purpose}; }
+  constexpr RandomStream with(Purpose other) const { return {seed, step, rank, tensor, other}; }
+  constexpr RandomStream of_tensor(std::uint32_t other) const { return {seed, step, rank, other, purpose}; }
 
   constexpr std::uint32_t key0() const { return static_cast<std::uint32_t>(seed); }
   constexpr std::uint32_t key1() const { return static_cast<std::uint32_t>(seed >> 32); }
@@ -82,18 +82,18 @@ struct Stream {
 // blocks is a vector of draws for every vector of up to sixteen lanes, and no implementation has to transpose.
 
 /// 32 random bits: block 16·(i div 64) + i mod 16, word (i mod 64) div 16.
-constexpr std::uint32_t draw32(const Stream& stream, std::uint64_t i) {
+constexpr std::uint32_t draw32(const RandomStream& stream, std::uint64_t i) {
   return stream.block(i / 64 * 16 + i % 16)[i % 64 / 16];
 }
 
 /// 16 random bits: block 16·(i div 128) + i mod 16, half-word (i mod 128) div 16, the low half of a word first.
-constexpr std::uint32_t draw16(const Stream& stream, std::uint64_t i) {
+constexpr std::uint32_t draw16(const RandomStream& stream, std::uint64_t i) {
   const auto half = static_cast<std::uint32_t>(i % 128 / 16);
   return stream.block(i / 128 * 16 + i % 16)[half / 2] >> (half % 2 * 16) & 0xFFFF;
 }
 
 /// Uniform in [0, bound), bound > 0, without bias (Lemire 2019). Draws 64 bits from block i and, in the rare case that
 /// they must be rejected, from block i + 2^32, and so on.
-std::uint64_t draw_below(const Stream& stream, std::uint64_t i, std::uint64_t bound);
+std::uint64_t draw_below(const RandomStream& stream, std::uint64_t i, std::uint64_t bound);
 
 }  // namespace laconic

@@ -100,7 +100,7 @@ void tensor_norms(Place& place, View<const float> flat, const Layout& layout, No
 }
 
 void encode(Place& place, View<const float> values, const Layout& layout, std::uint64_t begin, std::uint64_t end,
-            View<const float> norms, int bits, const Stream& stream, View<std::byte> payload, StatusView status,
+            View<const float> norms, int bits, const RandomStream& stream, View<std::byte> payload, StatusView status,
             float sender_norm) {
   const std::uint64_t total = max_payload_bytes(layout, begin, end, bits);
   require_payload(payload, total);

@@ -19,7 +19,7 @@ void tensor_norms(Place& place, View<const float> flat, const Layout& layout, No
 /// `values` is the range itself. `norms` has one entry per tensor. `stream` gives seed, step, rank and purpose; encode
 /// sets the tensor.
 void encode(Place& place, View<const float> values, const Layout& layout, std::uint64_t begin, std::uint64_t end,
-            View<const float> norms, int bits, const Stream& stream, View<std::byte> payload, StatusView status,
+            View<const float> norms, int bits, const RandomStream& stream, View<std::byte> payload, StatusView status,
             float sender_norm = 0.0F);
 
 /// Adds the decoded values to the range. On a fault it writes nothing and returns false.

@@ -24,7 +24,7 @@ struct Point {
 /// The draws of one sample, one after the other.
 class Draws {
  public:
-  explicit Draws(const Stream& stream) : stream_(stream) {}
+  explicit Draws(const RandomStream& stream) : stream_(stream) {}
 
   std::uint32_t bits() {
     if (used_ == 4) {
@@ -40,7 +40,7 @@ class Draws {
   int below(int bound) { return static_cast<int>(std::uint64_t{bits()} * static_cast<std::uint64_t>(bound) >> 32); }
 
  private:
-  Stream stream_;
+  RandomStream stream_;
   PhiloxBlock block_{};
   std::size_t used_ = 4;
   std::uint64_t next_ = 0;
@@ -147,7 +147,7 @@ void scribble(Draws& draws, Canvas& canvas) {
   }
 }
 
-void draw_digit(const Stream& stream, int digit, std::uint8_t* out) {
+void draw_digit(const RandomStream& stream, int digit, std::uint8_t* out) {
   Draws draws(stream);
   Canvas canvas;
   scribble(draws, canvas);
@@ -175,7 +175,7 @@ Samples draw_samples(std::uint64_t seed, std::uint32_t set, std::uint32_t count)
   samples.pixels.resize(std::size_t{count} * kPixels);
   for (std::uint32_t i = 0; i < count; ++i) {
     samples.labels[i] = static_cast<int>(i % 10);
-    const Stream stream{.seed = seed, .step = i, .tensor = set, .purpose = Purpose::data_drawing};
+    const RandomStream stream{.seed = seed, .step = i, .tensor = set, .purpose = Purpose::data_drawing};
     draw_digit(stream, samples.labels[i], samples.pixels.data() + std::size_t{i} * kPixels);
   }
   return samples;

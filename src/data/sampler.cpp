@@ -12,7 +12,7 @@ namespace laconic {
 namespace {
 
 /// Fisher and Yates: every order equally likely.
-void shuffle(const Stream& stream, std::vector<std::uint32_t>& values) {
+void shuffle(const RandomStream& stream, std::vector<std::uint32_t>& values) {
   for (std::size_t left = values.size(); left > 1; --left) {
     std::swap(values[left - 1], values[draw_below(stream, left, left)]);
   }
@@ -109,7 +109,7 @@ void Sampler::batch(int worker, std::uint32_t step, std::vector<std::uint32_t>& 
   epoch = step / steps_per_epoch_;
   if (options_.sampling == Sampling::replacement) {
     const std::vector<std::uint32_t>& shard = shards_[static_cast<std::size_t>(worker)];
-    const Stream stream{.seed = options_.seed,
+    const RandomStream stream{.seed = options_.seed,
                         .step = step,
                         .rank = static_cast<std::uint32_t>(worker),
                         .purpose = Purpose::data_order};
@@ -126,7 +126,7 @@ void Sampler::batch(int worker, std::uint32_t step, std::vector<std::uint32_t>& 
 void Sampler::shared_batch(std::uint32_t round, std::vector<std::uint32_t>& samples, std::uint32_t& epoch) const {
   samples.resize(static_cast<std::size_t>(options_.shared_batch > 0 ? options_.shared_batch : options_.batch));
   epoch = round;
-  const Stream stream{.seed = options_.seed, .step = round, .purpose = Purpose::data_shared};
+  const RandomStream stream{.seed = options_.seed, .step = round, .purpose = Purpose::data_shared};
   for (std::size_t i = 0; i < samples.size(); ++i) {
     samples[i] = static_cast<std::uint32_t>(draw_below(stream, i, samples_));
   }

@@ -32,7 +32,7 @@ struct Change {
 };
 
 Change draw_change(const TaskContents& contents, std::uint32_t epoch, std::uint32_t sample) {
-  const Stream stream{.seed = contents.seed, .step = epoch, .purpose = Purpose::data_augment};
+  const RandomStream stream{.seed = contents.seed, .step = epoch, .purpose = Purpose::data_augment};
   const PhiloxBlock block = stream.block(sample);
   // Places of the crop: few enough that the bias of a product of 32 bits does not show.
   const auto places = static_cast<std::uint64_t>(2 * contents.crop_padding + 1);

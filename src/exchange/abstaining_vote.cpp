@@ -92,7 +92,7 @@ Handle AbstainingVote::vote_on_own_chunk() {
       for (std::size_t i = 0; i < piece_.size(); ++i) {
         piece_[i] = {ballots_[i].signs.sub(word, words), ballots_[i].abstains.sub(word, words)};
       }
-      const Stream stream{key_.seed, key_.step, kSharedRank, layout_.number(slice.tensor), Purpose::vote_ties};
+      const RandomStream stream{key_.seed, key_.step, kSharedRank, layout_.number(slice.tensor), Purpose::vote_ties};
       vote_with_abstentions(place(), piece_, {ties_, stream, slice.first / kSignsPerWord}, signs.sub(word, words),
                             abstains.sub(word, words));
       word += words;

@@ -80,7 +80,7 @@ Handle PackedVote::vote_on_own_chunk() {
     layout_.for_each_slice(begin, end, [&](const Slice& slice) {
       const std::uint64_t words = sign_words(slice.count);
       for (std::size_t i = 0; i < piece_.size(); ++i) piece_[i] = ballots_[i].sub(word, words);
-      const Stream stream{key_.seed, key_.step, kSharedRank, layout_.number(slice.tensor), Purpose::vote_ties};
+      const RandomStream stream{key_.seed, key_.step, kSharedRank, layout_.number(slice.tensor), Purpose::vote_ties};
       vote(place(), piece_, {ties_, stream, slice.first / kSignsPerWord}, votes.sub(word, words));
       word += words;
     });

@@ -52,7 +52,7 @@ class QuantizedSum : public Exchange {
   Handle sum_own_chunk();
   void read_chunks();
 
-  Stream stream(Purpose purpose, std::uint32_t rank) const { return {key_.seed, key_.step, rank, 0, purpose}; }
+  RandomStream stream(Purpose purpose, std::uint32_t rank) const { return {key_.seed, key_.step, rank, 0, purpose}; }
   void quantize_mine(int slot, std::uint64_t begin, std::uint64_t end);
   void add_in_rank_order(const Slots& slots, std::uint64_t begin, std::uint64_t end);
   void encode_return(View<const float> sum);

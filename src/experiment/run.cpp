@@ -130,7 +130,7 @@ class Worker {
   StepReport resume() {
     succeed_together(communicator_, [&] {
       const State state = read_checkpoint(checkpoints_.resume, rank());
-      require_same_config(state.part("configuration"), config_, checkpoints_.resume);
+      require_same_config(state.nested("configuration"), config_, checkpoints_.resume);
       try {
         load(state);
       } catch (const InvalidConfig& error) {
@@ -144,9 +144,9 @@ class Worker {
 
   void load(const State& state) {
     state.get("model", model_);
-    method_->load(state.part("method"));
-    learner_->load(state.part("learner"));
-    load_counts(state.part("counts"));
+    method_->load(state.nested("method"));
+    learner_->load(state.nested("learner"));
+    load_counts(state.nested("counts"));
   }
 
   StepReport step() {

@@ -16,7 +16,7 @@ inline constexpr std::size_t kPhiloxLanes = 16;
 /// overflow.
 using PhiloxLanes = std::array<std::array<std::uint32_t, kPhiloxLanes>, 4>;
 
-LACONIC_INLINE void draw_lanes(const Stream& stream, std::uint64_t first, PhiloxLanes& words) {
+LACONIC_INLINE void draw_lanes(const RandomStream& stream, std::uint64_t first, PhiloxLanes& words) {
   const PhiloxBlock counter = stream.counter(first);
   const std::uint32_t seed0 = stream.key0();
   const std::uint32_t seed1 = stream.key1();

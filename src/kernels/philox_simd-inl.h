@@ -33,7 +33,7 @@ class PhiloxVector {
 
  public:
   /// For the blocks that share the bits above 32 of `block`.
-  PhiloxVector(const Stream& stream, std::uint64_t block) : high_(block >> 32) {
+  PhiloxVector(const RandomStream& stream, std::uint64_t block) : high_(block >> 32) {
     std::uint32_t key0 = stream.key0();
     std::uint32_t key1 = stream.key1();
     for (int round = 0; round < kPhiloxRounds; ++round) {

@@ -85,14 +85,14 @@ void LiftedMethod::save_memory(State& state) const {
 
 void LiftedMethod::require_loadable_memory(const State& state) const {
   MethodMemory::require_loadable_memory(state);
-  inner_->require_loadable(state.part("inner"));
-  Optimizer::require_loadable(state.part("optimizer"));
+  inner_->require_loadable(state.nested("inner"));
+  Optimizer::require_loadable(state.nested("optimizer"));
   state.require_in("largest step", 0.0, std::numeric_limits<double>::max());
 }
 
 void LiftedMethod::load_memory(const State& state) {
-  inner_->load(state.part("inner"));
-  optimizer_.load(place(), state.part("optimizer"));
+  inner_->load(state.nested("inner"));
+  optimizer_.load(place(), state.nested("optimizer"));
   largest_step_ = state.number("largest step");
 }
 

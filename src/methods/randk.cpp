@@ -127,7 +127,8 @@ void Randk::correct(const Chunk& chunk, View<const float> gradient, StatusView s
 
 /// Indices count from the chunk's origin.
 void Randk::draw(const Scope& scope, std::uint64_t origin) {
-  const Stream stream{.seed = key().seed, .step = key().step, .tensor = scope.tensor, .purpose = Purpose::random_k};
+  const RandomStream stream{
+      .seed = key().seed, .step = key().step, .tensor = scope.tensor, .purpose = Purpose::random_k};
   draw_indices(place(), stream, scope.offset - origin, scope.size,
                indices_.view(scopes_.selected()).sub(scope.first, scope.count));
 }

@@ -22,7 +22,7 @@ void RandomBlocks::prepare(std::span<const Tensor> tensors) {
 }
 
 std::span<const Block> RandomBlocks::draw(StepKey key) {
-  const Stream stream{.seed = key.seed, .step = key.step, .purpose = Purpose::block_start};
+  const RandomStream stream{.seed = key.seed, .step = key.step, .purpose = Purpose::block_start};
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     blocks_[i].start = draw_below(stream.of_tensor(tensors_[i]), 0, blocks_[i].size);
   }

@@ -162,13 +162,13 @@ void RoundMethod::save_memory(State& state) const {
 void RoundMethod::require_loadable_memory(const State& state) const {
   MethodMemory::require_loadable_memory(state);
   schedule_.require_resumable(state.count("rounds"), state.count("steps"));
-  Optimizer::require_loadable(state.part("optimizer"));
+  Optimizer::require_loadable(state.nested("optimizer"));
 }
 
 void RoundMethod::load_memory(const State& state) {
   schedule_.resume(state.count("rounds"), state.count("steps"));
   get_memory(state, "centre", place(), centre_.view(parameters()));
-  optimizer_.load(place(), state.part("optimizer"));
+  optimizer_.load(place(), state.nested("optimizer"));
   at_round_ = true;
   newcomer_ = false;
 }

@@ -203,7 +203,7 @@ void State::put(const std::string& name, const State& part) {
   }
 }
 
-State State::part(const std::string& name) const {
+State State::nested(const std::string& name) const {
   State part;
   for (const Entry& each : entries_) {
     if (each.name.starts_with(name + "/"))

@@ -69,9 +69,9 @@ double logistic(double x) {
 
 double soft_plus(double x) { return (x > 0.0 ? x : 0.0) + log_one_plus(exponential(-std::abs(x))); }
 
-double uniform(const Stream& stream, std::uint64_t i) { return draw32(stream, i) * 0x1p-32; }
+double uniform(const RandomStream& stream, std::uint64_t i) { return draw32(stream, i) * 0x1p-32; }
 
-double normal(const Stream& stream, std::uint64_t i) {
+double normal(const RandomStream& stream, std::uint64_t i) {
   for (;; i += std::uint64_t{1} << 32) {
     const PhiloxBlock block = stream.block(i);
     // The middles of 2^32 equal parts of (−1, 1): never 0.

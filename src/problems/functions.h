@@ -25,9 +25,9 @@ double logistic(double x);
 double soft_plus(double x);
 
 /// Uniform in [0, 1), 32 bits.
-double uniform(const Stream& stream, std::uint64_t i);
+double uniform(const RandomStream& stream, std::uint64_t i);
 /// Normal(0, 1), by Marsaglia's polar method. Draw i uses block i, and blocks i + 2^32, … if points outside the circle
 /// are rejected. i < 2^32.
-double normal(const Stream& stream, std::uint64_t i);
+double normal(const RandomStream& stream, std::uint64_t i);
 
 }  // namespace laconic::problems

@@ -81,7 +81,7 @@ class LinearRegression final : public Problem {
   };
 
   void add_worker(const ProblemSettings& settings, int worker, std::uint64_t seed) {
-    const Stream stream{seed, 0, static_cast<std::uint32_t>(worker), 0, Purpose::problem_data};
+    const RandomStream stream{seed, 0, static_cast<std::uint32_t>(worker), 0, Purpose::problem_data};
     const double mean = settings.number("truth") * normal(stream.of_tensor(kMean), 0);
     const double noise = std::sqrt(settings.number("noise"));
     std::vector<double> truth(n_);

@@ -36,7 +36,7 @@ class LogisticRegression final : public Problem {
 
   double gradient(int worker, std::uint32_t step, View<const float> point, View<float> out) const override {
     const float* data = data_.data() + static_cast<std::uint64_t>(worker) * points_ * n_;
-    const Stream stream{seed_, step, static_cast<std::uint32_t>(worker), 0, Purpose::problem_noise};
+    const RandomStream stream{seed_, step, static_cast<std::uint32_t>(worker), 0, Purpose::problem_noise};
     const auto ridge = static_cast<float>(ridge_);
     double squares = 0.0;
     for (std::uint64_t i = 0; i < n_; ++i) {
@@ -81,8 +81,8 @@ class LogisticRegression final : public Problem {
   }
 
   void add_worker(int worker, double skew) {
-    const Stream shared{seed_, 0, kSharedRank, 0, Purpose::problem_data};
-    const Stream own{seed_, 0, static_cast<std::uint32_t>(worker), 0, Purpose::problem_data};
+    const RandomStream shared{seed_, 0, kSharedRank, 0, Purpose::problem_data};
+    const RandomStream own{seed_, 0, static_cast<std::uint32_t>(worker), 0, Purpose::problem_data};
     const double spread = 4.0 / std::sqrt(static_cast<double>(n_));
     std::vector<double> row(n_);
     for (std::uint64_t point = 0; point < points_; ++point) {

@@ -40,7 +40,7 @@ class NoisyQuadratic final : public Problem {
   }
 
   double gradient(int worker, std::uint32_t step, View<const float> point, View<float> out) const override {
-    const Stream stream{seed_, step, static_cast<std::uint32_t>(worker), 0, Purpose::problem_noise};
+    const RandomStream stream{seed_, step, static_cast<std::uint32_t>(worker), 0, Purpose::problem_noise};
     const float* offset = it_.offsets.empty() ? nullptr : it_.offsets[static_cast<std::size_t>(worker)].data();
     double loss = 0.0;
     for (std::size_t i = 0; i < point.size(); ++i) {
@@ -93,7 +93,7 @@ std::vector<std::vector<float>> draw_offsets(std::size_t n, int workers, double 
   for (std::size_t i = 0; i < n; ++i) {
     double mean = 0.0;
     for (std::size_t worker = 0; worker < drawn.size(); ++worker) {
-      const Stream stream{seed, 0, static_cast<std::uint32_t>(worker), kOffset, Purpose::problem_data};
+      const RandomStream stream{seed, 0, static_cast<std::uint32_t>(worker), kOffset, Purpose::problem_data};
       drawn[worker] = deviation * normal(stream, i);
       mean += drawn[worker] / workers;
     }
@@ -118,7 +118,7 @@ std::unique_ptr<Problem> make_noisy_quadratic(const ProblemSettings& settings, i
       first_entries(n, settings.whole("curved"), settings.number("curvature"), settings.number("flat"));
   quadratic.noise = first_entries(n, settings.whole("noisy"), settings.number("noise"), 0.0);
   quadratic.start = first_entries(n, settings.whole("started"), settings.number("start"), 0.0);
-  const Stream stream{seed, 0, kSharedRank, kStart, Purpose::problem_data};
+  const RandomStream stream{seed, 0, kSharedRank, kStart, Purpose::problem_data};
   for (std::size_t i = 0; i < n; ++i) quadratic.start[i] *= static_cast<float>(normal(stream, i));
   if (settings.number("offset") > 0.0) {
     quadratic.offsets = draw_offsets(n, workers, settings.number("offset"), seed);

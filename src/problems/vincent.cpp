@@ -42,7 +42,7 @@ class Vincent final : public Problem {
   double gradient(int worker, std::uint32_t step, View<const float> point, View<float> out) const override {
     shared_gradient(point, out);
     if (noise_ > 0.0F) {
-      const Stream stream{seed_, step, static_cast<std::uint32_t>(worker), 0, Purpose::problem_noise};
+      const RandomStream stream{seed_, step, static_cast<std::uint32_t>(worker), 0, Purpose::problem_noise};
       for (std::size_t i = 0; i < 2; ++i) out[i] += noise_ * static_cast<float>(problems::normal(stream, i));
     }
     return loss(point);

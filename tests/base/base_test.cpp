@@ -62,14 +62,14 @@ TEST(MessageMemory, GrowsAndKeepsWhatIsLarger) {
 }
 
 TEST(Philox, CounterWordsDoNotOverlap) {
-  const Stream a{.seed = 1, .step = 2, .rank = 3, .tensor = 4, .purpose = Purpose::rounding};
+  const RandomStream a{.seed = 1, .step = 2, .rank = 3, .tensor = 4, .purpose = Purpose::rounding};
   EXPECT_EQ(a.counter(0xAB'0000'0005), (PhiloxBlock{5, 4 << 8 | 0xAB, 2, 1 << 24 | 3}));
   EXPECT_NE(a.block(7), a.with(Purpose::rounding_tail).block(7));
   EXPECT_NE(a.block(7), a.of_tensor(5).block(7));
 }
 
 TEST(Philox, DrawsAreDistinctWordsOfTheirBlocks) {
-  const Stream stream{.seed = 99, .step = 1, .rank = 0, .tensor = 0, .purpose = Purpose::test};
+  const RandomStream stream{.seed = 99, .step = 1, .rank = 0, .tensor = 0, .purpose = Purpose::test};
   for (std::uint64_t i = 0; i < 640; ++i) {
     EXPECT_EQ(draw32(stream, i), stream.block(i / 64 * 16 + i % 16)[i % 64 / 16]);
     const auto half = i % 128 / 16;
@@ -80,7 +80,7 @@ TEST(Philox, DrawsAreDistinctWordsOfTheirBlocks) {
 
 TEST(Philox, DrawBelowIsUniform) {
   // Chi-square with 9 degrees of freedom: above 40 by chance once in 10^5 runs, and the stream is fixed anyway.
-  const Stream stream{.seed = 5, .step = 0, .rank = kSharedRank, .tensor = 0, .purpose = Purpose::block_start};
+  const RandomStream stream{.seed = 5, .step = 0, .rank = kSharedRank, .tensor = 0, .purpose = Purpose::block_start};
   std::vector<double> seen(10, 0.0);
   for (std::uint64_t i = 0; i < 100'000; ++i) seen[draw_below(stream, i, 10)] += 1;
   double chi_square = 0;

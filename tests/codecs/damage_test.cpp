@@ -277,7 +277,7 @@ TEST(Damage, UniformNormsAndFillingAreChecked) {
   const Layout layout(3);  // 3 fields of 3 bits: 9 bits, so 7 bits and 2 bytes of filling
   const std::vector<float> values{1.0F, -2.0F, 3.0F};
   const std::vector<float> norms{3.0F};
-  const Stream stream{.seed = 1, .step = 0, .rank = 0, .tensor = 0, .purpose = Purpose::rounding};
+  const RandomStream stream{.seed = 1, .step = 0, .rank = 0, .tensor = 0, .purpose = Purpose::rounding};
   Payload sound(uniform::max_payload_bytes(layout, 0, 3, 3));
   ASSERT_EQ(sound.size(), 32U + 4U + 4U);
   Status status;
@@ -312,7 +312,7 @@ TEST(Damage, UniformSendsAZeroNormWithTheFlagForOneThatIsNotFinite) {
   Place place({.threads = 1});
   const Layout layout(40);
   const auto values = test::normal_values(40, 1);
-  const Stream stream{.seed = 1, .step = 0, .rank = 0, .tensor = 0, .purpose = Purpose::rounding};
+  const RandomStream stream{.seed = 1, .step = 0, .rank = 0, .tensor = 0, .purpose = Purpose::rounding};
   Payload payload(uniform::max_payload_bytes(layout, 0, 40, 4));
   const std::vector<float> norms{INFINITY};
   Status sender;
@@ -334,7 +334,7 @@ TEST(Damage, TheSendersOwnNormTravelsAndIsChecked) {
   const Layout layout(40);
   const auto values = test::normal_values(40, 1);
   const std::vector<float> norms{4.0F};
-  const Stream stream{.seed = 1, .step = 0, .rank = 0, .tensor = 0, .purpose = Purpose::rounding};
+  const RandomStream stream{.seed = 1, .step = 0, .rank = 0, .tensor = 0, .purpose = Purpose::rounding};
   Payload payload(uniform::max_payload_bytes(layout, 0, 40, 4));
   Status status;
   uniform::encode(place, values, layout, 0, 40, norms, 4, stream, payload, view_of(status), 2.5F);

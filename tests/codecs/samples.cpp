@@ -230,7 +230,7 @@ class UniformSample : public Sample {
     return uniform::max_payload_bytes(layout_, begin_, layout_.size(), bits_);
   }
   void encode(Place& place, View<std::byte> payload, Status& status) const override {
-    const Stream stream{.seed = 5, .step = 3, .rank = 1, .tensor = 0, .purpose = Purpose::rounding};
+    const RandomStream stream{.seed = 5, .step = 3, .rank = 1, .tensor = 0, .purpose = Purpose::rounding};
     uniform::encode(place, range(), layout_, begin_, layout_.size(), norms_, bits_, stream, payload, view_of(status));
   }
   Outcome decode(Place& place, View<const std::byte> payload) const override {

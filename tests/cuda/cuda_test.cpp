@@ -216,7 +216,7 @@ class CudaQuantize : public Cuda {
   }
 
   static Quantizer quantizer_of(int bits, Purpose purpose = Purpose::rounding) {
-    const Stream stream{.seed = 0x1234'5678'9ABC'DEF0U, .step = 5, .rank = 3, .tensor = 7, .purpose = purpose};
+    const RandomStream stream{.seed = 0x1234'5678'9ABC'DEF0U, .step = 5, .rank = 3, .tensor = 7, .purpose = purpose};
     return {.bits = bits, .rounding = stream, .first = 512ULL * 9};
   }
 };

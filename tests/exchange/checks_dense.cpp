@@ -118,7 +118,7 @@ void check_block(Communicator& communicator) {
       std::vector<Block> blocks;
       std::uint64_t offset = 0;
       for (std::uint32_t tensor = 0; tensor < sizes.size(); ++tensor) {
-        const Stream stream{7, step, kSharedRank, tensor, Purpose::block_start};
+        const RandomStream stream{7, step, kSharedRank, tensor, Purpose::block_start};
         const std::uint64_t size = sizes[tensor];
         blocks.push_back({offset, size, draw_below(stream, 0, size), std::max<std::uint64_t>(1, size / 4)});
         offset += size;

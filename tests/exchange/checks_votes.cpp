@@ -33,7 +33,7 @@ float vote_model(const std::vector<std::vector<float>>& parts, std::size_t flat,
   const std::size_t plus = parts.size() - minus;
   if (minus != plus) return minus > plus ? -1.0F : 1.0F;
   if (ties == Ties::plus) return 1.0F;
-  const Stream stream{key.seed, key.step, kSharedRank, tensor, Purpose::vote_ties};
+  const RandomStream stream{key.seed, key.step, kSharedRank, tensor, Purpose::vote_ties};
   return (draw32(stream, index / 32) >> (index % 32) & 1U) != 0 ? -1.0F : 1.0F;
 }
 
@@ -163,7 +163,7 @@ void check_quantized_routes(Communicator& communicator) {
           Status status;
           norm(place, tensor, Norm::l2, norm_value, view_of(status));
           std::vector<std::byte> packed(quantized_bytes(slice.count, bits));
-          const Stream stream{3, 8, static_cast<std::uint32_t>(rank), slice.tensor, Purpose::rounding};
+          const RandomStream stream{3, 8, static_cast<std::uint32_t>(rank), slice.tensor, Purpose::rounding};
           quantize(place, tensor, norm_value, {bits, stream, 0}, packed);
           dequantize_add(place, packed, norm_value, bits, View<float>(expected).sub(slice.offset, slice.count));
         });
@@ -193,7 +193,7 @@ std::vector<float> requantized(Communicator& communicator, Place& place, const L
   auto borders = even_borders(layout.size(), communicator.size());
   for (auto& border : borders) border = layout.cut(border, kPackGroup);
   std::vector<float> returned(sum.size(), -0.0F);
-  const Stream stream{3, step, kSharedRank, 0, Purpose::return_rounding};
+  const RandomStream stream{3, step, kSharedRank, 0, Purpose::return_rounding};
   for (std::size_t owner = 0; owner + 1 < borders.size(); ++owner) {
     const std::uint64_t begin = borders[owner];
     const std::uint64_t end = borders[owner + 1];

@@ -282,7 +282,7 @@ class Rewritten : public Damaged {
     std::vector<float> model(state.size("model"));
     state.get("model", View<float>(model));
     made.put("model", View<const float>(model));
-    for (const std::string& part : parts) made.put(part, state.part(part));
+    for (const std::string& part : parts) made.put(part, state.nested(part));
     if (steps) made.put("counts/steps", *steps);
     const auto bytes = made.to_bytes();
     std::ofstream(file, std::ios::binary)

@@ -18,7 +18,7 @@ constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 using Bytes = std::vector<std::byte>;
 
-Stream stream_of_step(std::uint32_t step, Purpose purpose = Purpose::rounding) {
+RandomStream stream_of_step(std::uint32_t step, Purpose purpose = Purpose::rounding) {
   return {.seed = 0x1234'5678'9ABC'DEF0U, .step = step, .rank = 3, .tensor = 7, .purpose = purpose};
 }
 

@@ -26,7 +26,7 @@ std::vector<Words> random_ballots(std::size_t workers, std::size_t words) {
 std::vector<Ballot> views_of(const std::vector<Words>& ballots) { return {ballots.begin(), ballots.end()}; }
 
 TieRule random_rule(std::uint64_t first_word = 0) {
-  return {Ties::random, Stream{.seed = 99, .step = 4, .tensor = 2, .purpose = Purpose::vote_ties}, first_word};
+  return {Ties::random, RandomStream{.seed = 99, .step = 4, .tensor = 2, .purpose = Purpose::vote_ties}, first_word};
 }
 
 /// The sum of the workers' ±1 as floats, and its sign.

@@ -11,7 +11,7 @@ Vector random_block(const std::vector<Tensor>& tensors, double ratio, bool by_te
                     const Vector& p) {
   Vector kept(p.size(), 0.0);
   const auto keep = [&](std::uint32_t tensor, std::uint64_t offset, std::uint64_t n) {
-    const Stream stream{42, step, kSharedRank, tensor, Purpose::block_start};
+    const RandomStream stream{42, step, kSharedRank, tensor, Purpose::block_start};
     const std::uint64_t start = draw_below(stream, 0, n);
     const auto count =
         std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::floor(static_cast<double>(n) / ratio)));

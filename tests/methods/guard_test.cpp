@@ -66,14 +66,14 @@ std::vector<bool> run_guarded(Communicator& communicator, const std::vector<floa
     const State state = worker.method->save();
     EXPECT_NEAR(state.number("largest step"), guard.largest, 1e-5 * guard.largest) << "step " << step;
     std::vector<float> error(n);
-    state.part("inner").get("residual", error);
+    state.nested("inner").get("residual", error);
     for (std::size_t i = 0; i < n; ++i) {
       EXPECT_NEAR(double{worker.model[i]}, guard.point[i], 1e-5 * scale) << "step " << step << ", " << i;
       EXPECT_NEAR(double{error[i]}, mine.residual[i], 1e-5 * scale) << "step " << step << ", " << i;
     }
     if (momentum == 0.0) continue;
     std::vector<float> moments(n);
-    state.part("optimizer").get("first", moments);
+    state.nested("optimizer").get("first", moments);
     for (std::size_t i = 0; i < n; ++i) {
       EXPECT_NEAR(double{moments[i]}, guard.moments[i], 1e-5 * scale) << "step " << step << ", " << i;
     }
@@ -132,15 +132,15 @@ TEST(StepGuard, TakesAdamsMomentsAndCountOfStepsBack) {
     };
     for (std::uint32_t number = 0; number < 3; ++number) EXPECT_FALSE(step(number, 0.01F).undone);
     const auto model = worker.model;
-    const auto optimizer = worker.method->save().part("optimizer").to_bytes();
+    const auto optimizer = worker.method->save().nested("optimizer").to_bytes();
     // Too long, and so long that the model overflows.
     for (const float learning_rate : {1.0F, 3e38F}) {
       EXPECT_TRUE(step(3, learning_rate).undone);
       EXPECT_EQ(worker.model, model);
-      EXPECT_EQ(worker.method->save().part("optimizer").to_bytes(), optimizer);
+      EXPECT_EQ(worker.method->save().nested("optimizer").to_bytes(), optimizer);
     }
     EXPECT_FALSE(step(5, 0.01F).undone);
-    EXPECT_NE(worker.method->save().part("optimizer").to_bytes(), optimizer);
+    EXPECT_NE(worker.method->save().nested("optimizer").to_bytes(), optimizer);
   });
 }
 

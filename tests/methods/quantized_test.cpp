@@ -26,7 +26,7 @@ std::vector<float> exact_gradient(int rank, std::uint32_t step) {
 }
 
 /// norm·sign·level/s, up with probability frac(r): the 32 random bits are draw16 of the rounding and of its tail.
-double quantized(double x, double s, std::uint64_t index, const Stream& stream) {
+double quantized(double x, double s, std::uint64_t index, const RandomStream& stream) {
   const double r = std::abs(x) * s / 64.0;
   const double level = std::floor(r);
   const double fraction = std::floor((r - level) * 4294967296.0);
@@ -65,7 +65,7 @@ void compare(const char* name, const MethodOptions& options, const std::function
         std::size_t offset = 0;
         std::uint32_t tensor = 0;
         for (const Tensor& each : small_model()) {
-          const Stream stream{4, step, static_cast<std::uint32_t>(rank), tensor++, Purpose::rounding};
+          const RandomStream stream{4, step, static_cast<std::uint32_t>(rank), tensor++, Purpose::rounding};
           for (std::size_t i = 0; i < each.size; ++i) {
             mean[offset + i] += quantized(static_cast<double>(values[offset + i]), s, i, stream) / workers;
           }

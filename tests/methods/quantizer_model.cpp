@@ -42,7 +42,7 @@ void QuantizerModel::add(const std::vector<float>& gradient, double levels, std:
       const auto wide = std::abs(static_cast<double>(gradient[i]));
       norm = max_norm ? std::max(norm, wide) : std::hypot(norm, wide);
     }
-    const Stream stream{seed, step, rank, tensor++, Purpose::rounding};
+    const RandomStream stream{seed, step, rank, tensor++, Purpose::rounding};
     for (std::size_t i = 0; i < scope.size && norm > 0.0; ++i) {
       const auto x = static_cast<double>(gradient[offset + i]);
       const double r = std::abs(x) / norm * levels;

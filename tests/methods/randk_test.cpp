@@ -19,7 +19,7 @@ namespace {
 /// Floyd's sampling with a set, from the draws that the method's file names.
 std::set<std::uint64_t> drawn(std::uint64_t seed, std::uint32_t step, std::uint32_t tensor, std::uint64_t n,
                               std::uint64_t k) {
-  const Stream stream{seed, step, kSharedRank, tensor, Purpose::random_k};
+  const RandomStream stream{seed, step, kSharedRank, tensor, Purpose::random_k};
   std::set<std::uint64_t> set;
   for (std::uint64_t i = 0; i < k; ++i) {
     const std::uint64_t last = n - k + i;

@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(Table, EveryResize, testing::ValuesIn(all_cases()),
 std::vector<float> counts_of(const ModelMethod& method, bool lifted) {
   const State whole = method.save();
   std::vector<State> states{whole};
-  if (lifted) states.insert(states.end(), {whole.part("inner"), whole.part("optimizer")});
+  if (lifted) states.insert(states.end(), {whole.nested("inner"), whole.nested("optimizer")});
   std::vector<float> bits;
   for (const State& state : states) {
     for (const char* name :

@@ -345,7 +345,7 @@ TEST_P(RoundMethods, SkipALocalStepOnOneWorkerOnly) {
 
 /// What a method remembers but for the count of steps, which a dropped one is part of: lockstep stays lockstep.
 void expect_same_memory(const State& state, const State& before) {
-  EXPECT_EQ(state.part("optimizer").to_bytes(), before.part("optimizer").to_bytes());
+  EXPECT_EQ(state.nested("optimizer").to_bytes(), before.nested("optimizer").to_bytes());
   for (const char* name : {"centre", "scores", "local norms"}) {
     ASSERT_EQ(state.size(name), before.size(name)) << name;
     std::vector<float> values(state.size(name));
@@ -522,7 +522,7 @@ TEST_P(RoundMethods, NewcomersStartAtTheCentreAndMomentaKeepTheirMean) {
   std::vector<float> centre;
   const auto momentum_of = [&](const ModelMethod& method) {
     std::vector<float> momentum(n);
-    method.save().part("optimizer").get("first", momentum);
+    method.save().nested("optimizer").get("first", momentum);
     return momentum;
   };
   const auto make_on = [&](Communicator& communicator, Place& place) {

@@ -51,7 +51,7 @@ void compare(const char* name, const MethodOptions& options, const SignModel& mo
       std::size_t offset = 0;
       std::uint32_t tensor = 0;
       for (const Tensor& each : small_model()) {
-        const Stream stream{9, step, kSharedRank, tensor++, Purpose::vote_ties};
+        const RandomStream stream{9, step, kSharedRank, tensor++, Purpose::vote_ties};
         for (std::size_t i = 0; i < each.size; ++i) {
           const std::size_t at = offset + i;
           float expected = plus[at] > minus[at] ? 1.0F : -1.0F;

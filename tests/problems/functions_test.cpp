@@ -45,7 +45,7 @@ TEST(Functions, HaveTheirLimits) {
 // A million draws: the mean is off by more than 5e-3 with a chance of 6e-7, the variance by 7.1e-3 and the fourth
 // moment by 5e-2 with about the same.
 TEST(Normal, HasTheMomentsOfANormal) {
-  const Stream stream{7, 0, 3, 1, Purpose::test};
+  const RandomStream stream{7, 0, 3, 1, Purpose::test};
   constexpr int kDraws = 1'000'000;
   double sums[5] = {};
   for (int i = 0; i < kDraws; ++i) {

@@ -152,7 +152,7 @@ TEST(LinearRegression, OptimumIsThePooledLeastSquares) {
   double loss = 0.0;
   double size = 0.0;
   for (std::uint32_t worker = 0; worker < kWorkers; ++worker) {
-    const Stream stream{kSeed, 0, worker, 0, Purpose::problem_data};
+    const RandomStream stream{kSeed, 0, worker, 0, Purpose::problem_data};
     const double mean = 5.0 * problems::normal(stream, 0);
     for (std::uint64_t point = 0; point < kPoints; ++point) {
       double error = -std::sqrt(0.5) * problems::normal(stream.of_tensor(3), point);

@@ -97,7 +97,7 @@ class MpiFiles : public Files {
       const State right = read_checkpoint(checkpoint(other, step), rank);
       EXPECT_TRUE(model_of(left) == model_of(right)) << "model of rank " << rank;
       for (const char* part : {"method", "learner"}) {
-        EXPECT_TRUE(left.part(part).to_bytes() == right.part(part).to_bytes()) << part << " of rank " << rank;
+        EXPECT_TRUE(left.nested(part).to_bytes() == right.nested(part).to_bytes()) << part << " of rank " << rank;
       }
     }
   }

@@ -22,7 +22,7 @@ inline InputShape texts(int length, int vocabulary) {
 
 /// A batch of normal pixels, or of texts whose lengths differ.
 inline torch::Tensor some_input(const InputShape& shape, int batch, std::uint64_t seed = 1) {
-  const Stream stream{.seed = seed};
+  const RandomStream stream{.seed = seed};
   if (shape.kind == InputKind::image) {
     torch::Tensor values = torch::empty({batch, shape.channels, shape.height, shape.width});
     nets::fill_normal(stream, {values.data_ptr<float>(), static_cast<std::size_t>(values.numel())});

@@ -31,7 +31,7 @@ class UnequalNoise final : public Problem {
 
   double gradient(int worker, std::uint32_t step, View<const float> point, View<float> out) const override {
     shared_gradient(point, out);
-    const Stream stream{seed_, step, static_cast<std::uint32_t>(worker), 0, Purpose::problem_noise};
+    const RandomStream stream{seed_, step, static_cast<std::uint32_t>(worker), 0, Purpose::problem_noise};
     const float noise = noise_[static_cast<std::size_t>(worker)];
     for (std::size_t i = 0; i < kDimension; ++i) out[i] += noise * static_cast<float>(problems::normal(stream, i));
     return loss(point);

@@ -19,7 +19,7 @@ __device__ float units_of(float value, const QuantizeScale& scale) {
   return r * 65536.0F;
 }
 
-__device__ bool carries(float units, const Stream& rounding, std::uint64_t i) {
+__device__ bool carries(float units, const RandomStream& rounding, std::uint64_t i) {
   const auto rest = static_cast<std::uint32_t>((units - floorf(units)) * 65536.0F);
   return rest + draw16(tail_stream(rounding), i) >= 65536;
 }

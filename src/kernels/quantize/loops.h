@@ -22,12 +22,12 @@ constexpr QuantizeScale quantize_scale(float norm, int bits) {
 constexpr float quantize_step(float norm, int bits) { return norm / static_cast<float>((1 << (bits - 1)) - 1); }
 
 /// The stream of the draws that decide when the first 16 bits tie.
-constexpr Stream tail_stream(const Stream& rounding) {
+constexpr RandomStream tail_stream(const RandomStream& rounding) {
   return rounding.with(rounding.purpose == Purpose::return_rounding ? Purpose::return_tail : Purpose::rounding_tail);
 }
 
 /// Whether the further bits carry into the level of value i, whose first 16 bits tie.
-bool tail_carries(float value, const QuantizeScale& scale, const Stream& rounding, std::uint64_t i);
+bool tail_carries(float value, const QuantizeScale& scale, const RandomStream& rounding, std::uint64_t i);
 
 }  // namespace laconic
 

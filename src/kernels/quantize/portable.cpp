@@ -16,7 +16,7 @@ constexpr std::uint32_t kTie = 0xFFFF;
 using Group = std::array<std::uint32_t, kPackGroup>;
 
 /// sums[i] = r·65536 + the random bits: the level stands above bit 16. The operations of the reference, in its order.
-LACONIC_INLINE void sum_group(const float* values, const QuantizeScale& scale, const Stream& rounding,
+LACONIC_INLINE void sum_group(const float* values, const QuantizeScale& scale, const RandomStream& rounding,
                               std::uint64_t first, Group& sums) {
   for (std::size_t part = 0; part < kPackGroup; part += kDrawValues) {
     PhiloxLanes random;
@@ -35,7 +35,7 @@ LACONIC_INLINE void sum_group(const float* values, const QuantizeScale& scale, c
 }
 
 /// One group in 130 has a fraction that ties with its draw; the further bits settle it, and a carry raises the level.
-[[gnu::noinline]] void settle_ties(const float* values, const QuantizeScale& scale, const Stream& rounding,
+[[gnu::noinline]] void settle_ties(const float* values, const QuantizeScale& scale, const RandomStream& rounding,
                                    std::uint64_t first, Group& sums) {
   for (std::size_t i = 0; i < kPackGroup; ++i) {
     if ((sums[i] & kTie) == kTie && tail_carries(values[i], scale, rounding, first + i)) ++sums[i];

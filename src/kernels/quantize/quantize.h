@@ -19,7 +19,7 @@ namespace laconic {
 /// sign · (level · (norm / s)).
 struct Quantizer {
   int bits = 8;             ///< 2..16
-  Stream rounding;          ///< its purpose determines the tail's purpose: rounding_tail or return_tail
+  RandomStream rounding;          ///< its purpose determines the tail's purpose: rounding_tail or return_tail
   std::uint64_t first = 0;  ///< index in the tensor of the first value: a multiple of kPackGroup
 };
 

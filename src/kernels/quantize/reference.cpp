@@ -18,7 +18,7 @@ float units_of(float value, const QuantizeScale& scale) {
 
 }  // namespace
 
-bool tail_carries(float value, const QuantizeScale& scale, const Stream& rounding, std::uint64_t i) {
+bool tail_carries(float value, const QuantizeScale& scale, const RandomStream& rounding, std::uint64_t i) {
   const float units = units_of(value, scale);
   const auto rest = static_cast<std::uint32_t>((units - std::floor(units)) * 65536.0F);
   return rest + draw16(tail_stream(rounding), i) >= 65536;
@@ -30,7 +30,7 @@ namespace laconic::reference {
 namespace {
 
 /// The level of one value; i is its index in the tensor.
-std::uint32_t level_of(float value, const QuantizeScale& scale, const Stream& rounding, std::uint64_t i) {
+std::uint32_t level_of(float value, const QuantizeScale& scale, const RandomStream& rounding, std::uint64_t i) {
   const std::uint32_t sum = static_cast<std::uint32_t>(units_of(value, scale)) + draw16(rounding, i);
   const bool tie = (sum & 0xFFFF) == 0xFFFF;
   return (sum >> 16) + (tie && tail_carries(value, scale, rounding, i) ? 1 : 0);

@@ -11,7 +11,7 @@
 namespace laconic {
 
 /// Draw i falls in [0, size - count + i]; one that is taken already stands for size - count + i itself, which cannot be.
-void draw_indices(Place& place, const Stream& stream, std::uint64_t first, std::uint64_t size,
+void draw_indices(Place& place, const RandomStream& stream, std::uint64_t first, std::uint64_t size,
                   View<std::uint32_t> indices) {
   require_device("indices", indices.device(), place.device());
   LACONIC_CHECK(indices.size() <= size);

@@ -31,7 +31,7 @@ inline constexpr std::size_t kBlock = 4096;
 inline constexpr std::size_t kOverrun = 16;
 
 /// One thread's range and the candidates found in it, by ascending index.
-struct alignas(64) Part {
+struct alignas(64) Section {
   Range range;
   std::uint32_t* indices = nullptr;
   std::uint32_t* values = nullptr;  ///< bits of a
@@ -48,22 +48,22 @@ struct alignas(64) Part {
   std::size_t members = 0;  ///< candidates that may still be the threshold, in scratch
   std::size_t greater = 0;  ///< candidates above the threshold
   std::size_t equal = 0;    ///< candidates at the threshold; later, how many of them are selected
-  std::size_t offset = 0;   ///< where this part's selected entries begin
+  std::size_t offset = 0;   ///< where this section's selected entries begin
 };
 
-/// One pass over a part's range. If `again`, it reads a from `rest` instead of adding.
-void scan_part(SimdLevel level, const Selection& selection, Part& part, bool again);
+/// One pass over a section's range. If `again`, it reads a from `rest` instead of adding.
+void scan_section(SimdLevel level, const Selection& selection, Section& section, bool again);
 
-/// Restores the entries that the scan of a part set to zero, so that `rest` holds a again.
-void restore_part(const Selection& selection, const Part& part);
+/// Restores the entries that the scan of a section set to zero, so that `rest` holds a again.
+void restore_section(const Selection& selection, const Section& section);
 
-/// Finds the threshold among all parts' candidates with keys above `base`, of which there are at least k > 0. Sets each
-/// part's `greater`, `equal` (how many to select, lowest index first) and `offset`. `histograms` has parts x kHistogram
-/// entries.
+/// Finds the threshold among all sections' candidates with keys above `base`, of which there are at least k > 0. Sets
+/// each section's `greater`, `equal` (how many to select, lowest index first) and `offset`. `histograms` has sections x
+/// kHistogram entries.
 inline constexpr unsigned kBinBits = 12;
 inline constexpr std::size_t kBins = std::size_t{1} << kBinBits;
 inline constexpr std::size_t kHistogram = kBins + 16;
-std::uint32_t choose_threshold(SimdLevel level, ThreadPool& pool, std::span<Part> parts, std::int32_t base,
+std::uint32_t choose_threshold(SimdLevel level, ThreadPool& pool, std::span<Section> sections, std::int32_t base,
                                std::size_t k, View<std::uint32_t> histograms);
 
 }  // namespace laconic::topk

@@ -19,11 +19,11 @@ struct Window {
 /// Below this many keys waking the other threads costs more than it saves.
 constexpr std::size_t kFewKeys = 16'384;
 
-void for_each_part(ThreadPool& pool, std::span<Part> parts, FunctionRef<void(std::size_t)> body) {
+void for_each_section(ThreadPool& pool, std::span<Section> sections, FunctionRef<void(std::size_t)> body) {
   std::size_t keys = 0;
-  for (const Part& part : parts) keys += part.members;
-  if (keys >= kFewKeys) return pool.run(parts.size(), body);
-  for (std::size_t i = 0; i < parts.size(); ++i) body(i);
+  for (const Section& section : sections) keys += section.members;
+  if (keys >= kFewKeys) return pool.run(sections.size(), body);
+  for (std::size_t i = 0; i < sections.size(); ++i) body(i);
 }
 
 void count_bins(const std::uint32_t* keys, std::size_t n, Window window, View<std::uint32_t> bins) {
@@ -35,63 +35,63 @@ void count_bins(const std::uint32_t* keys, std::size_t n, Window window, View<st
   }
 }
 
-/// The bin that holds the rank-th key from above; takes what lies above off the rank and adds it to the parts'
+/// The bin that holds the rank-th key from above; takes what lies above off the rank and adds it to the sections'
 /// `greater`.
-std::size_t find_bin(std::span<Part> parts, View<std::uint32_t> histograms, std::size_t& rank) {
+std::size_t find_bin(std::span<Section> sections, View<std::uint32_t> histograms, std::size_t& rank) {
   for (std::size_t bin = kBins; bin-- > 0;) {
     std::size_t in_bin = 0;
-    for (std::size_t part = 0; part < parts.size(); ++part) in_bin += histograms[part * kHistogram + bin];
+    for (std::size_t i = 0; i < sections.size(); ++i) in_bin += histograms[i * kHistogram + bin];
     if (in_bin >= rank) return bin;
     if (in_bin == 0) continue;
     rank -= in_bin;
-    for (std::size_t part = 0; part < parts.size(); ++part) parts[part].greater += histograms[part * kHistogram + bin];
+    for (std::size_t i = 0; i < sections.size(); ++i) sections[i].greater += histograms[i * kHistogram + bin];
   }
   return 0;
 }
 
-/// Deals the equals that are taken, lowest index first, and says where each part's selected entries go.
-void deal(std::span<Part> parts, std::size_t equals) {
+/// Deals the equals that are taken, lowest index first, and says where each section's selected entries go.
+void deal(std::span<Section> sections, std::size_t equals) {
   std::size_t offset = 0;
-  for (Part& part : parts) {
-    part.equal = std::min(part.equal, equals);
-    equals -= part.equal;
-    part.offset = offset;
-    offset += part.greater + part.equal;
+  for (Section& section : sections) {
+    section.equal = std::min(section.equal, equals);
+    equals -= section.equal;
+    section.offset = offset;
+    offset += section.greater + section.equal;
   }
 }
 
 }  // namespace
 
-std::uint32_t choose_threshold(SimdLevel level, ThreadPool& pool, std::span<Part> parts, std::int32_t base,
+std::uint32_t choose_threshold(SimdLevel level, ThreadPool& pool, std::span<Section> sections, std::int32_t base,
                                std::size_t k, View<std::uint32_t> histograms) {
   std::uint32_t highest = 0;
-  for (Part& part : parts) {
-    highest = std::max(highest, static_cast<std::uint32_t>(part.highest));
-    part.greater = 0;
-    part.members = part.count;
+  for (Section& section : sections) {
+    highest = std::max(highest, static_cast<std::uint32_t>(section.highest));
+    section.greater = 0;
+    section.members = section.count;
   }
   std::size_t rank = k;
   Window window{static_cast<std::uint32_t>(base + 1), 0};
   const auto width = static_cast<unsigned>(std::bit_width(highest - window.low));
   window.shift = width > kBinBits ? width - kBinBits : 0;
   for (bool first = true;; first = false) {
-    for_each_part(pool, parts, [&](std::size_t i) {
-      const std::uint32_t* keys = first ? parts[i].keys : parts[i].scratch;
-      count_bins(keys, parts[i].members, window, histograms.sub(i * kHistogram, kHistogram));
+    for_each_section(pool, sections, [&](std::size_t i) {
+      const std::uint32_t* keys = first ? sections[i].keys : sections[i].scratch;
+      count_bins(keys, sections[i].members, window, histograms.sub(i * kHistogram, kHistogram));
     });
-    const std::size_t bin = find_bin(parts, histograms, rank);
+    const std::size_t bin = find_bin(sections, histograms, rank);
     window.low += static_cast<std::uint32_t>(bin << window.shift);
     if (window.shift == 0) {
-      for (std::size_t i = 0; i < parts.size(); ++i) parts[i].equal = histograms[i * kHistogram + bin];
-      deal(parts, rank);
+      for (std::size_t i = 0; i < sections.size(); ++i) sections[i].equal = histograms[i * kHistogram + bin];
+      deal(sections, rank);
       return window.low;
     }
     const std::uint32_t last = window.low + ((1U << window.shift) - 1);
-    for_each_part(pool, parts, [&](std::size_t i) {
-      Part& part = parts[i];
-      const std::uint32_t* keys = first ? part.keys : part.scratch;
-      const GatherKeys gather{keys, part.members, window.low, last, part.scratch};
-      part.members = LACONIC_VECTOR_CALL(level, gather_between, gather);
+    for_each_section(pool, sections, [&](std::size_t i) {
+      Section& section = sections[i];
+      const std::uint32_t* keys = first ? section.keys : section.scratch;
+      const GatherKeys gather{keys, section.members, window.low, last, section.scratch};
+      section.members = LACONIC_VECTOR_CALL(level, gather_between, gather);
     });
     window.shift = window.shift > kBinBits ? window.shift - kBinBits : 0;
   }

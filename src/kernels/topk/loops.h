@@ -27,9 +27,9 @@ struct GatherKeys {
   std::uint32_t* members;  ///< may be `keys`
 };
 
-/// Writes a part's selected entries to indices/values (greater + equal of them) and repairs `rest`.
-struct EmitPart {
-  const Part* part;
+/// Writes a section's selected entries to indices/values (greater + equal of them) and repairs `rest`.
+struct EmitSection {
+  const Section* section;
   std::uint32_t threshold;
   float* rest;
   std::uint32_t* indices;
@@ -44,12 +44,12 @@ std::size_t scan_add(SimdLevel level, const topk::ScanBlock& block, std::int32_t
 std::size_t scan_again(SimdLevel level, const topk::ScanBlock& block, std::int32_t& highest);
 /// Copies the keys in [low, high] to `members` in order and returns their number.
 std::size_t gather_between(SimdLevel level, const topk::GatherKeys& gather);
-void emit_part(SimdLevel level, const topk::EmitPart& emit);
+void emit_section(SimdLevel level, const topk::EmitSection& emit);
 }  // namespace laconic::simd
 
 namespace laconic::portable {
 std::size_t scan_add(SimdLevel level, const topk::ScanBlock& block, std::int32_t& highest);
 std::size_t scan_again(SimdLevel level, const topk::ScanBlock& block, std::int32_t& highest);
 std::size_t gather_between(SimdLevel level, const topk::GatherKeys& gather);
-void emit_part(SimdLevel level, const topk::EmitPart& emit);
+void emit_section(SimdLevel level, const topk::EmitSection& emit);
 }  // namespace laconic::portable

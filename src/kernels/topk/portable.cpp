@@ -10,10 +10,10 @@
 namespace laconic::portable {
 namespace {
 
-using topk::EmitPart;
+using topk::EmitSection;
 using topk::GatherKeys;
 using topk::kBlock;
-using topk::Part;
+using topk::Section;
 using topk::ScanBlock;
 
 constexpr std::uint32_t kMagnitude = 0x7FFF'FFFFU;
@@ -77,22 +77,22 @@ LACONIC_INLINE std::size_t gather(const GatherKeys& from) {
   return count;
 }
 
-LACONIC_INLINE void emit(const EmitPart& to) {
-  const Part& part = *to.part;
-  std::size_t equals_left = part.equal;
+LACONIC_INLINE void emit(const EmitSection& to) {
+  const Section& section = *to.section;
+  std::size_t equals_left = section.equal;
   std::size_t written = 0;
-  for (std::size_t i = 0; i < part.count; ++i) {
-    const std::uint32_t key = part.keys[i] & kMagnitude;
+  for (std::size_t i = 0; i < section.count; ++i) {
+    const std::uint32_t key = section.keys[i] & kMagnitude;
     const bool equal = key == to.threshold && equals_left > 0;
     const bool selected = key > to.threshold || equal;
-    const bool zeroed = static_cast<std::int32_t>(key) > part.bounds.zero;
+    const bool zeroed = static_cast<std::int32_t>(key) > section.bounds.zero;
     equals_left -= equal ? 1 : 0;
     if (selected) {
-      to.indices[written] = part.indices[i];
-      to.values[written] = std::bit_cast<float>(part.values[i]);
+      to.indices[written] = section.indices[i];
+      to.values[written] = std::bit_cast<float>(section.values[i]);
       ++written;
     }
-    if (selected != zeroed) to.rest[part.indices[i]] = zeroed ? std::bit_cast<float>(part.values[i]) : 0.0F;
+    if (selected != zeroed) to.rest[section.indices[i]] = zeroed ? std::bit_cast<float>(section.values[i]) : 0.0F;
   }
 }
 
@@ -108,6 +108,6 @@ std::size_t scan_again(SimdLevel level, const ScanBlock& block, std::int32_t& hi
 
 std::size_t gather_between(SimdLevel level, const GatherKeys& keys) { return Clones<gather>::run(level, keys); }
 
-void emit_part(SimdLevel level, const EmitPart& part) { Clones<emit>::run(level, part); }
+void emit_section(SimdLevel level, const EmitSection& section) { Clones<emit>::run(level, section); }
 
 }  // namespace laconic::portable

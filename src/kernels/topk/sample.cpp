@@ -32,9 +32,9 @@ class Sample {
         keys_(memory.sub(0, lines * kLine)),
         top_(memory.sub(lines * kLine, lines * kLine)),
         scratch_(memory.sub(2 * lines * kLine, lines * kLine)) {
-    const auto parts = lines < kWarmLines ? 1 : static_cast<std::size_t>(pool.threads());
-    pool.run(parts, [&](std::size_t part) {
-      const Range range = part_of(lines, part, parts, 1);
+    const auto sections = lines < kWarmLines ? 1 : static_cast<std::size_t>(pool.threads());
+    pool.run(sections, [&](std::size_t section) {
+      const Range range = part_of(lines, section, sections, 1);
       for (std::size_t line = range.begin; line < range.end; ++line) read(selection, line, again);
     });
   }

@@ -20,15 +20,15 @@ constexpr std::size_t kLeastCapacity = 65'536;
 constexpr double kDeviations = 4.0;
 constexpr double kMoreDeviations = 12.0;
 
-/// The buffers of one call, one part a thread.
+/// The buffers of one call, one section a thread.
 class Search {
  public:
   Search(Place& place, const Selection& selection) : place_(place), selection_(selection), scope_(place.workspace()) {
     const std::size_t n = selection.gradient.size();
     const std::size_t most = std::clamp<std::size_t>(n / kShortestRange, 1, static_cast<std::size_t>(place.threads()));
-    const auto memory = place.workspace().take<Part>(most);
-    parts_ = {memory.data(), most};
-    for (std::size_t i = 0; i < most; ++i) make_part(*std::construct_at(&parts_[i]), part_of(n, i, most, kBlock));
+    const auto memory = place.workspace().take<Section>(most);
+    sections_ = {memory.data(), most};
+    for (std::size_t i = 0; i < most; ++i) make_section(*std::construct_at(&sections_[i]), part_of(n, i, most, kBlock));
     histograms_ = place.workspace().take<std::uint32_t>(most * kHistogram);
   }
 
@@ -51,29 +51,30 @@ class Search {
  private:
   std::size_t k() const { return selection_.selected.size(); }
 
-  void make_part(Part& part, Range range) {
+  void make_section(Section& section, Range range) {
     // Three times k, so that each cut to k makes room for at least as much work as it costs.
-    part.range = range;
-    part.capacity = std::min(range.size(), std::max(3 * k(), kLeastCapacity)) + kBlock;
-    const std::size_t room = part.capacity + kOverrun;
-    part.indices = place_.workspace().take<std::uint32_t>(room).data();
-    part.values = place_.workspace().take<std::uint32_t>(room).data();
-    part.scratch = place_.workspace().take<std::uint32_t>(room).data();
-    part.keys = selection_.rescored == nullptr ? part.values : place_.workspace().take<std::uint32_t>(room).data();
+    section.range = range;
+    section.capacity = std::min(range.size(), std::max(3 * k(), kLeastCapacity)) + kBlock;
+    const std::size_t room = section.capacity + kOverrun;
+    section.indices = place_.workspace().take<std::uint32_t>(room).data();
+    section.values = place_.workspace().take<std::uint32_t>(room).data();
+    section.scratch = place_.workspace().take<std::uint32_t>(room).data();
+    section.keys =
+        selection_.rescored == nullptr ? section.values : place_.workspace().take<std::uint32_t>(room).data();
   }
 
   void scan(Bounds bounds, bool again) {
-    place_.pool().run(parts_.size(), [&](std::size_t i) {
-      Part& part = parts_[i];
-      part.bounds = bounds;
-      part.count = part.sound = 0;
-      scan_part(place_.simd(), selection_, part, again);
+    place_.pool().run(sections_.size(), [&](std::size_t i) {
+      Section& section = sections_[i];
+      section.bounds = bounds;
+      section.count = section.sound = 0;
+      scan_section(place_.simd(), selection_, section, again);
     });
   }
 
   /// After a miss: a wider sample of what is now in `rest`, and if that is no lower or missed too, everything.
   Bounds lower_bounds(Bounds missed, int misses) {
-    place_.pool().run(parts_.size(), [&](std::size_t i) { restore_part(selection_, parts_[i]); });
+    place_.pool().run(sections_.size(), [&](std::size_t i) { restore_section(selection_, sections_[i]); });
     const Bounds bounds = sample_bounds(place_, selection_, 0, kMoreDeviations, true);
     if (misses == 1 && bounds.candidate < missed.candidate) return bounds;
     return {-1, bounds.zero};
@@ -81,31 +82,31 @@ class Search {
 
   float emit(Bounds bounds) {
     const std::uint32_t threshold =
-        choose_threshold(place_.simd(), place_.pool(), parts_, bounds.candidate, k(), histograms_);
-    place_.pool().run(parts_.size(), [&](std::size_t i) {
-      const Part& part = parts_[i];
-      const SparseView target = selection_.selected.sub(part.offset, part.greater + part.equal);
-      const EmitPart emit{&part, threshold, selection_.rest.data(), target.indices.data(), target.values.data()};
-      LACONIC_VECTOR_CALL(place_.simd(), emit_part, emit);
+        choose_threshold(place_.simd(), place_.pool(), sections_, bounds.candidate, k(), histograms_);
+    place_.pool().run(sections_.size(), [&](std::size_t i) {
+      const Section& section = sections_[i];
+      const SparseView target = selection_.selected.sub(section.offset, section.greater + section.equal);
+      const EmitSection emit{&section, threshold, selection_.rest.data(), target.indices.data(), target.values.data()};
+      LACONIC_VECTOR_CALL(place_.simd(), emit_section, emit);
     });
     return std::bit_cast<float>(threshold);
   }
 
   std::size_t sound() const {
     std::size_t sum = 0;
-    for (const Part& part : parts_) sum += part.sound;
+    for (const Section& section : sections_) sum += section.sound;
     return sum;
   }
   std::int32_t highest() const {
     std::int32_t most = 0;
-    for (const Part& part : parts_) most = std::max(most, part.highest);
+    for (const Section& section : sections_) most = std::max(most, section.highest);
     return most;
   }
 
   Place& place_;
   const Selection& selection_;
   Workspace::Scope scope_;
-  std::span<Part> parts_;
+  std::span<Section> sections_;
   View<std::uint32_t> histograms_;
 };
 

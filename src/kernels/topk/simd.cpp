@@ -118,7 +118,8 @@ std::size_t GatherBetween(const topk::GatherKeys& gather) {
 /// Writes down which candidates are selected, and remembers those whose zero was guessed wrong.
 class Emitter {
  public:
-  explicit Emitter(const topk::EmitPart& emit) : emit_(emit), part_(*emit.part), equals_left_(part_.equal) {}
+  explicit Emitter(const topk::EmitSection& emit)
+      : emit_(emit), section_(*emit.section), equals_left_(section_.equal) {}
 
   /// The candidates from i on whose bits are set: above the threshold, at the threshold, set to zero by the scan.
   HWY_INLINE void emit(std::size_t i, std::uint64_t above, std::uint64_t equal, std::uint64_t zeroed) {
@@ -127,28 +128,28 @@ class Emitter {
     for (std::uint64_t wrong = selected ^ zeroed; wrong != 0; wrong &= wrong - 1) {
       // Repairs are few and far apart, so each is a cache miss: ask for it here, make it at the end.
       const std::size_t at = i + static_cast<std::size_t>(std::countr_zero(wrong));
-      __builtin_prefetch(emit_.rest + part_.indices[at], 1);
-      part_.scratch[repairs_++] = static_cast<std::uint32_t>(at);
+      __builtin_prefetch(emit_.rest + section_.indices[at], 1);
+      section_.scratch[repairs_++] = static_cast<std::uint32_t>(at);
     }
     store(i, selected);
   }
 
   void repair() const {
     for (std::size_t i = 0; i < repairs_; ++i) {
-      const std::uint32_t at = part_.scratch[i];
-      const bool zeroed = static_cast<std::int32_t>(part_.keys[at] & 0x7FFF'FFFFU) > part_.bounds.zero;
-      emit_.rest[part_.indices[at]] = zeroed ? std::bit_cast<float>(part_.values[at]) : 0.0F;
+      const std::uint32_t at = section_.scratch[i];
+      const bool zeroed = static_cast<std::int32_t>(section_.keys[at] & 0x7FFF'FFFFU) > section_.bounds.zero;
+      emit_.rest[section_.indices[at]] = zeroed ? std::bit_cast<float>(section_.values[at]) : 0.0F;
     }
   }
 
  private:
   HWY_INLINE void store(std::size_t i, std::uint64_t selected) {
     if constexpr (kCompresses) {
-      if (written_ + kLanes <= part_.greater + part_.equal) {
+      if (written_ + kLanes <= section_.greater + section_.equal) {
         const Words du;
         const auto mask = hn::LoadMaskBits(du, reinterpret_cast<const std::uint8_t*>(&selected));
-        hn::StoreU(hn::Compress(hn::LoadU(du, part_.indices + i), mask), du, emit_.indices + written_);
-        const auto values = hn::BitCast(Floats(), hn::Compress(hn::LoadU(du, part_.values + i), mask));
+        hn::StoreU(hn::Compress(hn::LoadU(du, section_.indices + i), mask), du, emit_.indices + written_);
+        const auto values = hn::BitCast(Floats(), hn::Compress(hn::LoadU(du, section_.values + i), mask));
         hn::StoreU(values, Floats(), emit_.values + written_);
         written_ += static_cast<std::size_t>(std::popcount(selected));
         return;
@@ -156,32 +157,32 @@ class Emitter {
     }
     for (; selected != 0; selected &= selected - 1) {
       const std::size_t at = i + static_cast<std::size_t>(std::countr_zero(selected));
-      emit_.indices[written_] = part_.indices[at];
-      emit_.values[written_] = std::bit_cast<float>(part_.values[at]);
+      emit_.indices[written_] = section_.indices[at];
+      emit_.values[written_] = std::bit_cast<float>(section_.values[at]);
       ++written_;
     }
   }
 
-  const topk::EmitPart& emit_;
-  const topk::Part& part_;
+  const topk::EmitSection& emit_;
+  const topk::Section& section_;
   std::size_t equals_left_;
   std::size_t written_ = 0;
   std::size_t repairs_ = 0;
 };
 
-void EmitPart(const topk::EmitPart& emit) {
-  const topk::Part& part = *emit.part;
+void EmitSection(const topk::EmitSection& emit) {
+  const topk::Section& section = *emit.section;
   const Ints di;
   const Words du;
   const auto magnitude = hn::Set(du, 0x7FFF'FFFFU);
   const auto threshold = hn::Set(di, static_cast<std::int32_t>(emit.threshold));
-  const auto zero = hn::Set(di, part.bounds.zero);
+  const auto zero = hn::Set(di, section.bounds.zero);
   Emitter emitter(emit);
   // The buffers are longer than their candidates, so a whole vector can be read at the end.
-  for (std::size_t i = 0; i < part.count; i += kLanes) {
+  for (std::size_t i = 0; i < section.count; i += kLanes) {
     const std::uint64_t there =
-        part.count - i < kLanes ? (std::uint64_t{1} << (part.count - i)) - 1 : ~std::uint64_t{0};
-    const auto key = hn::BitCast(di, hn::And(hn::LoadU(du, part.keys + i), magnitude));
+        section.count - i < kLanes ? (std::uint64_t{1} << (section.count - i)) - 1 : ~std::uint64_t{0};
+    const auto key = hn::BitCast(di, hn::And(hn::LoadU(du, section.keys + i), magnitude));
     emitter.emit(i, bits_of(di, hn::Gt(key, threshold)) & there, bits_of(di, hn::Eq(key, threshold)) & there,
                  bits_of(di, hn::Gt(key, zero)) & there);
   }
@@ -207,7 +208,7 @@ std::size_t gather_between(SimdLevel level, const topk::GatherKeys& gather) {
   return LACONIC_SIMD_CALL(level, GatherBetween)(gather);
 }
 
-void emit_part(SimdLevel level, const topk::EmitPart& emit) { LACONIC_SIMD_CALL(level, EmitPart)(emit); }
+void emit_section(SimdLevel level, const topk::EmitSection& emit) { LACONIC_SIMD_CALL(level, EmitSection)(emit); }
 
 }  // namespace laconic::simd
 #endif

@@ -13,7 +13,7 @@ enum class Ties : std::uint8_t { random, plus };
 
 struct TieRule {
   Ties ties = Ties::random;
-  Stream stream;                 ///< for random ties: purpose vote_ties, shared rank, the tensor
+  RandomStream stream;                 ///< for random ties: purpose vote_ties, shared rank, the tensor
   std::uint64_t first_word = 0;  ///< index in the tensor of the first word voted on
 };
 

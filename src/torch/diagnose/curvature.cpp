@@ -15,7 +15,7 @@ namespace {
 using Vector = std::vector<float>;
 
 /// +1 or −1, a bit of the stream each.
-void fill_signs(const Stream& stream, Vector& out) {
+void fill_signs(const RandomStream& stream, Vector& out) {
   std::uint32_t bits = 0;
   for (std::size_t i = 0; i < out.size(); ++i) {
     if (i % 32 == 0) bits = draw32(stream, i / 32);

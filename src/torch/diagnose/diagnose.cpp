@@ -29,7 +29,7 @@ std::unique_ptr<NetworkLearner> network_learner(const RunConfig& config, const W
 std::vector<std::uint32_t> draw_samples(std::uint32_t size, std::uint32_t count, std::uint64_t seed) {
   std::vector<std::uint32_t> all(size);
   std::iota(all.begin(), all.end(), 0U);
-  const Stream stream{.seed = seed, .purpose = Purpose::flatness_samples};
+  const RandomStream stream{.seed = seed, .purpose = Purpose::flatness_samples};
   count = std::min(count, size);
   for (std::uint32_t i = 0; i < count; ++i) std::swap(all[i], all[i + draw_below(stream, i, size - i)]);
   all.resize(count);
@@ -134,13 +134,13 @@ NetworkPoint checkpoint_point(const RunConfig& config, const Workload& workload,
     const auto method =
         make_model_method(config.method, derived_options(config, workload), config.optimizer, communicator, place);
     method->register_tensors(learner->tensors());
-    method->load(state.part("method"));
-    learner->load(state.part("learner"));
+    method->load(state.nested("method"));
+    learner->load(state.nested("learner"));
     state.get("model", model.view(size));
     method->read_out(View<const float>(model.view(size)), tested.view(size));
     const std::vector<float> statistics = learner->statistics_at(tested.view(size), &communicator);
     if (communicator.rank() != 0) return;
-    point.step = static_cast<std::uint32_t>(state.part("counts").number("steps"));
+    point.step = static_cast<std::uint32_t>(state.nested("counts").number("steps"));
     point.model.assign(tested.view(size).begin(), tested.view(size).end());
     point.statistics = statistics;
   });

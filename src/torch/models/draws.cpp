@@ -9,7 +9,7 @@ namespace {
 
 /// write(i, draw32(stream, i)) for all i, each block computed once.
 template <class Write>
-void for_draws(const Stream& stream, std::size_t n, Write&& write) {
+void for_draws(const RandomStream& stream, std::size_t n, Write&& write) {
   for (std::size_t start = 0; start < n; start += 64) {
     for (std::size_t lane = 0; lane < 16 && start + lane < n; ++lane) {
       const PhiloxBlock block = stream.block(start / 4 + lane);
@@ -23,17 +23,17 @@ void for_draws(const Stream& stream, std::size_t n, Write&& write) {
 
 }  // namespace
 
-void fill_uniform(const Stream& stream, double bound, View<float> out) {
+void fill_uniform(const RandomStream& stream, double bound, View<float> out) {
   for_draws(stream, out.size(), [&](std::size_t i, std::uint32_t draw) {
     out[i] = static_cast<float>(((draw + 0.5) * 0x1p-31 - 1.0) * bound);
   });
 }
 
-void fill_normal(const Stream& stream, View<float> out) {
+void fill_normal(const RandomStream& stream, View<float> out) {
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(problems::normal(stream, i));
 }
 
-void fill_dropout(const Stream& stream, double drop, View<float> out) {
+void fill_dropout(const RandomStream& stream, double drop, View<float> out) {
   const auto dropped = static_cast<std::uint64_t>(drop * 0x1p32);
   const auto kept = static_cast<float>(1.0 / (1.0 - drop));
   for_draws(stream, out.size(), [&](std::size_t i, std::uint32_t draw) { out[i] = draw < dropped ? 0.0F : kept; });

@@ -8,12 +8,12 @@
 namespace laconic::nets {
 
 /// Uniform in (−bound, bound): the middles of 2^32 equal parts, entry i from draw i.
-void fill_uniform(const Stream& stream, double bound, View<float> out);
+void fill_uniform(const RandomStream& stream, double bound, View<float> out);
 
 /// Normal(0, 1). At most 2^32 entries.
-void fill_normal(const Stream& stream, View<float> out);
+void fill_normal(const RandomStream& stream, View<float> out);
 
 /// 0 with probability `drop`, exact to 2^-32, else 1 / (1 − drop). drop in [0, 1).
-void fill_dropout(const Stream& stream, double drop, View<float> out);
+void fill_dropout(const RandomStream& stream, double drop, View<float> out);
 
 }  // namespace laconic::nets

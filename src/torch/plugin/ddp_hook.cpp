@@ -67,9 +67,9 @@ namespace {
 
 using Future = c10::intrusive_ptr<c10::ivalue::Future>;
 
-class BucketPiece final : public Piece {
+class BucketDelivery final : public Delivery {
  public:
-  BucketPiece(std::shared_ptr<Staging> staging, c10d::GradBucket& bucket, c10::IValue result, Future future)
+  BucketDelivery(std::shared_ptr<Staging> staging, c10d::GradBucket& bucket, c10::IValue result, Future future)
       : staging_(std::move(staging)),
         number_(bucket.getIndex()),
         last_(bucket.isLast()),
@@ -178,9 +178,9 @@ Future DdpHost::submit(c10d::GradBucket& bucket, c10::IValue result, const c10::
   std::vector<c10::Device> devices;
   if (!buffer.is_cpu()) devices.push_back(buffer.device());
   auto future = c10::make_intrusive<c10::ivalue::Future>(type, devices);
-  auto piece = std::make_unique<BucketPiece>(staging_, bucket, std::move(result), future);
-  if (used_) piece->note_unused(*used_);
-  host_->submit(std::move(piece));
+  auto delivery = std::make_unique<BucketDelivery>(staging_, bucket, std::move(result), future);
+  if (used_) delivery->note_unused(*used_);
+  host_->submit(std::move(delivery));
   return future;
 }
 

@@ -23,10 +23,11 @@ struct DdpModel {
 /// A bucket and its conversion for the methods.
 class Staging;
 
-/// Passes the buckets of a DistributedDataParallel as pieces to a GradientHost's steps. A bucket is identified by its
-/// parameters, so it does not matter how the reducer builds or rebuilds its buckets. Gradients in 16 bits are converted
-/// to float32 and back; gradients on a device are processed in CPU memory. With a scale, gradients are unscaled before
-/// anything is stored; then a step that is not finite returns infinity on all ranks, and the scaler skips it.
+/// Passes the buckets of a DistributedDataParallel as deliveries to a GradientHost's steps. A bucket is identified by
+/// its parameters, so it does not matter how the reducer builds or rebuilds its buckets. Gradients in 16 bits are
+/// converted to float32 and back; gradients on a device are processed in CPU memory. With a scale, gradients are
+/// unscaled before anything is stored; then a step that is not finite returns infinity on all ranks, and the scaler
+/// skips it.
 class DdpHost {
  public:
   /// Collective.
@@ -47,7 +48,7 @@ class DdpHost {
   GradientHost& gradients() { return *host_; }
 
  private:
-  std::shared_ptr<Staging> staging_;      ///< outlives the pieces, which the host closes
+  std::shared_ptr<Staging> staging_;      ///< outlives the deliveries, which the host closes
   std::unique_ptr<UsedParameters> used_;  ///< set if DistributedDataParallel drops parameters that no rank used
   std::unique_ptr<GradientHost> host_;
 };

@@ -12,7 +12,7 @@
 namespace laconic::plugin {
 namespace {
 
-/// How long exchanges in flight may lie while no piece comes.
+/// How long exchanges in flight may lie while no delivery comes.
 constexpr std::chrono::microseconds kPollInterval{200};
 
 constexpr const char* kWhat = "a hook";
@@ -63,7 +63,7 @@ void GradientHost::close() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    in_step = in_step_ || !pieces_.empty();
+    in_step = in_step_ || !deliveries_.empty();
     if (!failure_) failure_ = std::make_exception_ptr(InvalidConfig("the hook was closed: make a new one"));
   }
   changed_.notify_all();
@@ -74,16 +74,16 @@ void GradientHost::close() {
   communicator_.reset();
 }
 
-void GradientHost::submit(std::unique_ptr<Piece> piece) {
-  if (!process_.is_this()) return piece->fail(refusal_in_fork());
+void GradientHost::submit(std::unique_ptr<Delivery> delivery) {
+  if (!process_.is_this()) return delivery->fail(refusal_in_fork());
   std::exception_ptr failure;
   {
     const std::lock_guard lock(mutex_);
     failure = failure_;
-    if (!failure) pieces_.push_back(std::move(piece));
+    if (!failure) deliveries_.push_back(std::move(delivery));
   }
   if (failure) {
-    piece->fail(failure);
+    delivery->fail(failure);
   } else {
     changed_.notify_all();
   }
@@ -100,7 +100,7 @@ std::exception_ptr GradientHost::refusal_in_fork() const {
 
 /// True: there is something to do but polling.
 bool GradientHost::wait_for_work(std::unique_lock<std::mutex>& lock) {
-  const auto ready = [&] { return stopping_ || !pieces_.empty() || !tasks_.empty(); };
+  const auto ready = [&] { return stopping_ || !deliveries_.empty() || !tasks_.empty(); };
   if (!failure_ && methods_->streams()) return changed_.wait_for(lock, kPollInterval, ready);
   changed_.wait(lock, ready);
   return true;
@@ -118,45 +118,45 @@ void GradientHost::run() {
       changed_.notify_all();
       continue;
     }
-    std::unique_ptr<Piece> piece;
+    std::unique_ptr<Delivery> delivery;
     if (work) {
-      piece = std::move(pieces_.front());
-      pieces_.pop_front();
+      delivery = std::move(deliveries_.front());
+      deliveries_.pop_front();
       in_step_ = true;
     }
     lock.unlock();
     try {
       const Stopwatch busy(metrics_.busy_seconds);
-      if (piece) {
-        take(std::move(piece));
+      if (delivery) {
+        take(std::move(delivery));
       } else {
         const Stopwatch inside(metrics_.method_seconds);
         methods_->poll();
       }
     } catch (const NonfiniteValue&) {
       // All ranks met it and dropped the step; the next one may go on.
-      for (auto& each : open_pieces_) each->fail(std::current_exception());
-      open_pieces_.clear();
+      for (auto& each : open_deliveries_) each->fail(std::current_exception());
+      open_deliveries_.clear();
     } catch (...) {
       fail(std::current_exception());
     }
     lock.lock();
-    in_step_ = !open_pieces_.empty();
+    in_step_ = !open_deliveries_.empty();
   }
   for (Task* task : tasks_) (*task)();  // throws why it ended to whoever waits
   tasks_.clear();
   changed_.notify_all();
   const auto ended = std::make_exception_ptr(Error("the hook ended before the step did"));
-  for (auto& each : open_pieces_) each->fail(ended);
-  for (auto& each : pieces_) each->fail(ended);
-  open_pieces_.clear();
-  pieces_.clear();
+  for (auto& each : open_deliveries_) each->fail(ended);
+  for (auto& each : deliveries_) each->fail(ended);
+  open_deliveries_.clear();
+  deliveries_.clear();
 }
 
-void GradientHost::take(std::unique_ptr<Piece> piece) {
+void GradientHost::take(std::unique_ptr<Delivery> delivery) {
   if (!methods_->is_open()) methods_->begin();
-  open_pieces_.push_back(std::move(piece));
-  Piece& newest = *open_pieces_.back();
+  open_deliveries_.push_back(std::move(delivery));
+  Delivery& newest = *open_deliveries_.back();
   std::span<const TensorPart> parts;
   {
     const Stopwatch converting(metrics_.convert_seconds);
@@ -184,27 +184,27 @@ void GradientHost::finish() {
   }
   {
     const std::lock_guard lock(mutex_);
-    in_step_ = false;  // whoever waits for a piece may end the host as soon as it is closed
+    in_step_ = false;  // whoever waits for a delivery may end the host as soon as it is closed
   }
   const Stopwatch converting(metrics_.convert_seconds);
   // Those that are not closed yet stay where an error finds them: whoever waits for them must be told.
-  while (!open_pieces_.empty()) {
-    open_pieces_.front()->close(counted ? Outcome::counted : Outcome::skipped);
-    open_pieces_.erase(open_pieces_.begin());
+  while (!open_deliveries_.empty()) {
+    open_deliveries_.front()->close(counted ? Outcome::counted : Outcome::skipped);
+    open_deliveries_.erase(open_deliveries_.begin());
   }
 }
 
 void GradientHost::fail(std::exception_ptr error) {
   communicator_->fail(text_of(error));
-  std::deque<std::unique_ptr<Piece>> waiting;
+  std::deque<std::unique_ptr<Delivery>> waiting;
   {
     const std::lock_guard lock(mutex_);
     if (!stopping_) failure_ = error;
-    waiting.swap(pieces_);
+    waiting.swap(deliveries_);
   }
-  for (auto& each : open_pieces_) each->fail(error);
+  for (auto& each : open_deliveries_) each->fail(error);
   for (auto& each : waiting) each->fail(error);
-  open_pieces_.clear();
+  open_deliveries_.clear();
 }
 
 /// Runs the task on the thread, and throws here what it throws.

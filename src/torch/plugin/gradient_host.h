@@ -15,21 +15,21 @@
 
 namespace laconic::plugin {
 
-/// How a step ended, for its waiting pieces.
+/// How a step ended, for its waiting deliveries.
 enum class Outcome : std::uint8_t {
   counted,  ///< the parts hold the aggregate
   skipped,  ///< a value was not finite: the parts are zero
 };
 
 /// Some tensors of a step, and the caller that waits for their aggregate. All calls come from the host's thread.
-class Piece {
+class Delivery {
  public:
-  virtual ~Piece() = default;
+  virtual ~Delivery() = default;
   /// The parts in the form that the methods use, valid until close.
   virtual std::span<const TensorPart> open() = 0;
   /// The parts that this rank did not use in the step.
   virtual std::span<const std::uint32_t> unused() const { return {}; }
-  /// Whether it is the last piece of this step. If parameters are missing after it, the step fails.
+  /// Whether it is the last delivery of this step. If parameters are missing after it, the step fails.
   virtual bool last() const { return false; }
   virtual void close(Outcome outcome) = 0;
   virtual void fail(std::exception_ptr error) noexcept = 0;
@@ -41,21 +41,21 @@ struct HostMetrics {
   std::uint64_t steps = 0;
   std::uint64_t skipped = 0;
   double residual_norm = 0.0;
-  double convert_seconds = 0.0;  ///< time of opening and closing pieces in all steps
-  double busy_seconds = 0.0;     ///< time of the host's thread without its waits for pieces
+  double convert_seconds = 0.0;  ///< time of opening and closing deliveries in all steps
+  double busy_seconds = 0.0;     ///< time of the host's thread without its waits for deliveries
   double method_seconds = 0.0;   ///< the part of busy_seconds inside the methods
 };
 
-/// Drives gradient methods for a host whose tensors arrive in pieces, on any thread. Its own thread does all the work
-/// and all the waiting. `submit` only queues, so it may be called where nothing may block. A step begins with its first
-/// piece and ends when every parameter has arrived; all its pieces are closed together. An error is passed to every
-/// piece of its step, to every later call, and to the other ranks through the communicator's fail(). Only a non-finite
-/// value, which all ranks meet alike, leaves the host usable. In a fork of the process every call throws InvalidConfig,
-/// and the host must not be destroyed.
+/// Drives gradient methods for a host whose tensors arrive in deliveries, on any thread. Its own thread does all the
+/// work and all the waiting. `submit` only queues, so it may be called where nothing may block. A step begins with its
+/// first delivery and ends when every parameter has arrived; all its deliveries are closed together. An error is passed
+/// to every delivery of its step, to every later call, and to the other ranks through the communicator's fail(). Only a
+/// non-finite value, which all ranks meet alike, leaves the host usable. In a fork of the process every call throws
+/// InvalidConfig, and the host must not be destroyed.
 class GradientHost {
  public:
   /// Collective. From then on only the host's thread uses the communicator and the place.
-  /// `scaled`: a step that is not finite is skipped under either policy; the pieces report it to their caller.
+  /// `scaled`: a step that is not finite is skipped under either policy; the deliveries report it to their caller.
   GradientHost(std::shared_ptr<Communicator> communicator, int threads, std::vector<Tensor> parameters,
                std::vector<MethodGroup> groups, const MethodSetOptions& options, bool scaled = false);
   ~GradientHost();
@@ -63,7 +63,7 @@ class GradientHost {
   GradientHost& operator=(const GradientHost&) = delete;
 
   /// Never waits.
-  void submit(std::unique_ptr<Piece> piece);
+  void submit(std::unique_ptr<Delivery> delivery);
 
   // Call these between steps. They wait for the thread, and throw InvalidConfig within a step.
   HostMetrics metrics();
@@ -71,7 +71,7 @@ class GradientHost {
   void load(View<const std::byte> saved, const std::string& refusal = {});
 
   /// Releases the thread, the methods and their groups; later calls throw InvalidConfig. Within a step, the other ranks
-  /// and all waiting pieces get an error. May be called any number of times, from any thread.
+  /// and all waiting deliveries get an error. May be called any number of times, from any thread.
   void close();
 
   const std::vector<Neighbours>& neighbours() const { return neighbours_; }
@@ -82,7 +82,7 @@ class GradientHost {
   using Task = std::function<void()>;
 
   void run();
-  void take(std::unique_ptr<Piece> piece);
+  void take(std::unique_ptr<Delivery> delivery);
   void finish();
   void fail(std::exception_ptr error);
   void on_thread(const char* call, const Task& task);
@@ -100,14 +100,14 @@ class GradientHost {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::unique_ptr<Piece>> pieces_;
+  std::deque<std::unique_ptr<Delivery>> deliveries_;
   std::deque<Task*> tasks_;
   bool stopping_ = false;
-  bool in_step_ = false;  ///< pieces of a step have arrived, but the step has not ended
+  bool in_step_ = false;  ///< deliveries of a step have arrived, but the step has not ended
   std::exception_ptr failure_;
 
   // Used only by the thread.
-  std::vector<std::unique_ptr<Piece>> open_pieces_;
+  std::vector<std::unique_ptr<Delivery>> open_deliveries_;
   HostMetrics metrics_;
   std::thread thread_;
   std::mutex closing_;

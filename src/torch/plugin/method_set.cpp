@@ -290,7 +290,7 @@ void MethodSet::require_loadable(const State& state) const {
       throw InvalidConfig("saved state has other parameters in group " + std::to_string(i) +
                           ": attach with the groups of the run that was saved");
     }
-    groups_[i].method->require_loadable(state.part(group));
+    groups_[i].method->require_loadable(state.nested(group));
   }
   if (options_.drops_unused) {
     State carried;
@@ -304,7 +304,7 @@ void MethodSet::require_loadable(const State& state) const {
 }
 
 void MethodSet::take(const State& state) {
-  for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i].method->load(state.part("group " + std::to_string(i)));
+  for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i].method->load(state.nested("group " + std::to_string(i)));
   if (options_.drops_unused) {
     state.get("is carried", View<std::uint32_t>(is_carried_));
     state.get("carried", carried_.view(offsets_.back()));

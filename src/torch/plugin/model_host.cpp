@@ -159,7 +159,7 @@ OptimizerHost::Change ModelHost::prepare_load(const State& state) {
   State expected;
   expected.put("model", View<const float>(model()));
   state.require_entries_of(expected);
-  State memory = state.part("method");
+  State memory = state.nested("method");
   method_->require_loadable(memory);
   return [this, &state, memory = std::move(memory)] {
     method_->load(memory);
@@ -170,7 +170,7 @@ OptimizerHost::Change ModelHost::prepare_load(const State& state) {
 
 OptimizerHost::Change ModelHost::prepare_redeal(const std::vector<State>& saved) {
   std::vector<State> states;
-  for (const State& each : saved) states.push_back(each.part("method"));
+  for (const State& each : saved) states.push_back(each.nested("method"));
   const MethodMaker make = [&](Communicator& communicator, Place& place) {
     return make_model_method(name_, options_, optimizer_options(), communicator, place);
   };

@@ -34,7 +34,7 @@ StepReport ReducingHost::do_step(const HostStepInput& input) {
 
 /// Group by group, each a method of its own.
 OptimizerHost::Change ReducingHost::prepare_redeal(const std::vector<State>& saved) {
-  const State first = saved.front().part("methods");
+  const State first = saved.front().nested("methods");
   State dealt;
   dealt.put("rank", static_cast<double>(rank()));
   dealt.put("ranks", static_cast<double>(ranks()));
@@ -43,7 +43,7 @@ OptimizerHost::Change ReducingHost::prepare_redeal(const std::vector<State>& sav
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const std::string name = "group " + std::to_string(i);
     std::vector<State> states;
-    for (const State& each : saved) states.push_back(each.part("methods").part(name));
+    for (const State& each : saved) states.push_back(each.nested("methods").nested(name));
     std::vector<Tensor> members;
     for (const std::uint32_t each : groups_[i].parameters) members.push_back(parameters().tensors()[each]);
     const MethodMaker make = [&](Communicator& communicator, Place& place) {

@@ -17,7 +17,7 @@ class ReducingHost final : public OptimizerHost {
  private:
   StepReport do_step(const HostStepInput& input) override;
   void do_save(State& state) override { state.put("methods", methods_.save()); }
-  Change prepare_load(const State& state) override { return prepare(state.part("methods")); }
+  Change prepare_load(const State& state) override { return prepare(state.nested("methods")); }
   Change prepare_redeal(const std::vector<State>& saved) override;
   Change prepare(const State& methods);
   double residual_norm() override { return methods_.residual_norm(); }

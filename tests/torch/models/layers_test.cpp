@@ -124,7 +124,7 @@ TEST_F(Dropouts, LeaveEvaluationAlone) {
 }
 
 TEST(Draws, AreThoseOfTheStream) {
-  const Stream stream{.seed = 3, .step = 1, .rank = 2, .tensor = 4};
+  const RandomStream stream{.seed = 3, .step = 1, .rank = 2, .tensor = 4};
   for (const std::size_t n : {0, 1, 15, 16, 17, 63, 64, 65, 127, 1000}) {
     std::vector<float> values(n);
     fill_uniform(stream, 2.0, values);

@@ -36,9 +36,9 @@ Values gradients(int rank, std::uint32_t step) {
 }
 
 /// Some tensors of a step, and a promise of how they end.
-class TestPiece : public Piece {
+class TestDelivery : public Delivery {
  public:
-  TestPiece(Values& values, std::vector<std::uint32_t> tensors, std::vector<std::uint32_t> unused = {})
+  TestDelivery(Values& values, std::vector<std::uint32_t> tensors, std::vector<std::uint32_t> unused = {})
       : unused_(std::move(unused)) {
     for (const std::uint32_t each : tensors) parts_.push_back({each, View<float>(values[each])});
   }
@@ -66,9 +66,9 @@ Outcome step(GradientHost& host, Values& values, const Partition& partition, std
     for (const std::uint32_t each : tensors) {
       if (std::find(unused.begin(), unused.end(), each) != unused.end()) here.push_back(each);
     }
-    auto piece = std::make_unique<TestPiece>(values, tensors, here);
-    futures.push_back(piece->future());
-    host.submit(std::move(piece));
+    auto delivery = std::make_unique<TestDelivery>(values, tensors, here);
+    futures.push_back(delivery->future());
+    host.submit(std::move(delivery));
   }
   Outcome outcome{};
   for (auto& future : futures) outcome = future.get();
@@ -121,9 +121,9 @@ class Reference {
 };
 
 /// Cannot bring its result back, as a device that has failed cannot.
-class BrokenPiece final : public TestPiece {
+class BrokenDelivery final : public TestDelivery {
  public:
-  using TestPiece::TestPiece;
+  using TestDelivery::TestDelivery;
   void close(Outcome /*outcome*/) override { throw std::runtime_error("cannot be closed"); }
 };
 
@@ -131,9 +131,9 @@ TEST(GradientHost, WhoeverWaitsForAPieceThatCannotBeClosedIsTold) {
   run_ranks(1, [&](Communicator& communicator) {
     const auto host = make_host(communicator, whole("sgd"));
     Values values = gradients(0, 0);
-    auto good = std::make_unique<TestPiece>(values, std::vector<std::uint32_t>{5, 4, 3});
-    auto broken = std::make_unique<BrokenPiece>(values, std::vector<std::uint32_t>{2, 1});
-    auto behind = std::make_unique<TestPiece>(values, std::vector<std::uint32_t>{0});
+    auto good = std::make_unique<TestDelivery>(values, std::vector<std::uint32_t>{5, 4, 3});
+    auto broken = std::make_unique<BrokenDelivery>(values, std::vector<std::uint32_t>{2, 1});
+    auto behind = std::make_unique<TestDelivery>(values, std::vector<std::uint32_t>{0});
     std::future<Outcome> ends[] = {good->future(), broken->future(), behind->future()};
     host->submit(std::move(good));
     host->submit(std::move(broken));
@@ -161,7 +161,7 @@ TEST(GradientHost, EqualsTheMethodHoweverPartsArrive) {
         for (std::uint32_t number = 0; number < 6; ++number) {
           Values mine = gradients(communicator.rank(), number);
           Values expected = mine;
-          // Ranks need not have the same pieces, as after one of them rebuilt its buckets.
+          // Ranks need not have the same deliveries, as after one of them rebuilt its buckets.
           step(*host, mine, (number + static_cast<std::uint32_t>(communicator.rank())) % 2 == 0 ? kBackward : kMixed);
           reference.step(expected, number);
           ASSERT_EQ(mine, expected) << row.name << ", step " << number << ", rank " << communicator.rank();
@@ -329,8 +329,8 @@ TEST(GradientHost, AnErrorReachesEveryPieceAndEveryLaterCall) {
   run_ranks(1, [&](Communicator& communicator) {
     const auto host = make_host(communicator, whole("sgd"));
     Values mine = gradients(0, 0);
-    auto first = std::make_unique<TestPiece>(mine, std::vector<std::uint32_t>{0, 1});
-    auto twice = std::make_unique<TestPiece>(mine, std::vector<std::uint32_t>{1});
+    auto first = std::make_unique<TestDelivery>(mine, std::vector<std::uint32_t>{0, 1});
+    auto twice = std::make_unique<TestDelivery>(mine, std::vector<std::uint32_t>{1});
     auto waiting = first->future();
     auto refused = twice->future();
     host->submit(std::move(first));
@@ -362,8 +362,8 @@ TEST(GradientHost, ARankThatFailsEndsTheOthers) {
   EXPECT_NE(told[2].find("rank 1"), std::string::npos) << told[2];
 }
 
-// Rank 0 has sent its part and waits for rank 1, which ends instead; or waits for its own last piece. Neither is kept
-// by the communicators' timeout, which is longer than the test's.
+// Rank 0 has sent its part and waits for rank 1, which ends instead; or waits for its own last delivery. Neither is
+// kept by the communicators' timeout, which is longer than the test's.
 TEST(GradientHost, EndsInTheMiddleOfAStep) {
   std::vector<std::string> told(2);
   run_ranks(2, [&](Communicator& communicator) {
@@ -371,16 +371,16 @@ TEST(GradientHost, EndsInTheMiddleOfAStep) {
     const auto host = make_host(communicator, whole("topk", sparse(0.2)));
     Values mine = gradients(communicator.rank(), 0);
     const bool all = communicator.rank() == 0;
-    auto piece = std::make_unique<TestPiece>(
+    auto delivery = std::make_unique<TestDelivery>(
         mine, all ? std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5} : std::vector<std::uint32_t>{0, 1});
-    auto future = piece->future();
-    host->submit(std::move(piece));
+    auto future = delivery->future();
+    host->submit(std::move(delivery));
     if (!all) host->close();
     told[static_cast<std::size_t>(communicator.rank())] = test::message_of<std::exception>([&] { future.get(); });
     host->close();
     host->close();
     EXPECT_THROW(host->save(), Error);
-    auto late = std::make_unique<TestPiece>(mine, std::vector<std::uint32_t>{0});
+    auto late = std::make_unique<TestDelivery>(mine, std::vector<std::uint32_t>{0});
     auto refused = late->future();
     host->submit(std::move(late));
     EXPECT_THROW(refused.get(), Error);
