@@ -25,7 +25,7 @@ COUNTS = {
     "seed": (0, 2**53, "of random draws, the same on all ranks"),
     "min_size": (0, 2**63 - 1, "entries below which a tensor travels dense"),
     "chunk_entries": (0, 2**63 - 1, "entries that travel together, 0 for the method's own choice"),
-    "threads": (1, 1024, "that kernels may use, as many as torch uses if it is left out"),
+    "threads": (1, _core.most_threads, "that kernels may use, as many as torch uses if it is left out"),
 }
 LEFT_OUT = ("min_size", "threads")  # None: the method's, and torch's
 

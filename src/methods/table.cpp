@@ -21,7 +21,7 @@ std::vector<Parameter> grawa_parameters() {
   return {period("16"),
           pull("0.5"),
           proximity(),
-          number("smoothing", &Options::smoothing, 0.0, 0.9999, "0.43046721", "of scores over rounds; 0: none"),
+          number("smoothing", &Options::smoothing, {0.0, 0.9999}, "0.43046721", "of scores over rounds; 0: none"),
           word("score", &Options::score, {"shared", "local"},
                "gradient norms on a batch that all workers share, or the mean of the local steps'"),
           pace(),
@@ -39,7 +39,7 @@ std::vector<Parameter> dqsgd_parameters() {
           above("kappa", &Options::kappa, 0.0, 1e30, "", "strongly convex rule's factor"),
           above("error_budget", &Options::error_budget, 0.0, 1e30, "",
                 "error that quantization may add; needs smoothness and step_size"),
-          number("bit_budget", &Options::bit_budget, 2.0, 16.0, "", "bits per coordinate, on average over the run"),
+          number("bit_budget", &Options::bit_budget, {2.0, 16.0}, "", "bits per coordinate, on average over the run"),
           above("smoothness", &Options::smoothness, 0.0, 1e30, "", "L of the problem")
               .only("rule = convex or error_budget", rule_or_error),
           above("convexity", &Options::convexity, 0.0, 1e30, "", "mu of the problem")
@@ -102,7 +102,7 @@ const std::vector<MethodRow>& rows() {
       {"signsgd", Face::gradient, "majority vote on signs, one bit both ways", "Bernstein et al. 2018, 2019", 0, kVote,
        {ties(), abstain()}, make_sign},
       {"signum", Face::gradient, "majority vote on the signs of the workers' momenta", "Bernstein et al. 2018, 2019", 8, kVote,
-       {number("beta", &Options::beta, 0.0, 0.999999, "0.9", "the worker's momentum"), ties(), abstain(),
+       {number("beta", &Options::beta, {0.0, 0.999999}, "0.9", "the worker's momentum"), ties(), abstain(),
         early_sign()},
        make_sign},
       {"qsgd", Face::gradient, "stochastic quantization to a fixed number of bits", "Alistarh et al. 2017", 0, {.least_tensor_size = 10000},

@@ -43,6 +43,7 @@ void bind_info(py::module_& module) {
   module.attr("version") = kVersion;
   module.attr("torch_version") = std::to_string(TORCH_VERSION_MAJOR) + "." + std::to_string(TORCH_VERSION_MINOR);
   module.attr("dense_method") = kDenseMethod;
+  module.attr("most_threads") = kMostThreads;
   module.def(
       "simd", [] { return std::make_pair(simd_name(default_simd()), simd_vectors(default_simd())); },
       "The SIMD level that kernels run at, and whose vectors those are: none, compiler or Highway.");
