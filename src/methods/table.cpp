@@ -66,8 +66,10 @@ Parameter early_sign() {
 /// A vote moves every entry by the whole learning rate, and its momentum is the worker's.
 constexpr Traits kVote{.usual = {.problem_rate = 0.01, .network_rate = 5e-4, .momentum = 0.0}};
 constexpr Traits kErrorFeedback{.keeps_residual = true};
-constexpr Traits kSgdItself{.keeps_residual = true, .is_sgd = true};
-constexpr Traits kGrawa{.meets_in_rounds = true, .pulls_every_step = true, .takes_scoring = true};
+constexpr Traits kSgdItself{.keeps_residual = true, .is_sgd = true, .common = Common::point};
+constexpr Traits kRounds{.meets_in_rounds = true, .common = Common::centre};
+constexpr Traits kGrawa{
+    .meets_in_rounds = true, .pulls_every_step = true, .takes_scoring = true, .common = Common::centre};
 
 // clang-format off
 const std::vector<MethodRow>& rows() {
@@ -97,7 +99,7 @@ const std::vector<MethodRow>& rows() {
       {"def-a", Face::model, "def's steps; reads out x", "Xu, Huang 2022", {16, 20}, kSgdItself,
        {ratio(), scope("tensor"), values(), order(), lambda(), momentum(), weight_decay(), local_steps(), diagnose()},
        nullptr, make_def_a, "best lambda of the step, with diagnose"},
-      {"psync", Face::model, "every worker its own step, one random block of the models averaged", "Xie et al. 2020", {8, 12}, {},
+      {"psync", Face::model, "every worker its own step, one random block of the models averaged", "Xie et al. 2020", {8, 12}, {.common = Common::start},
        {ratio(), scope("tensor"), order()}, nullptr, make_psync},
       {"signsgd", Face::gradient, "majority vote on signs, one bit both ways", "Bernstein et al. 2018, 2019", 0, kVote,
        {ties(), abstain()}, make_sign},
@@ -116,13 +118,13 @@ const std::vector<MethodRow>& rows() {
        grawa_parameters(), nullptr, make_mgrawa, "this worker's weight in the round"},
       {"lgrawa", Face::model, "rounds: the same, layer by layer", "Dimlioglu, Choromanska 2024", 8, kGrawa,
        grawa_parameters(), nullptr, make_lgrawa, "this worker's weight in the round, mean over layers"},
-      {"easgd", Face::model, "rounds: workers and a centre pull at each other", "Zhang et al. 2015", 8, {.meets_in_rounds = true},
+      {"easgd", Face::model, "rounds: workers and a centre pull at each other", "Zhang et al. 2015", 8, kRounds,
        {period("8"), pull("0.43", "how far a round moves the centre to the workers' mean; a worker moves pull/W of its way to the centre"),
         pace(), round_steps()}, nullptr, make_easgd},
       {"lsgd", Face::model, "rounds: pulled to the worker with the lowest loss", "Teng et al. 2019", 8,
-       {.meets_in_rounds = true, .pulls_every_step = true, .needs_loss = true},
+       {.meets_in_rounds = true, .pulls_every_step = true, .common = Common::centre, .needs_loss = true},
        {period("8"), pull("0.1"), proximity(), pace(), round_steps()}, nullptr, make_lsgd, "the leader's rank"},
-      {"localsgd", Face::model, "rounds: plain averaging of models", "baseline", 8, {.meets_in_rounds = true},
+      {"localsgd", Face::model, "rounds: plain averaging of models", "baseline", 8, kRounds,
        {period("8"), pace(), round_steps()}, nullptr, make_localsgd},
   };
   return table;

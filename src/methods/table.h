@@ -32,6 +32,15 @@ struct UsualSettings {
   double momentum = 0.9;      ///< of SGD on a network
 };
 
+/// What start() compares between ranks when a run goes on, after load or resize. With every method a new run starts at
+/// one point, which all ranks compare.
+enum class Common : std::uint8_t {
+  model,   ///< the model: it is the same on all ranks after every step
+  point,   ///< the method's point without errors; a rank's model also has the rank's own error in it
+  centre,  ///< the centre and the count of rounds; between rounds every rank has its own model
+  start,   ///< nothing but the start of a new run: every rank has its own model, and there is no centre
+};
+
 /// What other code needs to know of a method before it is made. Everything that depends on the method is here: no file
 /// outside the table compares a method's name.
 struct Traits {
@@ -45,6 +54,8 @@ struct Traits {
   bool pulls_every_step = false;
   /// Takes a function that scores models by gradients on a batch that all workers share.
   bool takes_scoring = false;
+  /// What ranks have in common between steps.
+  Common common = Common::model;
   /// Every step needs the loss of the worker's batch.
   bool needs_loss = false;
   /// The only optimizer with which it is lifted; its gradients are those of kDenseMethod. Empty: any optimizer.
@@ -67,6 +78,8 @@ struct MethodRow {
   ModelMaker* make_model = nullptr;  ///< model methods; null for gradient methods, which are lifted
   const char* extra = "";           ///< what StepReport::extra means
 
+  /// Whether the ranks' optimizers must always make the same step: ranks that step on their own model may differ.
+  bool steps_alike() const { return traits.common == Common::model || traits.common == Common::point; }
   bool fixes_optimizer() const { return *traits.optimizer != '\0'; }
 };
 

@@ -30,6 +30,7 @@ py::dict described(const MethodRow& row) {
   entry["most_memory_bytes"] = row.memory_bytes.most;
   entry["parameters"] = parameters;
   entry["is_sgd"] = row.traits.is_sgd;
+  entry["steps_alike"] = row.steps_alike();
   entry["takes_scoring"] = row.traits.takes_scoring;
   entry["needs_loss"] = row.traits.needs_loss;
   entry["optimizer"] = row.traits.optimizer;
@@ -55,7 +56,7 @@ void bind_info(py::module_& module) {
         return rows;
       },
       "The table of methods: name, face, summary, paper, memory_bytes and most_memory_bytes per parameter, parameters, "
-      "is_sgd, takes_scoring, needs_loss, optimizer (empty: any), min_size.");
+      "is_sgd, steps_alike, takes_scoring, needs_loss, optimizer (empty: any), min_size.");
   module.def(
       "method", [](const std::string& name) { return described(method_row(name)); }, py::arg("name"),
       "The row of one method. Raises InvalidConfig for an unknown name.");
