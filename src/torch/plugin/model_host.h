@@ -10,12 +10,13 @@ namespace laconic::plugin {
 
 /// What the loop does when a method asks for it, in the thread of step.
 struct HostCalls {
-  /// The loop's own optimizer steps along the gradients that the parameters have. Empty for methods that are SGD.
-  std::function<void()> optimizer;
+  /// The loop's own optimizer steps along the gradients that the parameters have. Empty for methods that are SGD
+  /// (Traits::is_sgd), and only for these.
+  std::function<void()> optimizer{};
   /// Adds the gradients on the batch that all workers share in this round to those of the parameters, which are none.
-  std::function<void(std::uint32_t round)> scoring;
+  std::function<void(std::uint32_t round)> scoring{};
   /// After every round, on all ranks at the same one, with the parameters as the round left them.
-  std::function<void()> after_round;
+  std::function<void()> after_round{};
 };
 
 /// A model method around a training loop's own optimizer. Between steps the parameters are the point where the next
@@ -23,7 +24,8 @@ struct HostCalls {
 /// moves the parameters and the method makes models meet.
 class ModelHost final : public OptimizerHost {
  public:
-  /// Collective: takes the start point, which must be the same on all ranks.
+  /// Collective: takes the start point, which must be the same on all ranks. Throws InvalidConfig for calls that do not
+  /// fit the method.
   ModelHost(std::shared_ptr<Communicator> communicator, int threads, std::uint64_t seed, ParameterSet parameters,
             std::string_view method, const MethodOptions& options, HostCalls calls,
             NonfinitePolicy policy = NonfinitePolicy::error);
@@ -45,9 +47,10 @@ class ModelHost final : public OptimizerHost {
 
   void do_go_on() override;
 
-  bool is_sgd() const { return !calls_.optimizer; }
+  bool is_sgd() const { return traits_.is_sgd; }
   /// Whether every step changes the parameters beyond what the loop's optimizer does.
   bool moves_every_step() const { return !traits_.meets_in_rounds || traits_.pulls_every_step; }
+  void require_fitting_calls() const;
   OptimizerOptions optimizer_options();
   std::vector<float> dealt_model(const std::vector<State>& saved, const State& mine) const;
   void take_coefficients(std::span<const Coefficients> groups);
