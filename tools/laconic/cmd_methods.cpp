@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "commands.h"
 #include "experiment/config_text.h"
@@ -19,13 +20,11 @@ using Json = nlohmann::ordered_json;
 const char* face_name(Face face) { return face == Face::gradient ? "gradient" : "model"; }
 
 /// Where selection or scaling happens unless told otherwise; a method without the choice has none.
-std::string scope_of(const MethodRow& row) {
+std::optional<std::string> scope_of(const MethodRow& row) {
   for (const Parameter& parameter : row.parameters) {
-    if (parameter.name == std::string("scope")) {
-      return parameter.fallback;
-    }
+    if (parameter.name == std::string_view("scope")) return parameter.fallback;
   }
-  return "-";
+  return std::nullopt;
 }
 
 /// "8 B", or "8-20 B" where settings or the optimizer make it more.
@@ -37,11 +36,11 @@ void show_table() {
   std::vector<std::vector<std::string>> methods{{"METHOD", "FACE", "SCOPE", "MEMORY", "WHAT IT DOES", "PAPER"}};
   std::vector<std::vector<std::string>> parameters{{"METHOD", "PARAMETER", "RANGE", "DEFAULT", "WHAT IT IS"}};
   for (const MethodRow& row : method_table()) {
-    methods.push_back(
-        {row.name, face_name(row.face), scope_of(row), memory_text(row.memory_bytes), row.summary, row.paper});
+    methods.push_back({row.name, face_name(row.face), scope_of(row).value_or("-"), memory_text(row.memory_bytes),
+                       row.summary, row.paper});
     const char* name = row.name;  // once a method
     for (const Parameter& parameter : row.parameters) {
-      parameters.push_back({name, parameter.name, parameter.range(), default_of(parameter), parameter.help});
+      parameters.push_back({name, parameter.name, parameter.range(), default_text(parameter), parameter.help});
       name = "";
     }
   }
@@ -71,7 +70,7 @@ void show_page(const MethodRow& row) {
   lines.push_back({"example", example_call(row)});
   std::vector<std::vector<std::string>> parameters{{"PARAMETER", "RANGE", "DEFAULT", "WHAT IT IS"}};
   for (const Parameter& each : row.parameters) {
-    parameters.push_back({each.name, each.range(), default_of(each), each.help});
+    parameters.push_back({each.name, each.range(), default_text(each), each.help});
   }
   std::cout << row.name << '\n' << text_table(lines) << '\n';
   std::cout << (row.parameters.empty() ? "It has no parameters.\n" : text_table(parameters));
@@ -90,9 +89,10 @@ Json json_of(const MethodRow& row) {
     if (parameter.word != nullptr) each["choices"] = parameter.choices;
     parameters.push_back(std::move(each));
   }
+  const auto scope = scope_of(row);
   return {{"name", row.name},
           {"face", face_name(row.face)},
-          {"scope", scope_of(row) == "-" ? Json() : Json(scope_of(row))},
+          {"scope", scope ? Json(*scope) : Json()},
           {"memory_bytes", row.memory_bytes.usual},
           {"most_memory_bytes", row.memory_bytes.most},
           {"summary", row.summary},
