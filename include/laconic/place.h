@@ -36,11 +36,8 @@ bool simd_available(SimdLevel level);
 /// The level that the environment variable LACONIC_SIMD names, or the best available one if it is not set.
 SimdLevel default_simd();
 
-/// The largest number of threads of a place.
-inline constexpr int kMostThreads = 1024;
-
 struct CpuOptions {
-  int threads = 0;  ///< at most kMostThreads; 0: one per core
+  int threads = 0;  ///< 0: one per core
   SimdLevel simd = default_simd();
 };
 

@@ -9,6 +9,7 @@
 #include "base/thread_pool.h"
 #include "base/workspace.h"
 #include "laconic/error.h"
+#include "laconic/threads.h"
 
 namespace laconic {
 namespace {

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "laconic/error.h"
-#include "laconic/place.h"
 #include "laconic/threads.h"
 #include "methods/optimizer.h"
 #include "methods/table.h"

@@ -6,7 +6,6 @@
 #include "bench/report.h"
 #include "commands.h"
 #include "json_output.h"
-#include "laconic/place.h"
 #include "laconic/threads.h"
 #include "usage.h"
 

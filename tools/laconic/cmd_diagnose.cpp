@@ -12,7 +12,7 @@
 #include "diagnosis.h"
 #include "json_output.h"
 #include "laconic/error.h"
-#include "laconic/place.h"
+#include "laconic/threads.h"
 #include "records/config_file.h"
 #include "records/writer.h"
 #include "run_flags.h"

@@ -2,6 +2,7 @@
 #include <torch/version.h>
 
 #include "laconic/place.h"
+#include "laconic/threads.h"
 #include "laconic/version.h"
 #include "methods/table.h"
 #include "torch/python/bindings.h"
