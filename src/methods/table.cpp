@@ -71,6 +71,9 @@ constexpr Traits kRounds{.meets_in_rounds = true, .common = Common::centre};
 constexpr Traits kGrawa{
     .meets_in_rounds = true, .pulls_every_step = true, .takes_scoring = true, .common = Common::centre};
 
+constexpr const char* kWithoutMomentum = "4 B less without momentum";
+constexpr const char* kWithLocalSteps = "most with local_steps above 1; 4 B less without momentum";
+
 // clang-format off
 const std::vector<MethodRow>& rows() {
   static const std::vector<MethodRow> table{
@@ -83,7 +86,7 @@ const std::vector<MethodRow>& rows() {
        {keep(), scope("model"), values(), sparse_route(),
         word("union", &Options::union_, {"sum", "keep"}, "keep: owners return their k/W largest sums, traffic stays flat in W")},
        make_topk},
-      {"regtopk", Face::gradient, "top-k of a score that damps what the others cancelled", "Bereyhi et al. 2025", {8, 20}, kErrorFeedback,
+      {"regtopk", Face::gradient, "top-k of a score that damps what the others cancelled", "Bereyhi et al. 2025", {8, 20, "most with step_guard"}, kErrorFeedback,
        {keep(), scope("model"), values(), sparse_route(),
         above("mu", &Options::mu, 0.0, 1e6, "4", "strength of the regularizer; towards 0 it is top-k"),
         word("denominator", &Options::denominator, {"previous", "current"}, "what the distortion is divided by"),
@@ -91,15 +94,15 @@ const std::vector<MethodRow>& rows() {
        make_regtopk},
       {"randk", Face::gradient, "k random entries, the same on all workers, error feedback", "Stich et al. 2018", 8, kErrorFeedback,
        {keep(), scope("model"), values()}, make_randk},
-      {"ef-rbgs", Face::model, "one random block a tensor, error feedback in parameter units", "Xu, Huang 2022", 16, kSgdItself,
+      {"ef-rbgs", Face::model, "one random block a tensor, error feedback in parameter units", "Xu, Huang 2022", {16, 16, kWithoutMomentum}, kSgdItself,
        {ratio(), scope("tensor"), values(), order(), momentum(), weight_decay()}, nullptr, make_def_a},
-      {"def", Face::model, "gradients detached from the error; reads out x less the mean error", "Xu, Huang 2022", {16, 20}, kSgdItself,
+      {"def", Face::model, "gradients detached from the error; reads out x less the mean error", "Xu, Huang 2022", {16, 20, kWithLocalSteps}, kSgdItself,
        {ratio(), scope("tensor"), values(), order(), lambda(), momentum(), weight_decay(), local_steps(), diagnose()},
        nullptr, make_def, "best lambda of the step, with diagnose"},
-      {"def-a", Face::model, "def's steps; reads out x", "Xu, Huang 2022", {16, 20}, kSgdItself,
+      {"def-a", Face::model, "def's steps; reads out x", "Xu, Huang 2022", {16, 20, kWithLocalSteps}, kSgdItself,
        {ratio(), scope("tensor"), values(), order(), lambda(), momentum(), weight_decay(), local_steps(), diagnose()},
        nullptr, make_def_a, "best lambda of the step, with diagnose"},
-      {"psync", Face::model, "every worker its own step, one random block of the models averaged", "Xie et al. 2020", {8, 12}, {.common = Common::start},
+      {"psync", Face::model, "every worker its own step, one random block of the models averaged", "Xie et al. 2020", {8, 12, "most with Adam"}, {.common = Common::start},
        {ratio(), scope("tensor"), order()}, nullptr, make_psync},
       {"signsgd", Face::gradient, "majority vote on signs, one bit both ways", "Bernstein et al. 2018, 2019", 0, kVote,
        {ties(), abstain()}, make_sign},

@@ -19,10 +19,12 @@ using ModelMaker = std::unique_ptr<ModelBase>(const Settings&, const OptimizerOp
 /// Bytes per parameter of the model that a method keeps on each rank: without the optimizer's own memory, messages,
 /// scratch, and what grows with the number of entries that are sent.
 struct MemoryBytes {
-  MemoryBytes(double always) : usual(always), most(always) {}  // NOLINT: a row of the table gives one number or two
-  MemoryBytes(double as_a_rule, double at_most) : usual(as_a_rule), most(at_most) {}
-  double usual;  ///< with the default settings, and SGD with momentum
-  double most;   ///< with any settings and optimizer
+  MemoryBytes(double always) : usual(always), most(always) {}  // NOLINT: a row of the table may give one number
+  MemoryBytes(double as_a_rule, double at_most, const char* what_changes_it)
+      : usual(as_a_rule), most(at_most), remark(what_changes_it) {}
+  double usual;             ///< with the default settings, and SGD with momentum
+  double most;              ///< with any settings and optimizer
+  const char* remark = "";  ///< which settings make it more or less; empty if none does
 };
 
 /// Settings to begin with. A rate of 0 means SGD's; a method whose steps do not shrink with the gradients has its own.

@@ -47,8 +47,8 @@ void show_table() {
   std::cout
       << text_table(methods)
       << "\nMEMORY is bytes per parameter of the model on each rank, with default settings and SGD with momentum, and the\n"
-      << "most with other settings (regtopk: step_guard) or Adam (psync). The optimizer's own memory, messages, scratch and\n"
-      << "what grows with the entries that are sent come on top. def, def-a and ef-rbgs keep 4 B less without momentum.\n\n"
+      << "most with other settings or another optimizer; laconic methods NAME shows with which. The optimizer's own\n"
+      << "memory, messages, scratch and what grows with the entries that are sent come on top.\n\n"
       << text_table(parameters)
       << "\nDEFAULT -: none, or derived from the run. laconic methods NAME shows one method alone, with an example.\n";
 }
@@ -66,7 +66,9 @@ std::vector<std::vector<std::string>> face_lines(const MethodRow& row) {
 void show_page(const MethodRow& row) {
   std::vector<std::vector<std::string>> lines{{"what", row.summary}, {"paper", row.paper}};
   for (auto& line : face_lines(row)) lines.push_back(std::move(line));
-  lines.push_back({"memory", memory_text(row.memory_bytes) + " per parameter of the model on each rank"});
+  std::string memory = memory_text(row.memory_bytes) + " per parameter of the model on each rank";
+  if (*row.memory_bytes.remark != '\0') memory += fmt::format(" ({})", row.memory_bytes.remark);
+  lines.push_back({"memory", memory});
   lines.push_back({"example", example_call(row)});
   std::vector<std::vector<std::string>> parameters{{"PARAMETER", "RANGE", "DEFAULT", "WHAT IT IS"}};
   for (const Parameter& each : row.parameters) {
@@ -95,6 +97,7 @@ Json json_of(const MethodRow& row) {
           {"scope", scope ? Json(*scope) : Json()},
           {"memory_bytes", row.memory_bytes.usual},
           {"most_memory_bytes", row.memory_bytes.most},
+          {"memory_remark", row.memory_bytes.remark},
           {"summary", row.summary},
           {"paper", row.paper},
           {"extra", row.extra},
