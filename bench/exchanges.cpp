@@ -87,8 +87,8 @@ void require_sensible(const ExchangeOptions& options) {
     throw InvalidConfig("n must be in 1..4294967295, got " + std::to_string(options.n));
   }
   for (const int workers : options.workers) {
-    if (workers < 1 || workers > 1024) {
-      throw InvalidConfig("workers must be in 1..1024, got " + std::to_string(workers));
+    if (workers < 1 || workers > kMostRanks) {
+      throw InvalidConfig("workers must be in 1.." + std::to_string(kMostRanks) + ", got " + std::to_string(workers));
     }
   }
 }

@@ -11,6 +11,9 @@ namespace laconic {
 /// The largest number of ranks of a run, whether they are threads or processes.
 inline constexpr int kMostRanks = 1024;
 
+/// The largest number of threads of each rank's kernels (CpuOptions::threads).
+inline constexpr int kMostThreads = 1024;
+
 /// Makes `ranks` communicators that reach each other inside this process. Pass one to each thread.
 std::vector<std::unique_ptr<Communicator>> thread_communicators(int ranks);
 

@@ -8,6 +8,7 @@ from torch.futures import Future
 version: str
 torch_version: str
 dense_method: str
+most_threads: int
 
 class InvalidConfig(ValueError):
     """A wrong setting or call. The message names the value, the allowed range and the remedy. If ranks have to agree on the

@@ -25,7 +25,7 @@ COUNTS = {
     "seed": (0, 2**53, "of random draws, the same on all ranks"),
     "min_size": (0, 2**63 - 1, "entries below which a tensor travels dense"),
     "chunk_entries": (0, 2**63 - 1, "entries that travel together, 0 for the method's own choice"),
-    "threads": (1, 1024, "that kernels may use, as many as torch uses if it is left out"),
+    "threads": (1, _core.most_threads, "that kernels may use, as many as torch uses if it is left out"),
 }
 LEFT_OUT = ("min_size", "threads")  # None: the method's, and torch's
 
@@ -53,6 +53,7 @@ class Method(TypedDict):
     most_memory_bytes: float
     parameters: list[Parameter]
     is_sgd: bool
+    steps_alike: bool
     takes_scoring: bool
     needs_loss: bool
     optimizer: str  # empty: any
@@ -70,9 +71,10 @@ def methods() -> list[Method]:
             `laconic.Optimizer` only); `summary`; `paper`; `memory_bytes`, the bytes kept per parameter with the
             method's defaults and SGD with momentum; `most_memory_bytes`, the same with any settings and optimizer;
             `parameters`, the method's options, each a dict with `name`, `help`, `default` (empty: none) and `range`;
-            `is_sgd`, whether it is SGD with momentum itself; `takes_scoring`, whether `laconic.Optimizer` takes a
-            scoring function for it; `needs_loss`, whether every step needs the loss; `optimizer`, the only one it works
-            with (empty: any); and `min_size`, the default of `laconic.attach`.
+            `is_sgd`, whether it is SGD with momentum itself; `steps_alike`, whether the ranks' optimizers must have the
+            same settings throughout, because no rank has a model of its own; `takes_scoring`, whether
+            `laconic.Optimizer` takes a scoring function for it; `needs_loss`, whether every step needs the loss;
+            `optimizer`, the only one it works with (empty: any); and `min_size`, the default of `laconic.attach`.
     """
     return cast("list[Method]", _core.methods())
 

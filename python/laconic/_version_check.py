@@ -13,7 +13,8 @@ _REMEDY = f"build it again with this torch: {_AGAIN}"
 
 
 def _reason(error: ImportError) -> str:
-    """Why the module cannot be loaded, and the remedy. Only the loader's text names a library that is missing."""
+    """Why the module cannot be loaded, and the remedy."""
+    # The dynamic loader reports a missing library only in its text: the error has no field for it.
     missing = re.search(r"(lib[^:\s]+\.so[^:\s]*): cannot open shared object file", str(error))
     if missing is None or missing[1].startswith(("libtorch", "libc10")):
         return f"laconic's module cannot be loaded beside torch {torch.__version__} ({error}); {_REMEDY}"

@@ -122,8 +122,10 @@ class Optimizer(torch.optim.Optimizer):
         self._scaler = scaler
         self._group = group
         self._options = options
-        self._is_sgd: bool = _core.method(method)["is_sgd"]
-        self._needs_loss: bool = _core.method(method)["needs_loss"]
+        row = _core.method(method)
+        self._is_sgd: bool = row["is_sgd"]
+        self._steps_alike: bool = row["steps_alike"]
+        self._needs_loss: bool = row["needs_loss"]
         self._steps_inside = "groups" in plan
         self._scoring = scoring
         self._after_round = after_round
@@ -340,7 +342,7 @@ class Optimizer(torch.optim.Optimizer):
                 `redeal`), another method, other settings of the method or another model. Nothing is changed then.
         """
         if redeal:
-            checkpoint.redeal_optimizer(self._host, self.inner, state_dict, not (self._is_sgd or self._steps_inside))
+            checkpoint.redeal_optimizer(self._host, self.inner, state_dict, not self._steps_alike)
         else:
             checkpoint.load_optimizer(self._host, self.inner, state_dict)
 
@@ -374,7 +376,7 @@ class Optimizer(torch.optim.Optimizer):
         """A scheduler that goes by a rank's own loss, say, gives ranks other learning rates, and their models, which must
         stay the same, part. Round methods let models part anyway: there, settings are compared when this is made."""
         self._steps += 1
-        if self._steps % COMPARED_EVERY == 0 and (self._is_sgd or self._steps_inside):
+        if self._steps % COMPARED_EVERY == 0 and self._steps_alike:
             self._host.agree(list(_optimizer_settings.settings_of(self.inner).items()))
 
     def _tell_scaler(self) -> None:

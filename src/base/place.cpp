@@ -9,16 +9,15 @@
 #include "base/thread_pool.h"
 #include "base/workspace.h"
 #include "laconic/error.h"
+#include "laconic/threads.h"
 
 namespace laconic {
 namespace {
 
-constexpr int kMostThreads = 1024;
-
 int thread_count(int asked) {
   if (asked < 0 || asked > kMostThreads) {
     throw InvalidConfig("threads must be in 0.." + std::to_string(kMostThreads) + ", got " + std::to_string(asked) +
-                        ": 0 takes one a core");
+                        ": 0 takes one per core");
   }
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   return asked > 0 ? asked : cores > 0 ? cores : 1;

@@ -1,10 +1,10 @@
 #include "data/sampler.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string>
 #include <utility>
 
+#include "base/interval.h"
 #include "base/philox.h"
 #include "laconic/error.h"
 
@@ -16,11 +16,6 @@ void shuffle(const RandomStream& stream, std::vector<std::uint32_t>& values) {
   for (std::size_t left = values.size(); left > 1; --left) {
     std::swap(values[left - 1], values[draw_below(stream, left, left)]);
   }
-}
-
-std::string text_of(double value) {
-  char buffer[32];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
 }
 
 }  // namespace

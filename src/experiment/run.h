@@ -31,18 +31,21 @@ struct LearningRateDrop {
   double factor = 1.0;
 };
 
+// What a setting means and which values it may have stands in its row of the table (run_settings.cpp); here are only
+// the defaults, and what the row does not say.
+
 /// A network on a data set, in place of a problem.
 struct TaskConfig {
-  std::string name{};               ///< empty: the run is on a problem
-  std::string model{};              ///< empty: the task's default
-  std::uint32_t batch = 16;         ///< samples per step and worker
-  std::string sampling = "epochs";  ///< epochs | replacement
-  double skew = 0.0;                ///< 0: shards are alike; 1: sorted by label
-  bool augment = true;              ///< crops and flips, if the task has them
-  std::uint32_t train_samples = 0;  ///< 0: all
-  std::uint32_t test_samples = 0;   ///< 0: all
-  std::uint32_t scoring_batch = 0;  ///< samples of the batch that scores models in a round; 0: same as `batch`
-  int torch_threads = 1;            ///< threads of each worker's network
+  std::string name{};   ///< empty: the run is on a problem
+  std::string model{};  ///< empty: the task's default
+  std::uint32_t batch = 16;
+  std::string sampling = "epochs";
+  double skew = 0.0;
+  bool augment = true;
+  std::uint32_t train_samples = 0;
+  std::uint32_t test_samples = 0;
+  std::uint32_t scoring_batch = 0;
+  int torch_threads = 1;
   std::string device = "cpu";
 };
 
@@ -58,33 +61,27 @@ struct RunConfig {
   double learning_rate = 0.01;
   std::vector<LearningRateDrop> schedule{};
   int workers = 4;
-  std::uint32_t steps = 100;  ///< per worker; in an asynchronous run the mean over workers
-  std::uint64_t seed = 1;     ///< of the problem's data and noise, and of every draw of the method
+  std::uint32_t steps = 100;  ///< in an asynchronous run the mean over workers
+  std::uint64_t seed = 1;
   NonfinitePolicy nonfinite = NonfinitePolicy::error;
-  /// Steps between evaluations of loss and distance at the point to test (read_out); 0: only after the last step. In an
-  /// asynchronous run ranks meet only in rounds, so it evaluates rank 0's own point.
+  /// Evaluations are at the point to test (read_out). In an asynchronous run ranks meet in rounds only, so there it is
+  /// rank 0's own point.
   std::uint32_t eval_interval = 1;
-  /// The last `adversaries` workers send their gradient with inverted sign.
   int adversaries = 0;
-  /// Minimum time of each gradient. It simulates computation behind which an exchange can be hidden.
-  double compute_seconds = 0.0;
-  /// Slowdown factor per rank; empty means 1 for all.
+  double compute_seconds = 0.0;  ///< simulates computation behind which an exchange can be hidden
   std::vector<double> slowdown{};
-  int threads = 1;      ///< threads of each rank's kernels
-  bool overlap = true;  ///< if the method can, it exchanges tensors as soon as the backward pass has computed them
-  /// Steps between two checkpoints, if there is a folder for them; 0: none. An asynchronous run writes a checkpoint at
-  /// the next round.
-  std::uint32_t checkpoint_interval = 0;
-  double timeout = 60.0;  ///< seconds after which a rank that does not respond counts as failed
+  int threads = 1;
+  bool overlap = true;
+  std::uint32_t checkpoint_interval = 0;  ///< an asynchronous run writes a checkpoint at the next round
+  double timeout = 60.0;
 };
 
 /// Workers, steps and learning rate come from the problem's row, unless the method's row has its own learning rate. The
 /// other settings have the defaults above.
 RunConfig default_config(std::string_view problem, std::string_view method = RunConfig().method);
 
-/// For a network: batches of 16 on 4 workers, 500 steps. The optimizer depends on the method: learning rate 0.05 unless
-/// its row has another (1e-3 for adam, 5e-4 for votes on signs); momentum 0.9, Nesterov's for local steps between
-/// rounds, and none for votes and Adam.
+/// For a network. Learning rate and momentum come from the method's row; the momentum is Nesterov's for local steps
+/// between rounds.
 RunConfig default_task_config(std::string_view task, std::string_view method);
 
 /// ×0.1 after half of the steps, and again after three quarters.

@@ -8,12 +8,12 @@
 
 #include "laconic/error.h"
 #include "laconic/threads.h"
+#include "methods/optimizer.h"
 #include "methods/table.h"
 
 namespace laconic {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::uint32_t kAnyCount = std::numeric_limits<std::uint32_t>::max();
 
 [[noreturn]] void refuse_text(std::string_view name, std::string_view kind, std::string_view text) {
@@ -94,21 +94,6 @@ RunSetting whole(const char* name, Whole Owner::*member, Whole low, Whole high, 
   return made;
 }
 
-/// An interval whose ends belong to it, "[]", or not: "()", "[)", "(]".
-struct Interval {
-  double low;
-  double high;
-  const char* ends = "[]";
-
-  bool has(double value) const {
-    return (ends[0] == '[' ? value >= low : value > low) && (ends[1] == ']' ? value <= high : value < high);
-  }
-  std::string text() const {
-    const std::string end = high == kInfinity ? "infinity" : text_of(high);
-    return ends[0] + text_of(low) + ", " + end + ends[1];
-  }
-};
-
 template <class Owner>
 RunSetting number(const char* name, double Owner::*member, Interval interval, const char* help) {
   RunSetting made{.section = kSection<Owner>, .name = name, .range = interval.text(), .help = help};
@@ -182,7 +167,47 @@ RunSetting schedule() {
              "it multiplies the learning rate from its step on");
     }
   };
-  made.usual = "none; with --task 0.1 at half of the steps and again at three quarters";
+  RunConfig usual;
+  usual.schedule = default_task_schedule(100);
+  made.usual = "none; with --task " + made.text(usual) + " for 100 steps, in proportion for others";
+  return made;
+}
+
+/// A default that depends on the method: "0.9, but 0 for adam, signsgd, signum".
+std::string usual_by_method(const std::function<std::string(const MethodRow&)>& usual) {
+  const std::string common = usual(method_row(kDenseMethod));
+  std::vector<std::pair<std::string, std::string>> others;  // value, and the methods that have it
+  for (const MethodRow& row : method_table()) {
+    const std::string value = usual(row);
+    if (value == common) continue;
+    const auto found = std::ranges::find(others, value, &std::pair<std::string, std::string>::first);
+    if (found == others.end()) {
+      others.emplace_back(value, row.name);
+    } else {
+      found->second.append(", ").append(row.name);
+    }
+  }
+  std::string text = common;
+  for (const auto& [value, methods] : others) {
+    text.append(text == common ? ", but " : " and ").append(value).append(" for ").append(methods);
+  }
+  return text;
+}
+
+/// The default on a network, as default_task_config has it.
+std::string usual_on_task(const RunSetting& setting) {
+  return usual_by_method([&](const MethodRow& row) { return setting.text(default_task_config("", row.name)); });
+}
+
+RunSetting learning_rate() {
+  RunSetting made = number("learning_rate", &RunConfig::learning_rate, kLearningRateRange,
+                           "length of a step; 0.01 is a usual start");
+  made.usual = usual_by_method([](const MethodRow& row) {
+    const double own = row.traits.usual.problem_rate;
+    return own > 0.0 ? text_of(own) : std::string("the problem's");
+  });
+  made.usual += "; with --task " + usual_on_task(made);
+  made.flags = "--lr,--learning-rate,--learning_rate";
   return made;
 }
 
@@ -266,6 +291,12 @@ RunSetting usually(RunSetting setting, std::string usual) {
   return setting;
 }
 
+/// A default of its own on networks.
+RunSetting task_decides(RunSetting setting) {
+  setting.usual = setting.text(RunConfig()) + "; with --task " + usual_on_task(setting);
+  return setting;
+}
+
 RunSetting changeable(RunSetting setting) {
   setting.may_change = true;
   return setting;
@@ -284,7 +315,7 @@ std::vector<RunSetting> run_rows() {
       usually(whole("workers", &C::workers, 1, kMostRanks, "ranks, each a thread or a process"), "the problem's or task's, or mpirun's"),
       usually(whole("steps", &C::steps, 0U, kAnyCount, "steps of each worker; 0 only evaluates the start"), "the problem's or task's"),
       whole("seed", &C::seed, std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max(), "seed of data, noise and every draw"),
-      spelled(usually(number("learning_rate", &C::learning_rate, {0.0, kInfinity, "[)"}, "length of a step; 0.01 is a usual start"), "the problem's or task's; votes have their own"), "--lr,--learning-rate,--learning_rate"),
+      learning_rate(),
       schedule(),
       nonfinite(),
       whole("eval_interval", &C::eval_interval, 0U, kAnyCount, "steps between evaluations; 0 evaluates only at the end"),
@@ -294,7 +325,7 @@ std::vector<RunSetting> run_rows() {
       spelled(truth("overlap", &C::overlap, "tensors are exchanged while backward still runs, where the method can"), "--no-overlap", "false"),
       changeable(whole("checkpoint_interval", &C::checkpoint_interval, 0U, kAnyCount, "steps between checkpoints in the run's folder; 0 keeps none")),
       changeable(number("timeout", &C::timeout, {0.0, 86400.0, "(]"}, "seconds after which a silent rank is given up")),
-      changeable(whole("threads", &C::threads, 0, 1024, "threads of each rank's kernels; 0 is one per core")),
+      changeable(whole("threads", &C::threads, 0, kMostThreads, "threads of each rank's kernels; 0 is one per core")),
   };
 }
 
@@ -309,7 +340,7 @@ std::vector<RunSetting> task_rows() {
       whole("train_samples", &T::train_samples, 0U, kAnyCount, "how many samples to train on, the first ones; 0 for all"),
       whole("test_samples", &T::test_samples, 0U, kAnyCount, "how many samples to test on, the first ones; 0 for all"),
       whole("scoring_batch", &T::scoring_batch, 0U, 65536U, "samples that score the models of a round; 0 for as many as batch"),
-      whole("torch_threads", &T::torch_threads, 1, 1024, "threads of each worker's network; 1 gives the same bits everywhere"),
+      whole("torch_threads", &T::torch_threads, 1, kMostThreads, "threads of each worker's network; 1 gives the same bits everywhere"),
       word("device", &T::device, {"cpu"}, "where networks run; only the processor as yet"),
   };
 }
@@ -318,12 +349,12 @@ std::vector<RunSetting> optimizer_rows() {
   using O = OptimizerOptions;
   return {
       optimizer_name(),
-      usually(number("momentum", &O::momentum, {0.0, 1.0, "[)"}, "momentum of sgd; 0.9 is usual"), "0; with --task 0.9, but 0 for votes and adam"),
-      usually(truth("nesterov", &O::nesterov, "Nesterov's momentum in sgd"), "false; with --task true for local steps between rounds"),
-      number("weight_decay", &O::weight_decay, {0.0, 1.0, "[)"}, "adds so much of the model to its gradient"),
-      number("beta1", &O::beta1, {0.0, 1.0, "[)"}, "adam's decay of the mean"),
-      number("beta2", &O::beta2, {0.0, 1.0, "[)"}, "adam's decay of the mean of squares"),
-      number("epsilon", &O::epsilon, {0.0, kInfinity, "()"}, "what adam adds to the root; 1e-8 is usual"),
+      task_decides(number("momentum", &O::momentum, kMomentumRange, "momentum of sgd; 0.9 is usual")),
+      task_decides(truth("nesterov", &O::nesterov, "Nesterov's momentum in sgd")),
+      number("weight_decay", &O::weight_decay, kWeightDecayRange, "adds so much of the model to its gradient"),
+      number("beta1", &O::beta1, kBetaRange, "adam's decay of the mean"),
+      number("beta2", &O::beta2, kBetaRange, "adam's decay of the mean of squares"),
+      number("epsilon", &O::epsilon, kEpsilonRange, "what adam adds to the root; 1e-8 is usual"),
   };
 }
 // clang-format on

@@ -15,6 +15,10 @@ DefOptions def_options(const Settings& settings, const OptimizerOptions& optimiz
   const auto own_or = [&](const char* setting, double other) {
     return static_cast<float>(settings.has(setting) ? settings.number(setting) : other);
   };
+  const auto require_in = [&](const Interval& range, const char* setting, float value) {
+    if (range.has(value)) return;  // in single precision, where 0.99999999 is 1
+    throw InvalidConfig(name + ": " + setting + " must be in " + range.text() + ", got " + std::to_string(value));
+  };
   DefOptions options;
   options.lambda = own_or("lambda", 0.0);
   options.momentum = own_or("momentum", optimizer.momentum);
@@ -28,14 +32,10 @@ DefOptions def_options(const Settings& settings, const OptimizerOptions& optimiz
     throw InvalidConfig(name + ": order = engine takes values in f32 only, got " + settings.word("values") +
                         ": use order = rank_order, or f32");
   }
-  if (!(options.momentum >= 0.0F && options.momentum < 1.0F)) {
-    throw InvalidConfig(name + ": momentum must be in [0, 1), got " + std::to_string(options.momentum));
-  }
+  require_in(kMomentumRange, "momentum", options.momentum);
+  require_in(kWeightDecayRange, "weight_decay", options.weight_decay);
   if (options.nesterov && options.momentum == 0.0F) {
     throw InvalidConfig(name + ": nesterov needs a momentum above 0, got 0: set momentum, 0.9 for example");
-  }
-  if (!(options.weight_decay >= 0.0F && options.weight_decay < 1.0F)) {
-    throw InvalidConfig(name + ": weight_decay must be in [0, 1), got " + std::to_string(options.weight_decay));
   }
   return options;
 }

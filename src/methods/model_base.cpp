@@ -1,12 +1,12 @@
 #include "methods/model_base.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 
 #include "base/check.h"
 #include "kernels/checksum/checksum.h"
 #include "laconic/error.h"
+#include "methods/optimizer.h"
 
 namespace laconic {
 
@@ -70,7 +70,7 @@ void ModelBase::begin_checked(const StepInput& input, View<float> model) {
 
 void ModelBase::require_input(const StepInput& input, View<const float> model) const {
   require_size("model", model.size(), parameters());
-  if (!(input.learning_rate >= 0.0F && std::isfinite(input.learning_rate))) {
+  if (!kLearningRateRange.has(input.learning_rate)) {
     throw InvalidConfig("learning_rate must be 0 or more and finite, got " + std::to_string(input.learning_rate));
   }
   require_coefficients(input.tensors);
@@ -83,16 +83,15 @@ void ModelBase::require_coefficients(std::span<const Coefficients> given) const 
   }
   require_size("coefficients", given.size(), tensors().size());
   for (std::size_t i = 0; i < given.size(); ++i) {
-    const auto expect = [&](bool right, const char* setting, float value, const char* range) {
-      if (right) return;
-      throw InvalidConfig(name() + ": " + setting + " of tensor " + tensors()[i].name + " must be in " + range +
+    const auto require_in = [&](const Interval& range, const char* setting, float value) {
+      if (range.has(value)) return;
+      throw InvalidConfig(name() + ": " + setting + " of tensor " + tensors()[i].name + " must be in " + range.text() +
                           ", got " + std::to_string(value));
     };
     const Coefficients& each = given[i];
-    expect(each.learning_rate >= 0.0F && std::isfinite(each.learning_rate), "learning_rate", each.learning_rate,
-           "[0, inf)");
-    expect(each.momentum >= 0.0F && each.momentum < 1.0F, "momentum", each.momentum, "[0, 1)");
-    expect(each.weight_decay >= 0.0F && each.weight_decay < 1.0F, "weight_decay", each.weight_decay, "[0, 1)");
+    require_in(kLearningRateRange, "learning_rate", each.learning_rate);
+    require_in(kMomentumRange, "momentum", each.momentum);
+    require_in(kWeightDecayRange, "weight_decay", each.weight_decay);
   }
 }
 

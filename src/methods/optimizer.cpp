@@ -13,10 +13,10 @@
 namespace laconic {
 namespace {
 
-void require_range(const char* name, double value, double low, double high) {
-  if (value >= low && value < high) return;
-  throw InvalidConfig(std::string("optimizer: ") + name + " must be in [" + std::to_string(low) + ", " +
-                      std::to_string(high) + "), got " + std::to_string(value));
+void require_range(const char* name, double value, const Interval& range, const char* usual) {
+  if (range.has(value)) return;
+  throw InvalidConfig(std::string("optimizer: ") + name + " must be in " + range.text() + ", got " + text_of(value) +
+                      ": " + usual + " is usual");
 }
 
 AdamCoefficients adam_coefficients(const OptimizerOptions& options, float learning_rate, std::uint64_t steps) {
@@ -40,10 +40,7 @@ void require_valid_adam(const OptimizerOptions& options) {
   if (options.nesterov) {
     throw InvalidConfig("optimizer: adam takes no nesterov, got true: set it to false, or use optimizer sgd");
   }
-  if (!(options.epsilon > 0.0 && std::isfinite(options.epsilon))) {
-    throw InvalidConfig("optimizer: epsilon must be above 0 and finite, got " + std::to_string(options.epsilon) +
-                        ": 1e-8 is usual");
-  }
+  require_range("epsilon", options.epsilon, kEpsilonRange, "1e-8");
 }
 
 }  // namespace
@@ -60,10 +57,10 @@ Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)), k
     throw InvalidConfig("optimizer host and the host's step go together, got optimizer " + options_.name +
                         (options_.host ? " with one" : " without one") + ": set both, or neither");
   }
-  require_range("momentum", options_.momentum, 0.0, 1.0);
-  require_range("weight_decay", options_.weight_decay, 0.0, 1.0);
-  require_range("beta1", options_.beta1, 0.0, 1.0);
-  require_range("beta2", options_.beta2, 0.0, 1.0);
+  require_range("momentum", options_.momentum, kMomentumRange, "0.9");
+  require_range("weight_decay", options_.weight_decay, kWeightDecayRange, "0");
+  require_range("beta1", options_.beta1, kBetaRange, "0.9");
+  require_range("beta2", options_.beta2, kBetaRange, "0.999");
   if (kind_ == OptimizerKind::adam) require_valid_adam(options_);
   if (options_.nesterov && options_.momentum == 0.0) {
     throw InvalidConfig("optimizer: nesterov needs a momentum above 0, got 0: set momentum, 0.9 for example");

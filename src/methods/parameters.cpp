@@ -1,22 +1,22 @@
 #include "methods/parameters.h"
 
+#include "methods/optimizer.h"
+
 namespace laconic::parameters {
 
-Parameter number(const char* name, MethodOptions::Number MethodOptions::*member, double low, double high,
+Parameter number(const char* name, MethodOptions::Number MethodOptions::*member, Interval interval,
                  std::string fallback, const char* help) {
-  return {.name = name, .help = help, .fallback = std::move(fallback), .number = member, .low = low, .high = high};
+  return {.name = name, .help = help, .fallback = std::move(fallback), .number = member, .interval = interval};
 }
 
 Parameter above(const char* name, MethodOptions::Number MethodOptions::*member, double low, double high,
                 std::string fallback, const char* help) {
-  Parameter parameter = number(name, member, low, high, std::move(fallback), help);
-  parameter.low_open = true;
-  return parameter;
+  return number(name, member, {low, high, "(]"}, std::move(fallback), help);
 }
 
 Parameter whole(const char* name, MethodOptions::Number MethodOptions::*member, double low, double high,
                 std::string fallback, const char* help) {
-  Parameter parameter = number(name, member, low, high, std::move(fallback), help);
+  Parameter parameter = number(name, member, {low, high}, std::move(fallback), help);
   parameter.whole = true;
   return parameter;
 }
@@ -31,7 +31,7 @@ Parameter keep() {
   return above("keep", &MethodOptions::keep, 0.0, 1.0, "0.01", "share of the entries that is sent, 0.01 for 1 %");
 }
 Parameter ratio() {
-  return number("ratio", &MethodOptions::ratio, 1.0, 1e9, "64", "one entry in so many is sent, 64 for 1.6 %");
+  return number("ratio", &MethodOptions::ratio, {1.0, 1e9}, "64", "one entry in so many is sent, 64 for 1.6 %");
 }
 Parameter scope(const char* fallback) {
   return word("scope", &MethodOptions::scope, {"model", "tensor"}, "what a selection or a norm is taken over")
@@ -56,7 +56,7 @@ Parameter norm() {
 }
 Parameter ties() { return word("ties", &MethodOptions::ties, {"random", "plus"}, "how an even vote falls"); }
 Parameter abstain() {
-  return number("abstain", &MethodOptions::abstain, 0.0, 100.0, "0",
+  return number("abstain", &MethodOptions::abstain, {0.0, 100.0}, "0",
                 "an entry below that share of the mean magnitude casts no vote, at two bits a coordinate; 0: all vote");
 }
 Parameter quantized_route() {
@@ -75,10 +75,10 @@ Parameter pace() {
       .changeable();
 }
 Parameter pull(const char* fallback, const char* help) {
-  return number("pull", &MethodOptions::pull, 0.0, 1.0, fallback, help);
+  return number("pull", &MethodOptions::pull, {0.0, 1.0}, fallback, help);
 }
 Parameter proximity() {
-  return number("proximity", &MethodOptions::proximity, 0.0, 1.0, "0.01",
+  return number("proximity", &MethodOptions::proximity, {0.0, 1.0}, "0.01",
                 "pull to the last centre, spread over the local steps of a period");
 }
 Parameter round_steps() {
@@ -87,14 +87,14 @@ Parameter round_steps() {
       .changeable();
 }
 Parameter lambda() {
-  return number("lambda", &MethodOptions::lambda, 0.0, 1.0, "0.3",
+  return number("lambda", &MethodOptions::lambda, {0.0, 1.0}, "0.3",
                 "how far gradients are detached from the error; 0 is error feedback, 0.2 to 0.6 is fine");
 }
 Parameter momentum() {
-  return number("momentum", &MethodOptions::momentum, 0.0, 0.999999, "", "on the worker; the optimizer's if left out");
+  return number("momentum", &MethodOptions::momentum, kMomentumRange, "", "on the worker; the optimizer's if left out");
 }
 Parameter weight_decay() {
-  return number("weight_decay", &MethodOptions::weight_decay, 0.0, 0.999999, "",
+  return number("weight_decay", &MethodOptions::weight_decay, kWeightDecayRange, "",
                 "taken where the gradient is; the optimizer's if left out");
 }
 Parameter local_steps() {

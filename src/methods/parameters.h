@@ -6,7 +6,7 @@
 
 namespace laconic::parameters {
 
-Parameter number(const char* name, MethodOptions::Number MethodOptions::*member, double low, double high,
+Parameter number(const char* name, MethodOptions::Number MethodOptions::*member, Interval interval,
                  std::string fallback, const char* help);
 Parameter above(const char* name, MethodOptions::Number MethodOptions::*member, double low, double high,
                 std::string fallback, const char* help);

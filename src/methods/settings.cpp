@@ -21,23 +21,14 @@ std::optional<double> number_of(std::string_view text) {
 }
 
 bool allowed(const Parameter& parameter, double value) {
-  if (!std::isfinite(value) || value > parameter.high) return false;
-  if (parameter.whole && value != std::floor(value)) return false;
-  return parameter.low_open ? value > parameter.low : value >= parameter.low;
+  if (!std::isfinite(value) || (parameter.whole && value != std::floor(value))) return false;
+  return parameter.interval.has(value);
 }
 
 [[noreturn]] void refuse(std::string_view method, const Parameter& parameter, std::string_view value) {
   throw InvalidConfig(std::string(method) + ": " + parameter.name + " must be " +
                       (parameter.word != nullptr ? "one of " : "in ") + parameter.range() + ", got " +
                       std::string(value) + ": " + parameter.help);
-}
-
-/// The end of a range as people write it: 1000000000, 0.5, 1e30.
-std::string end_of_range(double value) {
-  if (value == std::floor(value) && std::abs(value) < 1e13) return std::to_string(static_cast<std::int64_t>(value));
-  std::string text = text_of(value);
-  if (const auto plus = text.find('+'); plus != std::string::npos) text.erase(plus, 1);
-  return text;
 }
 
 bool is_set(const MethodOptions& options, const Parameter& parameter) {
@@ -68,20 +59,10 @@ void require_counting(std::string_view method, const Parameter& parameter, const
 
 }  // namespace
 
-std::string text_of(double value) {
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  return {buffer, end};
-}
-
 std::string Parameter::range() const {
+  if (word == nullptr) return whole ? interval.whole_text() : interval.text();
   std::string text;
-  if (word != nullptr) {
-    for (const auto& choice : choices) text.append(text.empty() ? "" : " | ").append(choice);
-    return text;
-  }
-  if (whole) return end_of_range(low) + ".." + end_of_range(high);
-  text.append(low_open ? "(" : "[").append(end_of_range(low)).append(", ").append(end_of_range(high)).append("]");
+  for (const auto& choice : choices) text.append(text.empty() ? "" : " | ").append(choice);
   return text;
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/interval.h"
 #include "laconic/methods.h"
 
 namespace laconic {
@@ -17,9 +18,7 @@ struct Parameter {
   std::string fallback;  ///< the default, as text; empty: must be given, or is derived
   MethodOptions::Number MethodOptions::*number = nullptr;
   MethodOptions::Word MethodOptions::*word = nullptr;
-  double low = 0.0;
-  double high = 0.0;
-  bool low_open = false;  ///< low itself is not allowed
+  Interval interval{};  ///< of a number
   bool whole = false;
   std::vector<std::string> choices{};
   /// Its value does not change the meaning of the method's memory, so a run may continue with another value
@@ -70,9 +69,6 @@ void require_ranges(std::string_view method, std::span<const Parameter> paramete
 /// Throws InvalidConfig if the option of that name is set and has no effect with the others.
 void require_counts(std::string_view method, std::span<const Parameter> parameters, std::string_view name,
                     const MethodOptions& options);
-
-/// The shortest text that reads back as the same number.
-std::string text_of(double value);
 
 /// Sets an option, by its name in the table, from the text of a flag or a file. For an unknown name it throws an
 /// InvalidConfig that suggests the nearest one.

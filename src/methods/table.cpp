@@ -21,7 +21,7 @@ std::vector<Parameter> grawa_parameters() {
   return {period("16"),
           pull("0.5"),
           proximity(),
-          number("smoothing", &Options::smoothing, 0.0, 0.9999, "0.43046721", "of scores over rounds; 0: none"),
+          number("smoothing", &Options::smoothing, {0.0, 0.9999}, "0.43046721", "of scores over rounds; 0: none"),
           word("score", &Options::score, {"shared", "local"},
                "gradient norms on a batch that all workers share, or the mean of the local steps'"),
           pace(),
@@ -39,7 +39,7 @@ std::vector<Parameter> dqsgd_parameters() {
           above("kappa", &Options::kappa, 0.0, 1e30, "", "strongly convex rule's factor"),
           above("error_budget", &Options::error_budget, 0.0, 1e30, "",
                 "error that quantization may add; needs smoothness and step_size"),
-          number("bit_budget", &Options::bit_budget, 2.0, 16.0, "", "bits per coordinate, on average over the run"),
+          number("bit_budget", &Options::bit_budget, {2.0, 16.0}, "", "bits per coordinate, on average over the run"),
           above("smoothness", &Options::smoothness, 0.0, 1e30, "", "L of the problem")
               .only("rule = convex or error_budget", rule_or_error),
           above("convexity", &Options::convexity, 0.0, 1e30, "", "mu of the problem")
@@ -66,8 +66,13 @@ Parameter early_sign() {
 /// A vote moves every entry by the whole learning rate, and its momentum is the worker's.
 constexpr Traits kVote{.usual = {.problem_rate = 0.01, .network_rate = 5e-4, .momentum = 0.0}};
 constexpr Traits kErrorFeedback{.keeps_residual = true};
-constexpr Traits kSgdItself{.keeps_residual = true, .is_sgd = true};
-constexpr Traits kGrawa{.meets_in_rounds = true, .pulls_every_step = true, .takes_scoring = true};
+constexpr Traits kSgdItself{.keeps_residual = true, .is_sgd = true, .common = Common::point};
+constexpr Traits kRounds{.meets_in_rounds = true, .common = Common::centre};
+constexpr Traits kGrawa{
+    .meets_in_rounds = true, .pulls_every_step = true, .takes_scoring = true, .common = Common::centre};
+
+constexpr const char* kWithoutMomentum = "4 B less without momentum";
+constexpr const char* kWithLocalSteps = "most with local_steps above 1; 4 B less without momentum";
 
 // clang-format off
 const std::vector<MethodRow>& rows() {
@@ -81,7 +86,7 @@ const std::vector<MethodRow>& rows() {
        {keep(), scope("model"), values(), sparse_route(),
         word("union", &Options::union_, {"sum", "keep"}, "keep: owners return their k/W largest sums, traffic stays flat in W")},
        make_topk},
-      {"regtopk", Face::gradient, "top-k of a score that damps what the others cancelled", "Bereyhi et al. 2025", {8, 20}, kErrorFeedback,
+      {"regtopk", Face::gradient, "top-k of a score that damps what the others cancelled", "Bereyhi et al. 2025", {8, 20, "most with step_guard"}, kErrorFeedback,
        {keep(), scope("model"), values(), sparse_route(),
         above("mu", &Options::mu, 0.0, 1e6, "4", "strength of the regularizer; towards 0 it is top-k"),
         word("denominator", &Options::denominator, {"previous", "current"}, "what the distortion is divided by"),
@@ -89,20 +94,20 @@ const std::vector<MethodRow>& rows() {
        make_regtopk},
       {"randk", Face::gradient, "k random entries, the same on all workers, error feedback", "Stich et al. 2018", 8, kErrorFeedback,
        {keep(), scope("model"), values()}, make_randk},
-      {"ef-rbgs", Face::model, "one random block a tensor, error feedback in parameter units", "Xu, Huang 2022", 16, kSgdItself,
+      {"ef-rbgs", Face::model, "one random block a tensor, error feedback in parameter units", "Xu, Huang 2022", {16, 16, kWithoutMomentum}, kSgdItself,
        {ratio(), scope("tensor"), values(), order(), momentum(), weight_decay()}, nullptr, make_def_a},
-      {"def", Face::model, "gradients detached from the error; reads out x less the mean error", "Xu, Huang 2022", {16, 20}, kSgdItself,
+      {"def", Face::model, "gradients detached from the error; reads out x less the mean error", "Xu, Huang 2022", {16, 20, kWithLocalSteps}, kSgdItself,
        {ratio(), scope("tensor"), values(), order(), lambda(), momentum(), weight_decay(), local_steps(), diagnose()},
        nullptr, make_def, "best lambda of the step, with diagnose"},
-      {"def-a", Face::model, "def's steps; reads out x", "Xu, Huang 2022", {16, 20}, kSgdItself,
+      {"def-a", Face::model, "def's steps; reads out x", "Xu, Huang 2022", {16, 20, kWithLocalSteps}, kSgdItself,
        {ratio(), scope("tensor"), values(), order(), lambda(), momentum(), weight_decay(), local_steps(), diagnose()},
        nullptr, make_def_a, "best lambda of the step, with diagnose"},
-      {"psync", Face::model, "every worker its own step, one random block of the models averaged", "Xie et al. 2020", {8, 12}, {},
+      {"psync", Face::model, "every worker its own step, one random block of the models averaged", "Xie et al. 2020", {8, 12, "most with Adam"}, {.common = Common::start},
        {ratio(), scope("tensor"), order()}, nullptr, make_psync},
       {"signsgd", Face::gradient, "majority vote on signs, one bit both ways", "Bernstein et al. 2018, 2019", 0, kVote,
        {ties(), abstain()}, make_sign},
       {"signum", Face::gradient, "majority vote on the signs of the workers' momenta", "Bernstein et al. 2018, 2019", 8, kVote,
-       {number("beta", &Options::beta, 0.0, 0.999999, "0.9", "the worker's momentum"), ties(), abstain(),
+       {number("beta", &Options::beta, {0.0, 0.999999}, "0.9", "the worker's momentum"), ties(), abstain(),
         early_sign()},
        make_sign},
       {"qsgd", Face::gradient, "stochastic quantization to a fixed number of bits", "Alistarh et al. 2017", 0, {.least_tensor_size = 10000},
@@ -116,13 +121,13 @@ const std::vector<MethodRow>& rows() {
        grawa_parameters(), nullptr, make_mgrawa, "this worker's weight in the round"},
       {"lgrawa", Face::model, "rounds: the same, layer by layer", "Dimlioglu, Choromanska 2024", 8, kGrawa,
        grawa_parameters(), nullptr, make_lgrawa, "this worker's weight in the round, mean over layers"},
-      {"easgd", Face::model, "rounds: workers and a centre pull at each other", "Zhang et al. 2015", 8, {.meets_in_rounds = true},
+      {"easgd", Face::model, "rounds: workers and a centre pull at each other", "Zhang et al. 2015", 8, kRounds,
        {period("8"), pull("0.43", "how far a round moves the centre to the workers' mean; a worker moves pull/W of its way to the centre"),
         pace(), round_steps()}, nullptr, make_easgd},
       {"lsgd", Face::model, "rounds: pulled to the worker with the lowest loss", "Teng et al. 2019", 8,
-       {.meets_in_rounds = true, .pulls_every_step = true, .needs_loss = true},
+       {.meets_in_rounds = true, .pulls_every_step = true, .common = Common::centre, .needs_loss = true},
        {period("8"), pull("0.1"), proximity(), pace(), round_steps()}, nullptr, make_lsgd, "the leader's rank"},
-      {"localsgd", Face::model, "rounds: plain averaging of models", "baseline", 8, {.meets_in_rounds = true},
+      {"localsgd", Face::model, "rounds: plain averaging of models", "baseline", 8, kRounds,
        {period("8"), pace(), round_steps()}, nullptr, make_localsgd},
   };
   return table;

@@ -19,10 +19,12 @@ using ModelMaker = std::unique_ptr<ModelBase>(const Settings&, const OptimizerOp
 /// Bytes per parameter of the model that a method keeps on each rank: without the optimizer's own memory, messages,
 /// scratch, and what grows with the number of entries that are sent.
 struct MemoryBytes {
-  MemoryBytes(double always) : usual(always), most(always) {}  // NOLINT: a row of the table gives one number or two
-  MemoryBytes(double as_a_rule, double at_most) : usual(as_a_rule), most(at_most) {}
-  double usual;  ///< with the default settings, and SGD with momentum
-  double most;   ///< with any settings and optimizer
+  MemoryBytes(double always) : usual(always), most(always) {}  // NOLINT: a row of the table may give one number
+  MemoryBytes(double as_a_rule, double at_most, const char* what_changes_it)
+      : usual(as_a_rule), most(at_most), remark(what_changes_it) {}
+  double usual;             ///< with the default settings, and SGD with momentum
+  double most;              ///< with any settings and optimizer
+  const char* remark = "";  ///< which settings make it more or less; empty if none does
 };
 
 /// Settings to begin with. A rate of 0 means SGD's; a method whose steps do not shrink with the gradients has its own.
@@ -30,6 +32,15 @@ struct UsualSettings {
   double problem_rate = 0.0;  ///< learning rate on a problem of the table
   double network_rate = 0.0;  ///< learning rate on a network
   double momentum = 0.9;      ///< of SGD on a network
+};
+
+/// What start() compares between ranks when a run goes on, after load or resize. With every method a new run starts at
+/// one point, which all ranks compare.
+enum class Common : std::uint8_t {
+  model,   ///< the model: it is the same on all ranks after every step
+  point,   ///< the method's point without errors; a rank's model also has the rank's own error in it
+  centre,  ///< the centre and the count of rounds; between rounds every rank has its own model
+  start,   ///< nothing but the start of a new run: every rank has its own model, and there is no centre
 };
 
 /// What other code needs to know of a method before it is made. Everything that depends on the method is here: no file
@@ -45,6 +56,8 @@ struct Traits {
   bool pulls_every_step = false;
   /// Takes a function that scores models by gradients on a batch that all workers share.
   bool takes_scoring = false;
+  /// What ranks have in common between steps.
+  Common common = Common::model;
   /// Every step needs the loss of the worker's batch.
   bool needs_loss = false;
   /// The only optimizer with which it is lifted; its gradients are those of kDenseMethod. Empty: any optimizer.
@@ -67,6 +80,8 @@ struct MethodRow {
   ModelMaker* make_model = nullptr;  ///< model methods; null for gradient methods, which are lifted
   const char* extra = "";           ///< what StepReport::extra means
 
+  /// Whether the ranks' optimizers must always make the same step: ranks that step on their own model may differ.
+  bool steps_alike() const { return traits.common == Common::model || traits.common == Common::point; }
   bool fixes_optimizer() const { return *traits.optimizer != '\0'; }
 };
 

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
+#include "base/interval.h"
 #include "laconic/error.h"
 #include "problems/makers.h"
 
@@ -47,12 +47,6 @@ const std::vector<ProblemRow>& rows() {
   return table;
 }
 // clang-format on
-
-/// The shortest text that reads back as the same number.
-std::string text_of(double value) {
-  char buffer[32];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
-}
 
 template <class Rows>
 std::string names_of(const Rows& named) {

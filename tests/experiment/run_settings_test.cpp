@@ -106,6 +106,18 @@ TEST(RunSettings, DescribeRangeAndDefault) {
   EXPECT_EQ(find_run_setting("run", "batch"), nullptr);
 }
 
+// The words follow the traits of the methods.
+TEST(RunSettings, DescribeDefaultsThatDependOnTheMethod) {
+  EXPECT_EQ(find_run_setting("run", "learning_rate")->usual,
+            "the problem's, but 0.01 for signsgd, signum; with --task 0.05, but 0.001 for adam and 0.0005 for "
+            "signsgd, signum");
+  EXPECT_EQ(find_run_setting("optimizer", "momentum")->usual, "0; with --task 0.9, but 0 for adam, signsgd, signum");
+  EXPECT_EQ(find_run_setting("optimizer", "nesterov")->usual,
+            "false; with --task false, but true for mgrawa, lgrawa, easgd, lsgd, localsgd");
+  EXPECT_EQ(find_run_setting("run", "schedule")->usual,
+            "none; with --task 50:0.1,75:0.1 for 100 steps, in proportion for others");
+}
+
 // What a resumed run may have other than the checkpoint: nothing that decides what is computed or recorded.
 TEST(RunSettings, MayChangeInAResumedRunOrNot) {
   const std::set<std::string> changeable{"threads", "timeout", "checkpoint_interval"};

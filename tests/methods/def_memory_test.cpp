@@ -204,6 +204,10 @@ TEST(BlockMethods, SettingsOfTheOptimizerStandInAndOthersAreRefused) {
     EXPECT_TRUE(contains(refusal({}, {.name = "adam"}), "takes optimizer sgd only, got adam"));
     EXPECT_TRUE(contains(refusal({}, {.nesterov = true}), "nesterov needs a momentum above 0"));
     EXPECT_TRUE(contains(refusal({}, {.momentum = 1.5}), "momentum must be in [0, 1), got 1.5"));
+    EXPECT_NO_THROW(make_model_method("ef-rbgs", {.momentum = 0.9999995}, {}, communicator, place));
+    EXPECT_TRUE(contains(refusal({.momentum = 1.0}, {}), "momentum must be in [0, 1), got 1"));
+    EXPECT_TRUE(contains(refusal({.momentum = 0.99999999}, {}), "momentum must be in [0, 1), got 1")) << "as a float";
+    EXPECT_TRUE(contains(refusal({.weight_decay = 1.0}, {}), "weight_decay must be in [0, 1), got 1"));
     EXPECT_TRUE(contains(refusal({.lambda = 0.3}, {}), "ef-rbgs has no parameter lambda"));
     EXPECT_TRUE(contains(refusal({.values = "f16", .order = "engine"}, {}), "order = engine takes values in f32 only"));
     const auto differing = refusal({}, {.momentum = communicator.rank() == 0 ? 0.9 : 0.8});

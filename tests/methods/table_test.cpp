@@ -306,6 +306,9 @@ TEST(Table, RangesAreWrittenAsPeopleWriteThem) {
       if (parameter.number == &MethodOptions::beta) {
         EXPECT_EQ(parameter.range(), "[0, 0.999999]");
       }
+      if (parameter.number == &MethodOptions::momentum || parameter.number == &MethodOptions::weight_decay) {
+        EXPECT_EQ(parameter.range(), "[0, 1)");
+      }
     }
   }
 }

@@ -67,6 +67,59 @@ TEST_P(TraitsOf, RoundsHaveTheirParameters) {
   EXPECT_EQ(has_parameter("score"), traits().takes_scoring);
 }
 
+/// A worker after some steps, as it would be saved.
+struct Saved {
+  std::vector<float> model;
+  State memory;
+};
+
+/// By rank, of a run on two ranks with other gradients for another seed. Long enough for a round.
+std::vector<Saved> saved_run(const MethodRow& row, std::uint32_t seed) {
+  std::vector<Saved> saved(2);
+  run_ranks(2, [&](Communicator& communicator) {
+    Worker worker(row, small_options(row), communicator);
+    for (std::uint32_t step = 0; step < 5; ++step) {
+      std::vector<float> gradient = pull_gradient(worker.model, communicator.rank(), step + 100 * seed);
+      worker.method->step({.key = {1, step, 0}, .learning_rate = 0.05F, .loss = 1.0F}, worker.model, gradient);
+    }
+    saved[static_cast<std::size_t>(communicator.rank())] = {worker.model, worker.method->save()};
+  });
+  return saved;
+}
+
+/// What start() throws if ranks go on from these, or empty.
+std::string start_refusal(const MethodRow& row, const std::vector<Saved>& saved) {
+  std::string refused;
+  run_ranks(2, [&](Communicator& communicator) {
+    const Saved& mine = saved[static_cast<std::size_t>(communicator.rank())];
+    Place place({.threads = 1});
+    auto method = make_model_method(row.name, small_options(row), {}, communicator, place);
+    method->register_tensors(small_model());
+    method->load(mine.memory);
+    std::vector<float> model = mine.model;
+    try {
+      method->start(model);
+    } catch (const InvalidConfig& error) {
+      if (communicator.rank() == 0) refused = error.what();
+    }
+  });
+  return refused;
+}
+
+TEST_P(TraitsOf, StartComparesWhatRanksHaveInCommon) {
+  const std::vector<Saved> saved = saved_run(row(), 0);
+  EXPECT_EQ(start_refusal(row(), saved), "");
+  std::vector<Saved> moved = saved;
+  moved[1].model[0] += 1.0F;
+  EXPECT_EQ(contains(start_refusal(row(), moved), "checksum of the start point"), traits().common == Common::model)
+      << start_refusal(row(), moved);
+  const std::string other_run = start_refusal(row(), {saved[0], saved_run(row(), 1)[1]});
+  EXPECT_EQ(contains(other_run, "checksum of the start point"), traits().common == Common::model) << other_run;
+  EXPECT_EQ(contains(other_run, "the point without errors"), traits().common == Common::point) << other_run;
+  EXPECT_EQ(contains(other_run, "checksum of the centre"), traits().common == Common::centre) << other_run;
+  EXPECT_EQ(other_run.empty(), traits().common == Common::start) << other_run;
+}
+
 TEST_P(TraitsOf, TheLossIsNeededOrNot) {
   std::string refused;
   run_ranks(1, [&](Communicator& communicator) {

@@ -2,8 +2,6 @@
 
 import pathlib
 import re
-import subprocess
-import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -43,10 +41,6 @@ class DocumentsTest(unittest.TestCase):
     def test_no_marks_of_a_merge_are_left(self) -> None:
         for page in PAGES:
             self.assertNotRegex(page.read_text(), r"(?m)^(<<<<<<<|=======|>>>>>>>)( |$)", page)
-
-    def test_which_method_is_what_was_measured(self) -> None:
-        done = subprocess.run([sys.executable, ROOT / "scripts" / "which-method", "--check"], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_links_lead_somewhere(self) -> None:
         for page in PAGES:

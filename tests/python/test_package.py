@@ -63,6 +63,8 @@ class PackageTest(unittest.TestCase):
         self.assertEqual(rows["def-a"]["face"], "model")
         self.assertIn("keep", [parameter["name"] for parameter in rows["regtopk"]["parameters"]])
         self.assertEqual([name for name, row in rows.items() if row["is_sgd"]], ["ef-rbgs", "def", "def-a"])
+        own_models = ["psync", "mgrawa", "lgrawa", "easgd", "lsgd", "localsgd"]
+        self.assertEqual([name for name, row in rows.items() if not row["steps_alike"]], own_models)
         self.assertEqual([name for name, row in rows.items() if row["takes_scoring"]], ["mgrawa", "lgrawa"])
         self.assertEqual([name for name, row in rows.items() if row["needs_loss"]], ["lsgd"])
         self.assertEqual({name: row["optimizer"] for name, row in rows.items() if row["optimizer"]}, {"adam": "adam"})

@@ -102,6 +102,8 @@ TEST(Program, RefusesBadCallsInOneLine) {
   expect_one_line_error(laconic("bench kernels --n 0"), 2, "1..4294967296, got \"0\"");
   expect_one_line_error(laconic("bench kernels --n abc"), 2, "1..4294967296, got \"abc\"");
   expect_one_line_error(laconic("bench kernels --n"), 2, "--n needs a value");
+  expect_one_line_error(laconic("bench kernels --repeats 3 --filter"), 2, "--filter needs a value");
+  expect_one_line_error(laconic("train --learning-rate"), 2, "--learning-rate needs a value");
   expect_one_line_error(laconic("reproduce --seeds x"), 2, "1..1000, got \"x\"");
   expect_one_line_error(laconic("reproduce --seeds 0"), 2, "1..1000, got \"0\"");
   expect_one_line_error(laconic("reproduce regtopk-toy --steps 100"), 2, "--steps is about the deep claims");

@@ -78,8 +78,10 @@ void add_kernels(CLI::App& bench) {
   command->add_option("--n", options.n, "values in a gradient; default " + std::to_string(options.n))
       ->check(whole_in(1, 1ULL << 32))
       ->option_text("NUMBER");
-  command->add_option("--threads", options.threads, "of the kernels, 0..1024; default 0: one a core")
-      ->check(whole_in(0, 1024))
+  command
+      ->add_option("--threads", options.threads,
+                   "of the kernels, 0.." + std::to_string(kMostThreads) + "; default 0: one per core")
+      ->check(whole_in(0, kMostThreads))
       ->option_text("NUMBER");
   command
       ->add_option("--repeats", options.repeats,

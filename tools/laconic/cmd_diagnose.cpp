@@ -12,6 +12,7 @@
 #include "diagnosis.h"
 #include "json_output.h"
 #include "laconic/error.h"
+#include "laconic/threads.h"
 #include "records/config_file.h"
 #include "records/writer.h"
 #include "run_flags.h"
@@ -211,7 +212,7 @@ void add_measuring(CLI::App& command, Flags& flags) {
   count("--starts", flags.flatness.lanczos.starts, "searches for the largest eigenvalue", 1, 1000);
   count("--lanczos-steps", flags.flatness.lanczos.steps, "of a search at most", 1, 1000);
   count("--probe-seed", flags.flatness.seed, "of samples, probes and starts", 0, ~std::uint64_t{0});
-  count("--torch-threads", flags.torch_threads, "of the network's operators; 0: as the run", 0, 1024);
+  count("--torch-threads", flags.torch_threads, "of the network's operators; 0: as the run", 0, kMostThreads);
 }
 
 }  // namespace

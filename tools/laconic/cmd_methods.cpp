@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "commands.h"
 #include "experiment/config_text.h"
@@ -19,13 +20,11 @@ using Json = nlohmann::ordered_json;
 const char* face_name(Face face) { return face == Face::gradient ? "gradient" : "model"; }
 
 /// Where selection or scaling happens unless told otherwise; a method without the choice has none.
-std::string scope_of(const MethodRow& row) {
+std::optional<std::string> scope_of(const MethodRow& row) {
   for (const Parameter& parameter : row.parameters) {
-    if (parameter.name == std::string("scope")) {
-      return parameter.fallback;
-    }
+    if (parameter.name == std::string_view("scope")) return parameter.fallback;
   }
-  return "-";
+  return std::nullopt;
 }
 
 /// "8 B", or "8-20 B" where settings or the optimizer make it more.
@@ -37,19 +36,19 @@ void show_table() {
   std::vector<std::vector<std::string>> methods{{"METHOD", "FACE", "SCOPE", "MEMORY", "WHAT IT DOES", "PAPER"}};
   std::vector<std::vector<std::string>> parameters{{"METHOD", "PARAMETER", "RANGE", "DEFAULT", "WHAT IT IS"}};
   for (const MethodRow& row : method_table()) {
-    methods.push_back(
-        {row.name, face_name(row.face), scope_of(row), memory_text(row.memory_bytes), row.summary, row.paper});
+    methods.push_back({row.name, face_name(row.face), scope_of(row).value_or("-"), memory_text(row.memory_bytes),
+                       row.summary, row.paper});
     const char* name = row.name;  // once a method
     for (const Parameter& parameter : row.parameters) {
-      parameters.push_back({name, parameter.name, parameter.range(), default_of(parameter), parameter.help});
+      parameters.push_back({name, parameter.name, parameter.range(), default_text(parameter), parameter.help});
       name = "";
     }
   }
   std::cout
       << text_table(methods)
       << "\nMEMORY is bytes per parameter of the model on each rank, with default settings and SGD with momentum, and the\n"
-      << "most with other settings (regtopk: step_guard) or Adam (psync). The optimizer's own memory, messages, scratch and\n"
-      << "what grows with the entries that are sent come on top. def, def-a and ef-rbgs keep 4 B less without momentum.\n\n"
+      << "most with other settings or another optimizer; laconic methods NAME shows with which. The optimizer's own\n"
+      << "memory, messages, scratch and what grows with the entries that are sent come on top.\n\n"
       << text_table(parameters)
       << "\nDEFAULT -: none, or derived from the run. laconic methods NAME shows one method alone, with an example.\n";
 }
@@ -67,11 +66,13 @@ std::vector<std::vector<std::string>> face_lines(const MethodRow& row) {
 void show_page(const MethodRow& row) {
   std::vector<std::vector<std::string>> lines{{"what", row.summary}, {"paper", row.paper}};
   for (auto& line : face_lines(row)) lines.push_back(std::move(line));
-  lines.push_back({"memory", memory_text(row.memory_bytes) + " per parameter of the model on each rank"});
+  std::string memory = memory_text(row.memory_bytes) + " per parameter of the model on each rank";
+  if (*row.memory_bytes.remark != '\0') memory += fmt::format(" ({})", row.memory_bytes.remark);
+  lines.push_back({"memory", memory});
   lines.push_back({"example", example_call(row)});
   std::vector<std::vector<std::string>> parameters{{"PARAMETER", "RANGE", "DEFAULT", "WHAT IT IS"}};
   for (const Parameter& each : row.parameters) {
-    parameters.push_back({each.name, each.range(), default_of(each), each.help});
+    parameters.push_back({each.name, each.range(), default_text(each), each.help});
   }
   std::cout << row.name << '\n' << text_table(lines) << '\n';
   std::cout << (row.parameters.empty() ? "It has no parameters.\n" : text_table(parameters));
@@ -90,11 +91,13 @@ Json json_of(const MethodRow& row) {
     if (parameter.word != nullptr) each["choices"] = parameter.choices;
     parameters.push_back(std::move(each));
   }
+  const auto scope = scope_of(row);
   return {{"name", row.name},
           {"face", face_name(row.face)},
-          {"scope", scope_of(row) == "-" ? Json() : Json(scope_of(row))},
+          {"scope", scope ? Json(*scope) : Json()},
           {"memory_bytes", row.memory_bytes.usual},
           {"most_memory_bytes", row.memory_bytes.most},
+          {"memory_remark", row.memory_bytes.remark},
           {"summary", row.summary},
           {"paper", row.paper},
           {"extra", row.extra},

@@ -78,7 +78,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     // --help and --version come here too, with exit code 0.
     if (error.get_exit_code() == 0) return program.exit(error);
-    return complain(laconic::tools::usage_error(program, error), laconic::tools::kUsage);
+    return complain(laconic::tools::usage_error(program, error, argv[argc - 1]), laconic::tools::kUsage);
   } catch (const std::exception& error) {
     return complain(laconic::error_text(error), laconic::tools::exit_code(error));
   }

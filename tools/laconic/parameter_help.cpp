@@ -29,11 +29,11 @@ const Parameter* find(const MethodRow& row, const std::string& name) {
 
 std::string meaning_of(const Parameter& parameter) { return parameter.range() + ": " + parameter.help; }
 
-/// "; default 8", or "; default 16 (mgrawa, lgrawa), 8 (easgd)" where they differ; nothing where there is none.
-std::string default_text(const Spoken& defaults) {
+/// "; default 8", or "; default 16 (mgrawa, lgrawa), 8 (easgd)" where they differ. An empty value is no default.
+std::string defaults_text(const Spoken& defaults) {
   std::string text;
   for (const auto& [value, methods] : defaults) {
-    if (value == "-") continue;
+    if (value.empty()) continue;
     text += (text.empty() ? "; default " : ", ") + value;
     if (defaults.size() > 1) text += " (" + methods + ")";
   }
@@ -42,7 +42,7 @@ std::string default_text(const Spoken& defaults) {
 
 }  // namespace
 
-std::string default_of(const Parameter& parameter) { return parameter.fallback.empty() ? "-" : parameter.fallback; }
+std::string default_text(const Parameter& parameter) { return parameter.fallback.empty() ? "-" : parameter.fallback; }
 
 std::string parameter_help(const std::string& name) {
   Spoken meanings;  // with the default where meanings differ: who means another thing has another default
@@ -51,13 +51,13 @@ std::string parameter_help(const std::string& name) {
   for (const MethodRow& row : method_table()) {
     const Parameter* parameter = find(row, name);
     if (parameter == nullptr) continue;
-    const std::string fallback = default_of(*parameter);
+    const std::string& fallback = parameter->fallback;
     add(plain, meaning_of(*parameter), row.name);
-    add(meanings, meaning_of(*parameter) + (fallback == "-" ? "" : "; default " + fallback), row.name);
+    add(meanings, meaning_of(*parameter) + (fallback.empty() ? "" : "; default " + fallback), row.name);
     add(defaults, fallback, row.name);
   }
   if (plain.size() == 1) {
-    return plain[0].first + default_text(defaults) + (defaults.size() > 1 ? "" : "; of " + plain[0].second);
+    return plain[0].first + defaults_text(defaults) + (defaults.size() > 1 ? "" : "; of " + plain[0].second);
   }
   std::string text;
   for (const auto& [meaning, methods] : meanings) text += (text.empty() ? "of " : ". Of ") + methods + ": " + meaning;

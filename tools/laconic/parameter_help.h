@@ -12,8 +12,8 @@ namespace laconic::tools {
 /// that is sent; default 0.01; of topk, regtopk, randk". Where methods differ, what holds for each of them.
 std::string parameter_help(const std::string& name);
 
-/// The default as the table writes it; "-" for none, or one that is derived from the run.
-std::string default_of(const Parameter& parameter);
+/// The default as a table shows it; "-" for none, or one that is derived from the run.
+std::string default_text(const Parameter& parameter);
 
 /// A call that trains with the method, with one of its parameters where it has a number to turn.
 std::string example_call(const MethodRow& row);

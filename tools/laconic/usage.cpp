@@ -145,12 +145,12 @@ const CLI::Option* given_too_often(const CLI::App& command) {
   return nullptr;
 }
 
-/// Too many values of a flag, or none.
-std::string mismatch_error(const CLI::App& command, const CLI::ArgumentMismatch& error) {
+/// Too many values of a flag, or none. A flag takes the next word as its value, so only the last word can lack one.
+std::string mismatch_error(const CLI::App& command, const CLI::ArgumentMismatch& error, const std::string& last) {
   if (const CLI::Option* option = given_too_often(command)) return option->get_name() + " is given more than once";
-  // CLI11 names the flag only in its text, before the colon.
-  const std::string what = error.what();
-  return what.substr(0, what.find(':')) + " needs a value";
+  const std::string flag = last.substr(0, last.find('='));
+  const CLI::Option* option = command.get_option_no_throw(flag);
+  return option != nullptr && option->get_items_expected_min() > 0 ? flag + " needs a value" : error.what();
 }
 
 std::string extras_error(const CLI::App& program) {
@@ -216,14 +216,14 @@ std::vector<std::string> without_repeats(const std::vector<std::string>& names) 
   return once;
 }
 
-std::string usage_error(const CLI::App& program, const CLI::ParseError& error) {
+std::string usage_error(const CLI::App& program, const CLI::ParseError& error, const std::string& last) {
   std::string call;
   const CLI::App* command = chosen(program, call);
   std::string what = error.what();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     what = extras_error(program);
   } else if (const auto* mismatch = dynamic_cast<const CLI::ArgumentMismatch*>(&error)) {
-    what = mismatch_error(*command, *mismatch);
+    what = mismatch_error(*command, *mismatch, last);
   }
   return what + " (" + call + " --help shows how it is used)";
 }

@@ -25,8 +25,8 @@ std::shared_ptr<CLI::FormatterBase> help_formatter();
 /// Names in their order, each once: who names a thing twice wants it once.
 std::vector<std::string> without_repeats(const std::vector<std::string>& names);
 
-/// What is wrong with a call that did not parse, in a line, with what was probably meant.
-std::string usage_error(const CLI::App& program, const CLI::ParseError& error);
+/// What is wrong with a call that did not parse, in a line, with what was probably meant. `last`: the call's last word.
+std::string usage_error(const CLI::App& program, const CLI::ParseError& error, const std::string& last);
 
 // Exit codes.
 constexpr int kFailure = 1;

@@ -25,6 +25,7 @@ ModelHost::ModelHost(std::shared_ptr<Communicator> communicator, int threads, st
       coefficients_(group_of_.size()),
       model_(size_),
       gradient_(size_) {
+  require_fitting_calls();
   agree(std::array<AgreedField, 3>{{{"nonfinite", policy_ == NonfinitePolicy::error ? "error" : "skip"},
                                     {"scoring", calls_.scoring ? "a function" : "none"},
                                     {"after_round", calls_.after_round ? "a function" : "none"}}});
@@ -43,6 +44,16 @@ ModelHost::ModelHost(std::shared_ptr<Communicator> communicator, int threads, st
 }
 
 ModelHost::~ModelHost() = default;
+
+void ModelHost::require_fitting_calls() const {
+  if (is_sgd() == static_cast<bool>(calls_.optimizer)) {
+    throw InvalidConfig(name_ + (is_sgd() ? " is SGD itself and takes no call of the loop's optimizer: leave it out"
+                                          : " needs a call of the loop's optimizer, got none: give one"));
+  }
+  if (calls_.scoring && !traits_.takes_scoring) {
+    throw InvalidConfig(name_ + " takes no scoring function: leave it out");
+  }
+}
 
 OptimizerOptions ModelHost::optimizer_options() {
   OptimizerOptions optimizer;

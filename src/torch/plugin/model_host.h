@@ -11,13 +11,13 @@ namespace laconic::plugin {
 /// Functions of the training loop that a method calls, in the thread that calls step.
 struct HostCalls {
   /// Makes a step of the loop's own optimizer with the gradients of the parameters. Empty for methods that are SGD
-  /// themselves.
-  std::function<void()> optimizer;
+  /// themselves (Traits::is_sgd), and only for these.
+  std::function<void()> optimizer{};
   /// Computes the gradients of the parameters on the batch that all workers share in this round. The parameters have no
   /// gradients before the call.
-  std::function<void(std::uint32_t round)> scoring;
+  std::function<void(std::uint32_t round)> scoring{};
   /// Called after every round, on all ranks at the same round, with the parameters as the round left them.
-  std::function<void()> after_round;
+  std::function<void()> after_round{};
 };
 
 /// A model method around a training loop's own optimizer. Between steps the parameters are the point where the next
@@ -25,7 +25,8 @@ struct HostCalls {
 /// optimizer updates the parameters, and the method combines the models of all workers.
 class ModelHost final : public OptimizerHost {
  public:
-  /// Collective. Reads the start point, which must be the same on all ranks.
+  /// Collective. Reads the start point, which must be the same on all ranks. Throws InvalidConfig for calls that do not
+  /// fit the method.
   ModelHost(std::shared_ptr<Communicator> communicator, int threads, std::uint64_t seed, ParameterSet parameters,
             std::string_view method, const MethodOptions& options, HostCalls calls,
             NonfinitePolicy policy = NonfinitePolicy::error);
@@ -47,9 +48,10 @@ class ModelHost final : public OptimizerHost {
 
   void do_go_on() override;
 
-  bool is_sgd() const { return !calls_.optimizer; }
+  bool is_sgd() const { return traits_.is_sgd; }
   /// Whether every step changes the parameters in addition to the loop's optimizer.
   bool moves_every_step() const { return !traits_.meets_in_rounds || traits_.pulls_every_step; }
+  void require_fitting_calls() const;
   OptimizerOptions optimizer_options();
   std::vector<float> dealt_model(const std::vector<State>& saved, const State& mine) const;
   void take_coefficients(std::span<const Coefficients> groups);

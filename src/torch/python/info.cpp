@@ -2,6 +2,7 @@
 #include <torch/version.h>
 
 #include "laconic/place.h"
+#include "laconic/threads.h"
 #include "laconic/version.h"
 #include "methods/table.h"
 #include "torch/python/bindings.h"
@@ -30,6 +31,7 @@ py::dict described(const MethodRow& row) {
   entry["most_memory_bytes"] = row.memory_bytes.most;
   entry["parameters"] = parameters;
   entry["is_sgd"] = row.traits.is_sgd;
+  entry["steps_alike"] = row.steps_alike();
   entry["takes_scoring"] = row.traits.takes_scoring;
   entry["needs_loss"] = row.traits.needs_loss;
   entry["optimizer"] = row.traits.optimizer;
@@ -43,6 +45,7 @@ void bind_info(py::module_& module) {
   module.attr("version") = kVersion;
   module.attr("torch_version") = std::to_string(TORCH_VERSION_MAJOR) + "." + std::to_string(TORCH_VERSION_MINOR);
   module.attr("dense_method") = kDenseMethod;
+  module.attr("most_threads") = kMostThreads;
   module.def(
       "simd", [] { return std::make_pair(simd_name(default_simd()), simd_vectors(default_simd())); },
       "The SIMD level that kernels run at, and whose vectors those are: none, compiler or Highway.");
@@ -54,7 +57,7 @@ void bind_info(py::module_& module) {
         return rows;
       },
       "The table of methods: name, face, summary, paper, memory_bytes and most_memory_bytes per parameter, parameters, "
-      "is_sgd, takes_scoring, needs_loss, optimizer (empty: any), min_size.");
+      "is_sgd, steps_alike, takes_scoring, needs_loss, optimizer (empty: any), min_size.");
   module.def(
       "method", [](const std::string& name) { return described(method_row(name)); }, py::arg("name"),
       "The row of one method. Raises InvalidConfig for an unknown name.");

@@ -79,12 +79,12 @@ struct Loop {
   Place place{{.threads = 1}};
 };
 
-bool is_sgd(const std::string& name) { return name == "def" || name == "def-a" || name == "ef-rbgs"; }
-
 std::unique_ptr<ModelHost> host_of(Loop& loop, const MethodRow& row, Communicator& communicator) {
   HostCalls calls;
-  if (!is_sgd(row.name)) calls.optimizer = [&loop] { loop.step(); };
-  calls.scoring = [&loop](std::uint32_t) { loop.set_gradient(pull_gradient(loop.flat(), 1000, 0)); };
+  if (!row.traits.is_sgd) calls.optimizer = [&loop] { loop.step(); };
+  if (row.traits.takes_scoring) {
+    calls.scoring = [&loop](std::uint32_t) { loop.set_gradient(pull_gradient(loop.flat(), 1000, 0)); };
+  }
   return std::make_unique<ModelHost>(own(communicator), 1, kSeed, loop.set(), row.name, small_options(row), calls);
 }
 
@@ -116,6 +116,22 @@ TEST(ModelHost, GivesTheMethodsBits) {
       EXPECT_EQ(loop.flat(), before) << row.name;
     });
   }
+}
+
+TEST(ModelHost, RefusesCallsThatDoNotFitTheMethod) {
+  run_ranks(1, [&](Communicator& communicator) {
+    const auto refusal = [&](const char* name, const HostCalls& calls) {
+      return message_of<InvalidConfig>([&] {
+        Loop loop;
+        ModelHost(own(communicator), 1, kSeed, loop.set(), name, small_options(method_row(name)), calls);
+      });
+    };
+    const auto step = [] {};
+    const auto score = [](std::uint32_t) {};
+    EXPECT_PRED2(contains, refusal("def", {.optimizer = step}), "def is SGD itself and takes no call");
+    EXPECT_PRED2(contains, refusal("psync", {}), "psync needs a call of the loop's optimizer, got none");
+    EXPECT_PRED2(contains, refusal("psync", {.optimizer = step, .scoring = score}), "takes no scoring function");
+  });
 }
 
 TEST(ModelHost, ResumesToTheBit) {
@@ -171,14 +187,15 @@ TEST(ModelHost, TakesParametersOf16Bits) {
     run_ranks(2, [&](Communicator& communicator) {
       Loop loop(at::kBFloat16);
       HostCalls calls;
-      if (!is_sgd(name)) {
+      const MethodRow& row = method_row(name);
+      if (!row.traits.is_sgd) {
         calls.optimizer = [&loop] {
           const c10::NoGradGuard no_graph;
           for (at::Tensor& each : loop.parameters) each.sub_(each.grad(), kRate);
         };
       }
-      calls.scoring = [&loop](std::uint32_t) { loop.set_gradient(loop.flat()); };
-      ModelHost host(own(communicator), 1, kSeed, loop.set(), name, small_options(method_row(name)), calls);
+      if (row.traits.takes_scoring) calls.scoring = [&loop](std::uint32_t) { loop.set_gradient(loop.flat()); };
+      ModelHost host(own(communicator), 1, kSeed, loop.set(), name, small_options(row), calls);
       for (std::uint32_t step = 0; step < 30; ++step) {
         loop.set_gradient(pull_gradient(loop.flat(), 1, step));  // the same target for both
         host.step({.groups = coefficients()});
