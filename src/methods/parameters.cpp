@@ -71,7 +71,7 @@ Parameter period(const char* fallback) {
 }
 Parameter pace() {
   return word("pace", &MethodOptions::pace, {"lockstep", "async"},
-              "lockstep: all workers make the same steps, reproducible bit for bit; async: each at its own pace")
+              "lockstep: all make the same number of steps, reproducible bit for bit; async: each at its own pace")
       .changeable();
 }
 Parameter pull(const char* fallback, const char* help) {

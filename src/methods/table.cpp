@@ -85,7 +85,7 @@ const std::vector<MethodRow>& rows() {
        {keep(), scope("model"), values(), sparse_route(),
         above("mu", &Options::mu, 0.0, 1e6, "4", "strength of the regularizer; near 0 it is top-k"),
         word("denominator", &Options::denominator, {"previous", "current"}, "step whose value divides the distortion"),
-        word("step_guard", &Options::step_guard, {"off", "on"}, "undoes a step that is far longer than the last; only with an optimizer")},
+        word("step_guard", &Options::step_guard, {"off", "on"}, "undoes a step that is far longer than the last; only as a model method")},
        make_regtopk},
       {"randk", Face::gradient, "k random entries, the same on all workers, error feedback", "Stich et al. 2018", 8, kErrorFeedback,
        {keep(), scope("model"), values()}, make_randk},
