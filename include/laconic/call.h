@@ -41,7 +41,7 @@ struct Call {
   std::span<const ByteRange> receive_ranges{};  ///< likewise, for all_to_all_varying and all_gather_varying
 };
 
-/// "all_gather of 16 bytes a rank": what error messages call it.
+/// The name of a call in error messages, such as "all_gather of 16 bytes per rank".
 std::string describe(const Call& call);
 
 }  // namespace laconic

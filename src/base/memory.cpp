@@ -29,7 +29,7 @@ constexpr const char* kRemedy =
   std::array<char, 32> size{};
   std::snprintf(size.data(), size.size(), "%.1f MB", static_cast<double>(bytes) / 1e6);
   throw Error("not enough memory, " + std::string(size.data()) + " for " + std::string(purpose) +
-              " could not be had" + kRemedy);
+              " could not be allocated" + kRemedy);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ namespace {
 int thread_count(int asked) {
   if (asked < 0 || asked > kMostThreads) {
     throw InvalidConfig("threads must be in 0.." + std::to_string(kMostThreads) + ", got " + std::to_string(asked) +
-                        ": 0 takes one per core");
+                        ": 0 means one per core");
   }
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   return asked > 0 ? asked : cores > 0 ? cores : 1;

@@ -105,7 +105,7 @@ void require_writable(const std::string& path) {
     throw Error("cannot write " + path + ": it is a folder; name a file in it");
   }
   if (is_written_through(path)) {
-    if (::access(path.c_str(), W_OK) != 0) throw Error("cannot write " + path + ": you may not");
+    if (::access(path.c_str(), W_OK) != 0) throw Error("cannot write " + path + ": permission denied");
     return;
   }
   require_room_beside(path);

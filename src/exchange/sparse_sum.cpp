@@ -29,7 +29,7 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
       parts_(static_cast<std::size_t>(size())) {
   if (n > kMostSparseEntries) {
     throw InvalidConfig("a sparse sum has views of at most " + std::to_string(kMostSparseEntries) + " entries, got " +
-                        std::to_string(n) + ": give parts of the model a method each");
+                        std::to_string(n) + ": use one method per part of the model");
   }
   if (most > n) {
     throw InvalidConfig("a sparse sum of views of " + std::to_string(n) + " entries sends at most that many, got " +

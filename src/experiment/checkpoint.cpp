@@ -84,7 +84,7 @@ void rename_onto(const std::string& partial, const std::string& whole) {
   std::error_code ignored;
   std::error_code failed;
   if (fs::exists(whole, ignored) && !is_checkpoint(whole)) {
-    throw Error("checkpoint: " + whole + " is in the way and is no checkpoint: move it elsewhere");
+    throw Error("checkpoint: " + whole + " exists and is not a checkpoint: move it elsewhere");
   }
   fs::remove_all(replaced, ignored);
   fs::rename(whole, replaced, ignored);
@@ -163,7 +163,7 @@ void require_together(const std::string& checkpoint, int ranks) {
     }
     if (state.number(kRanks) != ranks) {
       throw InvalidConfig(checkpoint + " was written by " + whole(state.number(kRanks)) + " ranks, this run has " +
-                          std::to_string(ranks) + ": start as many");
+                          std::to_string(ranks) + ": start the same number of ranks");
     }
   }
 }
@@ -186,7 +186,7 @@ auto read_or_offer(const std::string& checkpoint, Read&& read) {
       }
       throw Error(error.what() + ("; the one before it is " + other));
     }
-    throw Error(std::string(error.what()) + "; there is no whole one before it, start anew");
+    throw Error(std::string(error.what()) + "; there is no complete checkpoint before it: start a new run");
   }
 }
 
@@ -203,7 +203,7 @@ void require_sound_checkpoint(const std::string& checkpoint, int ranks) {
   while (fs::exists(rank_file(checkpoint, files), ignored)) ++files;
   if (files > ranks) {
     throw InvalidConfig(checkpoint + " was written by " + std::to_string(files) + " or more ranks, this run has " +
-                        std::to_string(ranks) + ": start as many");
+                        std::to_string(ranks) + ": start the same number of ranks");
   }
   read_or_offer(checkpoint, [&](const std::string& each) { require_together(each, ranks); });
 }

@@ -142,7 +142,7 @@ RunSetting schedule() {
   RunSetting made{.section = "run",
                   .name = "schedule",
                   .range = "STEP:FACTOR[,STEP:FACTOR...] or none",
-                  .help = "from its step on, a factor multiplies the learning rate"};
+                  .help = "multiplies the learning rate by FACTOR from STEP on"};
   made.read = [](RunConfig& config, const std::string& text) {
     config.schedule.clear();
     for (const std::string& part : split(is_none(text) ? "" : text, ',')) {
@@ -201,7 +201,7 @@ std::string usual_on_task(const RunSetting& setting) {
 
 RunSetting learning_rate() {
   RunSetting made = number("learning_rate", &RunConfig::learning_rate, kLearningRateRange,
-                           "length of a step; 0.01 is a usual start");
+                           "step size; 0.01 is a common start");
   made.usual = usual_by_method([](const MethodRow& row) {
     const double own = row.traits.usual.problem_rate;
     return own > 0.0 ? text_of(own) : std::string("the problem's");
@@ -229,12 +229,12 @@ RunSetting nonfinite() {
 
 RunSetting adversaries() {
   RunSetting made = whole("adversaries", &RunConfig::adversaries, 0, kMostRanks,
-                          "how many workers, the last ones, invert their gradients");
+                          "number of workers, the last ones, that invert their gradients");
   made.range = "0..workers";
   made.require = [](const RunConfig& config) {
     if (config.adversaries >= 0 && config.adversaries <= config.workers) return;
     refuse("adversaries must be in 0.." + std::to_string(config.workers) + ", the number of workers",
-           std::to_string(config.adversaries), "so many of the workers invert their gradients");
+           std::to_string(config.adversaries), "this many workers invert their gradients");
   };
   return made;
 }
@@ -277,7 +277,7 @@ RunSetting optimizer_name() {
   RunSetting made{.section = "optimizer",
                   .name = "name",
                   .range = "sgd | adam",
-                  .help = "what makes a step of the aggregate, or a worker's local step"};
+                  .help = "optimizer that applies the aggregate, or makes a worker's local steps"};
   made.read = [](RunConfig& config, const std::string& text) { config.optimizer.name = text; };
   made.text = [](const RunConfig& config) { return optimizer_of(method_row(config.method), config.optimizer).name; };
   made.flags = "--optimizer";
@@ -320,11 +320,11 @@ std::vector<RunSetting> run_rows() {
       nonfinite(),
       whole("eval_interval", &C::eval_interval, 0U, kAnyCount, "steps between evaluations; 0 evaluates only at the end"),
       adversaries(),
-      number("compute_seconds", &C::compute_seconds, {0.0, 3600.0}, "least time of one gradient in seconds"),
+      number("compute_seconds", &C::compute_seconds, {0.0, 3600.0}, "minimum time of one gradient in seconds"),
       slowdown(),
-      spelled(truth("overlap", &C::overlap, "tensors are exchanged while backward still runs, where the method can"), "--no-overlap", "false"),
+      spelled(truth("overlap", &C::overlap, "tensors are exchanged while backward still runs, if the method can"), "--no-overlap", "false"),
       changeable(whole("checkpoint_interval", &C::checkpoint_interval, 0U, kAnyCount, "steps between checkpoints in the run's folder; 0 keeps none")),
-      changeable(number("timeout", &C::timeout, {0.0, 86400.0, "(]"}, "seconds after which a silent rank is given up")),
+      changeable(number("timeout", &C::timeout, {0.0, 86400.0, "(]"}, "seconds after which a rank that does not respond counts as failed")),
       changeable(whole("threads", &C::threads, 0, kMostThreads, "threads of each rank's kernels; 0 is one per core")),
   };
 }
@@ -334,14 +334,14 @@ std::vector<RunSetting> task_rows() {
   return {
       usually(word("model", &T::model, {}, "such as mlp, cnn, resnet18"), "the task's"),
       whole("batch", &T::batch, 1U, 65536U, "samples per step of each worker"),
-      word("sampling", &T::sampling, {"epochs", "replacement"}, "epochs takes each sample once per turn"),
-      number("skew", &T::skew, {0.0, 1.0}, "0 deals samples alike to all workers, 1 sorts them by label"),
-      truth("augment", &T::augment, "crops and flips, where the task has them"),
-      whole("train_samples", &T::train_samples, 0U, kAnyCount, "how many samples to train on, the first ones; 0 for all"),
-      whole("test_samples", &T::test_samples, 0U, kAnyCount, "how many samples to test on, the first ones; 0 for all"),
-      whole("scoring_batch", &T::scoring_batch, 0U, 65536U, "samples that score the models of a round; 0 for as many as batch"),
+      word("sampling", &T::sampling, {"epochs", "replacement"}, "epochs uses each sample once per epoch; replacement draws anew each time"),
+      number("skew", &T::skew, {0.0, 1.0}, "0 gives all workers similar samples, 1 sorts samples by label"),
+      truth("augment", &T::augment, "crop and flip images, if the task does that"),
+      whole("train_samples", &T::train_samples, 0U, kAnyCount, "train on only the first samples, this many; 0 for all"),
+      whole("test_samples", &T::test_samples, 0U, kAnyCount, "test on only the first samples, this many; 0 for all"),
+      whole("scoring_batch", &T::scoring_batch, 0U, 65536U, "samples that score the models of a round; 0: same as batch"),
       whole("torch_threads", &T::torch_threads, 1, kMostThreads, "threads of each worker's network; 1 gives the same bits everywhere"),
-      word("device", &T::device, {"cpu"}, "where networks run; only the processor as yet"),
+      word("device", &T::device, {"cpu"}, "where networks run; only the CPU so far"),
   };
 }
 
@@ -351,10 +351,10 @@ std::vector<RunSetting> optimizer_rows() {
       optimizer_name(),
       task_decides(number("momentum", &O::momentum, kMomentumRange, "momentum of sgd; 0.9 is usual")),
       task_decides(truth("nesterov", &O::nesterov, "Nesterov's momentum in sgd")),
-      number("weight_decay", &O::weight_decay, kWeightDecayRange, "adds so much of the model to its gradient"),
+      number("weight_decay", &O::weight_decay, kWeightDecayRange, "adds this factor times the model to its gradient"),
       number("beta1", &O::beta1, kBetaRange, "adam's decay of the mean"),
       number("beta2", &O::beta2, kBetaRange, "adam's decay of the mean of squares"),
-      number("epsilon", &O::epsilon, kEpsilonRange, "what adam adds to the root; 1e-8 is usual"),
+      number("epsilon", &O::epsilon, kEpsilonRange, "adam's addend to the square root; 1e-8 is usual"),
   };
 }
 // clang-format on

@@ -22,7 +22,7 @@ std::uint64_t MethodCore::full_chunk() const {
 
 void MethodCore::register_tensors(std::span<const Tensor> tensors) {
   if (registered_) {
-    throw InvalidConfig(name_ + " was told its tensors already: make a new method for another model");
+    throw InvalidConfig(name_ + ": register_tensors() was called already: make a new method for another model");
   }
   tensors_.assign(tensors.begin(), tensors.end());
   require_agreement(*communicator_, agreed_fields());
@@ -37,7 +37,7 @@ void MethodCore::register_tensors(std::span<const Tensor> tensors) {
 
 void MethodCore::require_registered(const char* call) const {
   if (registered_) return;
-  throw InvalidConfig(name_ + ": " + call + " before register_tensors(): tell the tensors first");
+  throw InvalidConfig(name_ + ": " + call + " before register_tensors(): register the tensors first");
 }
 
 std::vector<AgreedField> MethodCore::agreed_fields() const {

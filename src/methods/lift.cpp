@@ -18,8 +18,8 @@ LiftedMethod::LiftedMethod(std::unique_ptr<GradientBase> inner, const OptimizerO
       optimizer_before_(optimizer) {
   if (!guard_ || !optimizer.host) return;
   throw InvalidConfig(name() +
-                      ": step_guard = on takes optimizer sgd or adam, got host: an undone step takes the optimizer's "
-                      "moments back, and a host's are out of reach; choose one of them, or step_guard = off");
+                      ": step_guard = on needs optimizer sgd or adam, got host: undoing a step restores the "
+                      "optimizer's moments, which a host keeps itself; use sgd or adam, or step_guard = off");
 }
 
 void LiftedMethod::prepare() {

@@ -31,10 +31,10 @@ Parameter keep() {
   return above("keep", &MethodOptions::keep, 0.0, 1.0, "0.01", "share of the entries that is sent, 0.01 for 1 %");
 }
 Parameter ratio() {
-  return number("ratio", &MethodOptions::ratio, {1.0, 1e9}, "64", "one entry in so many is sent, 64 for 1.6 %");
+  return number("ratio", &MethodOptions::ratio, {1.0, 1e9}, "64", "one entry in this many is sent, 64 for 1.6 %");
 }
 Parameter scope(const char* fallback) {
-  return word("scope", &MethodOptions::scope, {"model", "tensor"}, "what a selection or a norm is taken over")
+  return word("scope", &MethodOptions::scope, {"model", "tensor"}, "what one selection or one norm covers")
       .with(fallback);
 }
 Parameter values() {
@@ -42,36 +42,36 @@ Parameter values() {
 }
 Parameter order() {
   return word("order", &MethodOptions::order, {"rank_order", "engine"},
-              "who sums: rank_order gives the same bits everywhere, engine is the engine's own all-reduce")
+              "order of sums: rank_order gives the same bits everywhere, engine uses the engine's own all-reduce")
       .changeable();
 }
 Parameter sparse_route() {
-  return word("route", &MethodOptions::route, {"automatic", "gather", "range"}, "way of a sparse sum").changeable();
+  return word("route", &MethodOptions::route, {"automatic", "gather", "range"}, "how a sparse sum runs").changeable();
 }
 Parameter bits(const char* fallback) {
-  return whole("bits", &MethodOptions::bits, 2, 16, fallback, "bits of a value, one of them the sign");
+  return whole("bits", &MethodOptions::bits, 2, 16, fallback, "bits per value, including one for the sign");
 }
 Parameter norm() {
-  return word("norm", &MethodOptions::norm, {"l2", "max"}, "what values are scaled by; max has far less noise a bit");
+  return word("norm", &MethodOptions::norm, {"l2", "max"}, "norm that scales values; max has far less noise per bit");
 }
-Parameter ties() { return word("ties", &MethodOptions::ties, {"random", "plus"}, "how an even vote falls"); }
+Parameter ties() { return word("ties", &MethodOptions::ties, {"random", "plus"}, "how a tied vote is decided"); }
 Parameter abstain() {
   return number("abstain", &MethodOptions::abstain, {0.0, 100.0}, "0",
-                "an entry below that share of the mean magnitude casts no vote, at two bits a coordinate; 0: all vote");
+                "an entry below this share of the mean magnitude casts no vote (two bits per coordinate); 0: all vote");
 }
 Parameter quantized_route() {
-  return word("route", &MethodOptions::route, {"gather", "scatter"}, "way of a quantized sum").changeable();
+  return word("route", &MethodOptions::route, {"gather", "scatter"}, "how a quantized sum runs").changeable();
 }
 Parameter quantized_return() {
   return word("return", &MethodOptions::return_, {"full", "requantized"},
-              "scatter: how sums come back; requantized adds noise that no bound covers");
+              "with scatter: how sums are returned; requantized adds noise that no bound covers");
 }
 Parameter period(const char* fallback) {
   return whole("period", &MethodOptions::period, 1, 1e9, fallback, "local steps between two rounds");
 }
 Parameter pace() {
   return word("pace", &MethodOptions::pace, {"lockstep", "async"},
-              "lockstep: every worker the same steps, the same bits; async: at the workers' own pace")
+              "lockstep: all make the same number of steps, reproducible bit for bit; async: each at its own pace")
       .changeable();
 }
 Parameter pull(const char* fallback, const char* help) {
@@ -79,30 +79,30 @@ Parameter pull(const char* fallback, const char* help) {
 }
 Parameter proximity() {
   return number("proximity", &MethodOptions::proximity, {0.0, 1.0}, "0.01",
-                "pull to the last centre, spread over the local steps of a period");
+                "pull towards the last centre, spread over the local steps of a period");
 }
 Parameter round_steps() {
   return whole("total_steps", &MethodOptions::total_steps, 0, 1e12, "0",
-               "steps a worker, on average, then a last round; 0: no end, in lockstep only")
+               "steps per worker, on average, before the last round; 0: no end, only in lockstep")
       .changeable();
 }
 Parameter lambda() {
   return number("lambda", &MethodOptions::lambda, {0.0, 1.0}, "0.3",
-                "how far gradients are detached from the error; 0 is error feedback, 0.2 to 0.6 is fine");
+                "how far gradients are detached from the error; 0 is plain error feedback, 0.2 to 0.6 works well");
 }
 Parameter momentum() {
-  return number("momentum", &MethodOptions::momentum, kMomentumRange, "", "on the worker; the optimizer's if left out");
+  return number("momentum", &MethodOptions::momentum, kMomentumRange, "", "of each worker; default the optimizer's");
 }
 Parameter weight_decay() {
   return number("weight_decay", &MethodOptions::weight_decay, kWeightDecayRange, "",
-                "taken where the gradient is; the optimizer's if left out");
+                "applied where the gradient is taken; default the optimizer's");
 }
 Parameter local_steps() {
-  return whole("local_steps", &MethodOptions::local_steps, 1, 1e9, "1", "steps from one exchange to the next");
+  return whole("local_steps", &MethodOptions::local_steps, 1, 1e9, "1", "steps per exchange");
 }
 Parameter diagnose() {
   return word("diagnose", &MethodOptions::diagnose, {"off", "on"},
-              "on: report the step's best lambda, which costs a dense average a step")
+              "on: report the best lambda of each step, which costs a dense average per step")
       .changeable();
 }
 

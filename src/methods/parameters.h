@@ -34,7 +34,7 @@ Parameter momentum();
 Parameter weight_decay();
 Parameter local_steps();
 Parameter diagnose();
-Parameter pull(const char* fallback, const char* help = "how far a round moves a worker to the centre");
+Parameter pull(const char* fallback, const char* help = "how far a round moves a worker towards the centre");
 Parameter proximity();
 Parameter round_steps();
 

@@ -16,8 +16,8 @@ RoundSchedule schedule_of(const Settings& settings) {
   const bool async = settings.is("pace", "async");
   if (async && total == 0) {
     throw InvalidConfig(settings.method() +
-                        ": pace = async needs total_steps of 1 or more, got 0: the run ends when the workers have made "
-                        "so many steps each on average; give it, or use pace = lockstep");
+                        ": pace = async needs total_steps of 1 or more, got 0: the run ends when each worker has made "
+                        "total_steps steps on average; set it, or use pace = lockstep");
   }
   return {static_cast<std::uint64_t>(settings.number("period")), total, async};
 }

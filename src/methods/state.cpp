@@ -230,7 +230,7 @@ std::vector<std::byte> State::to_bytes() const {
 State State::from_bytes(View<const std::byte> bytes) {
   if (bytes.device() != Device::cpu) {
     throw InvalidConfig(std::string("saved state lies on ") + device_name(bytes.device()) +
-                        "; it is read on the host: copy it there");
+                        "; it must be in CPU memory: copy it there");
   }
   if (bytes.size() < sizeof(std::uint64_t))
     throw CorruptPayload("saved state is cut short: it has " + std::to_string(bytes.size()) +
@@ -245,8 +245,8 @@ State State::from_bytes(View<const std::byte> bytes) {
   const auto magic = reader.take<std::uint32_t>();
   if (magic == kFirstStateMagic) {
     throw InvalidConfig(
-        "saved state has format 1 of an earlier Laconic, which does not say with what settings it was saved; this "
-        "version reads format 2: go on with the version that saved it, or start anew");
+        "saved state has format 1 of an earlier Laconic, which does not contain the settings with which it was saved; "
+        "this version reads format 2: continue with the version that saved it, or start a new run");
   }
   if (magic != kStateMagic) throw CorruptPayload("these bytes are no saved state of Laconic");
   State state;

@@ -21,9 +21,9 @@ std::vector<Parameter> grawa_parameters() {
   return {period("16"),
           pull("0.5"),
           proximity(),
-          number("smoothing", &Options::smoothing, {0.0, 0.9999}, "0.43046721", "of scores over rounds; 0: none"),
+          number("smoothing", &Options::smoothing, {0.0, 0.9999}, "0.43046721", "smooths scores over rounds; 0: none"),
           word("score", &Options::score, {"shared", "local"},
-               "gradient norms on a batch that all workers share, or the mean of the local steps'"),
+               "shared: gradient norms on a batch that all workers share; local: mean over the local steps"),
           pace(),
           round_steps()};
 }
@@ -34,9 +34,9 @@ std::vector<Parameter> dqsgd_parameters() {
   const auto rule_or_error = [](const Options& options) { return is_convex(options) || options.error_budget; };
   const auto rule_or_bits = [](const Options& options) { return is_convex(options) || options.bit_budget; };
   const auto averages = [](const Options& options) { return options.norm_source != "exact" || options.bit_budget; };
-  return {word("rule", &Options::rule, {"nonconvex", "convex"}, "which bound the bits keep to"),
-          above("tau", &Options::tau, 0.0, 1e12, "", "non-convex rule's factor, 6 if nothing else is given"),
-          above("kappa", &Options::kappa, 0.0, 1e30, "", "strongly convex rule's factor"),
+  return {word("rule", &Options::rule, {"nonconvex", "convex"}, "which error bound chooses the bits"),
+          above("tau", &Options::tau, 0.0, 1e12, "", "factor of the non-convex rule, 6 if no other option sets it"),
+          above("kappa", &Options::kappa, 0.0, 1e30, "", "factor of the strongly convex rule"),
           above("error_budget", &Options::error_budget, 0.0, 1e30, "",
                 "error that quantization may add; needs smoothness and step_size"),
           number("bit_budget", &Options::bit_budget, {2.0, 16.0}, "", "bits per coordinate, on average over the run"),
@@ -44,12 +44,12 @@ std::vector<Parameter> dqsgd_parameters() {
               .only("rule = convex or error_budget", rule_or_error),
           above("convexity", &Options::convexity, 0.0, 1e30, "", "mu of the problem")
               .only("rule = convex", is_convex),
-          above("step_size", &Options::step_size, 0.0, 1e6, "", "the learning rate that the rule reckons with")
+          above("step_size", &Options::step_size, 0.0, 1e6, "", "learning rate that the rule assumes")
               .only("rule = convex or error_budget", rule_or_error),
           whole("total_steps", &Options::total_steps, 1, 1e12, "", "steps of the run")
               .only("rule = convex or bit_budget", rule_or_bits),
-          word("norm_source", &Options::norm_source, {"workers", "aggregate", "exact"}, "which norm the rule goes by"),
-          whole("window", &Options::window, 1, 1e6, "50", "steps that the norm is averaged over")
+          word("norm_source", &Options::norm_source, {"workers", "aggregate", "exact"}, "which norm the rule uses"),
+          whole("window", &Options::window, 1, 1e6, "50", "steps over which the norm is averaged")
               .only("norm_source = workers or aggregate, or bit_budget", averages),
           norm(),
           scope("tensor"),
@@ -59,7 +59,7 @@ std::vector<Parameter> dqsgd_parameters() {
 
 Parameter early_sign() {
   return whole("early_sign", &Options::early_sign, 0, 1e9, "0",
-               "steps in which the gradient's own sign votes; the theory has 54 for beta 0.9")
+               "first steps that vote with the gradient's own sign; the theory has 54 for beta 0.9")
       .only("beta above 0", [](const Options& options) { return options.beta != 0.0; });
 }
 
@@ -84,25 +84,25 @@ const std::vector<MethodRow>& rows() {
       {"bf16", Face::gradient, "dense, bfloat16 values both ways", "baseline", 0, {}, {}, make_bf16},
       {"topk", Face::gradient, "the k largest by magnitude, error feedback", "Stich et al. 2018", 8, kErrorFeedback,
        {keep(), scope("model"), values(), sparse_route(),
-        word("union", &Options::union_, {"sum", "keep"}, "keep: owners return their k/W largest sums, traffic stays flat in W")},
+        word("union", &Options::union_, {"sum", "keep"}, "keep: owners return only their k/W largest sums, so traffic does not grow with W")},
        make_topk},
       {"regtopk", Face::gradient, "top-k of a score that damps what the others cancelled", "Bereyhi et al. 2025", {8, 20, "most with step_guard"}, kErrorFeedback,
        {keep(), scope("model"), values(), sparse_route(),
-        above("mu", &Options::mu, 0.0, 1e6, "4", "strength of the regularizer; towards 0 it is top-k"),
-        word("denominator", &Options::denominator, {"previous", "current"}, "what the distortion is divided by"),
-        word("step_guard", &Options::step_guard, {"off", "on"}, "undoes a step far longer than the last; lifted form only")},
+        above("mu", &Options::mu, 0.0, 1e6, "4", "strength of the regularizer; near 0 it is top-k"),
+        word("denominator", &Options::denominator, {"previous", "current"}, "step whose value divides the distortion"),
+        word("step_guard", &Options::step_guard, {"off", "on"}, "undoes a step that is far longer than the last; only as a model method")},
        make_regtopk},
       {"randk", Face::gradient, "k random entries, the same on all workers, error feedback", "Stich et al. 2018", 8, kErrorFeedback,
        {keep(), scope("model"), values()}, make_randk},
-      {"ef-rbgs", Face::model, "one random block a tensor, error feedback in parameter units", "Xu, Huang 2022", {16, 16, kWithoutMomentum}, kSgdItself,
+      {"ef-rbgs", Face::model, "one random block per tensor, error feedback in parameter units", "Xu, Huang 2022", {16, 16, kWithoutMomentum}, kSgdItself,
        {ratio(), scope("tensor"), values(), order(), momentum(), weight_decay()}, nullptr, make_def_a},
-      {"def", Face::model, "gradients detached from the error; reads out x less the mean error", "Xu, Huang 2022", {16, 20, kWithLocalSteps}, kSgdItself,
+      {"def", Face::model, "gradients detached from the error; reads out x minus the mean error", "Xu, Huang 2022", {16, 20, kWithLocalSteps}, kSgdItself,
        {ratio(), scope("tensor"), values(), order(), lambda(), momentum(), weight_decay(), local_steps(), diagnose()},
        nullptr, make_def, "best lambda of the step, with diagnose"},
       {"def-a", Face::model, "def's steps; reads out x", "Xu, Huang 2022", {16, 20, kWithLocalSteps}, kSgdItself,
        {ratio(), scope("tensor"), values(), order(), lambda(), momentum(), weight_decay(), local_steps(), diagnose()},
        nullptr, make_def_a, "best lambda of the step, with diagnose"},
-      {"psync", Face::model, "every worker its own step, one random block of the models averaged", "Xie et al. 2020", {8, 12, "most with Adam"}, {.common = Common::start},
+      {"psync", Face::model, "local step on each worker, then one random block of the models averaged", "Xie et al. 2020", {8, 12, "most with Adam"}, {.common = Common::start},
        {ratio(), scope("tensor"), order()}, nullptr, make_psync},
       {"signsgd", Face::gradient, "majority vote on signs, one bit both ways", "Bernstein et al. 2018, 2019", 0, kVote,
        {ties(), abstain()}, make_sign},
@@ -119,10 +119,10 @@ const std::vector<MethodRow>& rows() {
        make_dqsgd, nullptr, "norm that chose the bits"},
       {"mgrawa", Face::model, "rounds: models averaged with weights 1/gradient norm", "Dimlioglu, Choromanska 2024", 8, kGrawa,
        grawa_parameters(), nullptr, make_mgrawa, "this worker's weight in the round"},
-      {"lgrawa", Face::model, "rounds: the same, layer by layer", "Dimlioglu, Choromanska 2024", 8, kGrawa,
+      {"lgrawa", Face::model, "rounds: mgrawa's weights, layer by layer", "Dimlioglu, Choromanska 2024", 8, kGrawa,
        grawa_parameters(), nullptr, make_lgrawa, "this worker's weight in the round, mean over layers"},
-      {"easgd", Face::model, "rounds: workers and a centre pull at each other", "Zhang et al. 2015", 8, kRounds,
-       {period("8"), pull("0.43", "how far a round moves the centre to the workers' mean; a worker moves pull/W of its way to the centre"),
+      {"easgd", Face::model, "rounds: workers and a centre pull towards each other", "Zhang et al. 2015", 8, kRounds,
+       {period("8"), pull("0.43", "how far a round moves the centre towards the workers' mean; a worker moves pull/W of the way to the centre"),
         pace(), round_steps()}, nullptr, make_easgd},
       {"lsgd", Face::model, "rounds: pulled to the worker with the lowest loss", "Teng et al. 2019", 8,
        {.meets_in_rounds = true, .pulls_every_step = true, .common = Common::centre, .needs_loss = true},

@@ -62,7 +62,7 @@ struct Traits {
   bool needs_loss = false;
   /// The only optimizer with which it is lifted; its gradients are those of kDenseMethod. Empty: any optimizer.
   const char* optimizer = "";
-  /// A host that compresses by tensor sends smaller ones dense, as the paper does, unless told otherwise.
+  /// By default, a host that compresses by tensor sends tensors smaller than this dense, as in the paper.
   std::uint64_t least_tensor_size = 0;
   UsualSettings usual{};
 };

@@ -107,7 +107,7 @@ std::vector<std::vector<float>> draw_offsets(std::size_t n, int workers, double 
 }  // namespace
 
 std::unique_ptr<Problem> make_quadratic(Quadratic quadratic, int workers, std::uint64_t seed) {
-  if (quadratic.curvature.empty()) throw InvalidConfig("a quadratic needs a coordinate at least, got none");
+  if (quadratic.curvature.empty()) throw InvalidConfig("a quadratic needs at least one coordinate, got none");
   return std::make_unique<NoisyQuadratic>(std::move(quadratic), workers, seed);
 }
 

@@ -26,7 +26,7 @@ std::string describe(const Call& call) {
     case CallKind::all_reduce: return text + (call.reduction == Reduction::sum ? " (sum)" : " (max)") + bytes;
     case CallKind::reduce_scatter:
     case CallKind::all_gather:
-    case CallKind::all_to_all: return text + bytes + " a rank";
+    case CallKind::all_to_all: return text + bytes + " per rank";
     case CallKind::all_gather_varying: return text + bytes + " in all";
     case CallKind::broadcast: return text + bytes + " from rank " + std::to_string(call.root);
     case CallKind::all_to_all_varying:

@@ -12,7 +12,7 @@ template <class T>
 void require_host(std::string_view name, View<T> view) {
   if (view.device() == Device::cpu) return;
   throw InvalidConfig("view " + std::string(name) + " lies on " + device_name(view.device()) +
-                      ", this communicator moves host memory: copy the view to the cpu first");
+                      ", this communicator moves CPU memory: copy the view to the cpu first");
 }
 
 /// Bytes of one rank where all ranks have as many; InvalidConfig if they do not divide.

@@ -379,7 +379,7 @@ TEST(Damage, SignBitsBehindATensorAreRefused) {
 TEST(Damage, CutsInsideAWordAreRefused) {
   const Layout layout(100);
   const auto text = test::message_of<InvalidConfig>([&] { sign::words(layout, 33, 100); });
-  EXPECT_TRUE(test::contains(text, "cut at entry 33, which is no multiple of 32 in its tensor: cut at 32")) << text;
+  EXPECT_TRUE(test::contains(text, "cut at entry 33, which is not a multiple of 32 in its tensor: cut at 32")) << text;
   EXPECT_THROW(sign::words(layout, 0, 101), InvalidConfig);
   EXPECT_THROW(sign::words(layout, 64, 32), InvalidConfig);
   EXPECT_THROW(uniform::max_payload_bytes(layout, 32, 100, 4), InvalidConfig);

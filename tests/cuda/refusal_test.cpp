@@ -180,7 +180,7 @@ TEST(Cuda, RefusesADeviceThatIsNotThere) {
   for (const int device : {-1, cuda_device_count()}) {
     const auto text = message_of<InvalidConfig>([&] { cuda_place({.device = device}); });
 #if LACONIC_CUDA
-    EXPECT_TRUE(contains(text, "CUDA device " + std::to_string(device) + " asked for")) << text;
+    EXPECT_TRUE(contains(text, "CUDA device " + std::to_string(device) + " does not exist")) << text;
 #else
     EXPECT_TRUE(contains(text, "this build has no CUDA: configure with -DLACONIC_CUDA=ON")) << text;
 #endif

@@ -187,7 +187,8 @@ TEST_F(Damaged, OnlyAWholeOneIsOffered) {
   EXPECT_TRUE(contains(error(), "the one before it is " + oldest)) << error();
   fs::remove(oldest + "/rank-2.state");
   const auto text = message_of<Error>([&] { require_sound_checkpoint(found.at(0), 3); });
-  EXPECT_TRUE(contains(text, found.at(0) + "/rank-1.state is damaged") && contains(text, "no whole one")) << text;
+  EXPECT_TRUE(contains(text, found.at(0) + "/rank-1.state is damaged")) << text;
+  EXPECT_TRUE(contains(text, "no complete checkpoint")) << text;
 }
 
 TEST_F(Damaged, CutFileIsRefused) {
@@ -322,7 +323,7 @@ TEST_F(Damaged, OnlyCheckpointsAreRemoved) {
   // Where one has the name of the next checkpoint, nothing is lost either.
   fs::rename(folder.path() + "/notes", found.at(1));
   const auto text = message_of<Error>([&] { run(config, {.folder = folder.path()}); });
-  EXPECT_TRUE(contains(text, found.at(1) + " is in the way")) << text;
+  EXPECT_TRUE(contains(text, found.at(1) + " exists and is not a checkpoint")) << text;
   EXPECT_TRUE(fs::exists(found.at(1) + "/theirs"));
 }
 

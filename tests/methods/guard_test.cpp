@@ -150,7 +150,7 @@ TEST(StepGuard, RefusesAHostsOptimizer) {
     const OptimizerOptions host{.name = "host", .host = [](View<const float>, View<float>) {}};
     const auto text = message_of<InvalidConfig>(
         [&] { make_model_method("regtopk", {.step_guard = "on"}, host, communicator, place); });
-    EXPECT_TRUE(contains(text, "step_guard = on takes optimizer sgd or adam, got host")) << text;
+    EXPECT_TRUE(contains(text, "step_guard = on needs optimizer sgd or adam, got host")) << text;
   });
 }
 

@@ -80,12 +80,12 @@ void add_kernels(CLI::App& bench) {
       ->option_text("NUMBER");
   command
       ->add_option("--threads", options.threads,
-                   "of the kernels, 0.." + std::to_string(kMostThreads) + "; default 0: one per core")
+                   "threads of the kernels, 0.." + std::to_string(kMostThreads) + "; default 0: one per core")
       ->check(whole_in(0, kMostThreads))
       ->option_text("NUMBER");
   command
       ->add_option("--repeats", options.repeats,
-                   "timed runs of each, of which the median counts; default " + std::to_string(options.repeats))
+                   "timed runs of each kernel; the median is reported; default " + std::to_string(options.repeats))
       ->check(whole_in(1, 10000))
       ->option_text("NUMBER");
   command->add_option("--filter", options.filter, "only kernels whose name contains WORD[,WORD...]")
@@ -96,8 +96,8 @@ void add_kernels(CLI::App& bench) {
       "Examples:\n"
       "  laconic bench kernels --filter topk,vote       a few of them\n"
       "  LACONIC_SIMD=reference laconic bench kernels --n 1000000 --threads 1\n"
-      "Each kernel's result is compared with the reference before it is timed; docs/benchmarks.md says what each\n"
-      "stream moves and how the runs are taken.");
+      "Each kernel's result is compared with the reference before it is timed. docs/benchmarks.md describes what each\n"
+      "stream moves and how the times are measured.");
   command->callback([arguments] { run_kernels(*arguments); });
 }
 
@@ -108,7 +108,7 @@ void add_exchange(CLI::App& bench) {
   command->add_option("--n", options.n, "values in a gradient; default " + std::to_string(options.n))
       ->check(whole_in(1, (1ULL << 32) - 1))
       ->option_text("NUMBER");
-  command->add_option("--workers", options.workers, "numbers of ranks, threads of this process; default 2,4,8,16,32")
+  command->add_option("--workers", options.workers, "numbers of ranks; each rank is a thread; default 2,4,8,16,32")
       ->delimiter(',')
       ->check(whole_in(1, kMostRanks))
       ->option_text("NUMBER[,NUMBER...]");
@@ -137,7 +137,7 @@ void add_methods_bench(CLI::App& bench) {
       ->option_text("NUMBER");
   command
       ->add_option("--repeats", options.repeats,
-                   "timed runs, each two steps a side; the medians count; default " + std::to_string(options.repeats))
+                   "timed runs of two steps per side; medians are reported; default " + std::to_string(options.repeats))
       ->check(whole_in(1, 10000))
       ->option_text("NUMBER");
   command->add_option("--filter", options.filter, "only methods whose name contains WORD[,WORD...]")
@@ -147,14 +147,14 @@ void add_methods_bench(CLI::App& bench) {
       "Examples:\n"
       "  laconic bench methods --filter topk,def\n"
       "  laconic bench methods --n 1000000 --workers 1 --json overhead.json\n"
-      "Both sides must have the same bits after every step.");
+      "The method and its bare kernels and exchange must give the same bits after every step.");
   command->callback([arguments] { run_methods(*arguments); });
 }
 
 }  // namespace
 
 void add_bench(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("bench", "Measures kernels, what the exchanges send, what a method adds");
+  CLI::App* command = program.add_subcommand("bench", "Measures kernels, exchanges and the overhead of methods");
   command->footer(
       "Examples:\n  laconic bench kernels --help\n  laconic bench exchange --help\n  laconic bench methods --help");
   add_kernels(*command);

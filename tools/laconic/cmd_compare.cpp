@@ -279,20 +279,20 @@ void compare(const Arguments& arguments, Runner& runner) {
   if (!runner.speaks()) return;
   show(arguments, configs, rows);
   if (std::all_of(rows.begin(), rows.end(), [](const Row& row) { return !row.error.empty(); })) {
-    throw Error("no method could be run; the first said: " + rows.front().error);
+    throw Error("no method could be run; the first one failed with: " + rows.front().error);
   }
 }
 
 }  // namespace
 
 void add_compare(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("compare", "Runs several methods on one problem or task, one table");
+  CLI::App* command = program.add_subcommand("compare", "Runs several methods on a problem or task: one table");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("--methods", arguments->methods, "some of " + method_names() + "; default: all")
       ->delimiter(',')
       ->option_text("NAME[,NAME...]");
-  arguments->flags.add_to(*command, "0; with --out a fiftieth of the steps, of a task's a twentieth and 20 or more");
-  command->add_option("--out", arguments->out, "keep every method's run in a folder DIR/METHOD, as train does")
+  arguments->flags.add_to(*command, "0; with --out 1/50 of the steps, on a task 1/20 and at least 20");
+  command->add_option("--out", arguments->out, "write the run of each method into DIR/METHOD, as train does")
       ->option_text("DIR");
   command->add_flag("--overwrite", arguments->overwrite, "let --out replace earlier runs");
   arguments->json.add_to(*command, "the rows");
@@ -302,9 +302,9 @@ void add_compare(CLI::App& program) {
       "  laconic compare --problem logistic-regression --steps 200 --out runs --json rows.json\n"
       "  laconic compare --task digits --methods sgd,topk,def,signum --keep 0.01 --out runs\n"
       "  laconic compare --methods sgd,signsgd --problem noisy-quadratic --set signsgd.learning_rate=0.01\n"
-      "A parameter goes to the methods that have it; --set METHOD.NAME=VALUE to one of them alone.\n"
-      "The exit code is 0 if a method could be run, 1 if none could, 2 for a wrong call. Where a full disk or a lost\n"
-      "rank ends it, it is 1, and the methods that had run are shown.");
+      "A parameter applies to all methods that have it; --set METHOD.NAME=VALUE sets it for one method.\n"
+      "The exit code is 0 if a method could be run, 1 if none could, 2 for a wrong call. If a full disk or a lost\n"
+      "rank ends the comparison, the exit code is 1, and the methods that had finished are shown.");
   command->callback([arguments] { with_runner([&](Runner& runner) { compare(*arguments, runner); }); });
 }
 

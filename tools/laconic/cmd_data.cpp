@@ -77,13 +77,13 @@ std::string list_json(const std::string& folder) {
 void get(const DataFlags& flags) {
   const TaskRow& row = task_row(flags.name);
   if (row.downloads.empty()) {
-    std::cout << row.name << " needs no files: the program draws it\n";
+    std::cout << row.name << " needs no files: the program generates it\n";
     return;
   }
   try {
     download_task(row, flags.folder, [](const std::string& line) { std::cout << line << std::endl; });
   } catch (const Error&) {
-    std::cerr << "By hand, where there is a network:\n" << by_hand(row, flags.folder);
+    std::cerr << "By hand, on a machine with a network connection:\n" << by_hand(row, flags.folder);
     throw;
   }
   // Reading it is the last check: files that were there before were not compared with a sum.
@@ -131,7 +131,7 @@ void show(const DataFlags& flags) {
 
 void add_data(CLI::App& program) {
   CLI::App* command =
-      program.add_subcommand("data", "Data sets: which there are, where their files are, fetching them");
+      program.add_subcommand("data", "Lists data sets, fetches their files, shows their images");
   command->require_subcommand(1);
   auto flags = std::make_shared<DataFlags>();
 
@@ -143,16 +143,16 @@ void add_data(CLI::App& program) {
     if (flags->json.wanted()) flags->json.write(list_json(flags->folder));
   });
 
-  CLI::App* fetch = command->add_subcommand("get", "Fetch a task's files from their publisher and check them");
+  CLI::App* fetch = command->add_subcommand("get", "Fetches a task's files from their publisher and checks them");
   fetch->add_option("task", flags->name, "its name")->required();
-  fetch->add_option("--to,--data", flags->folder, "folder that gets the task's folder")->capture_default_str();
+  fetch->add_option("--to,--data", flags->folder, "folder in which to create the task's folder")->capture_default_str();
   fetch->callback([flags] { get(*flags); });
 
-  CLI::App* images = command->add_subcommand("show", "A task's first test images, as text");
+  CLI::App* images = command->add_subcommand("show", "Shows a task's first test images as text");
   images->add_option("task", flags->name, "its name")->required();
   images->add_option("--data", flags->folder, "folder that holds the tasks' folders")->capture_default_str();
-  images->add_option("--seed", flags->seed, "what drawn tasks are drawn from")->capture_default_str();
-  images->add_option("--count", flags->count, "how many")->check(whole_in(1, 100))->capture_default_str();
+  images->add_option("--seed", flags->seed, "seed of generated tasks")->capture_default_str();
+  images->add_option("--count", flags->count, "number of images")->check(whole_in(1, 100))->capture_default_str();
   images->callback([flags] { show(*flags); });
 
   command->footer(
@@ -160,7 +160,7 @@ void add_data(CLI::App& program) {
       "  laconic data list\n"
       "  laconic data get fashion-mnist --to data\n"
       "  laconic data show digits --count 4\n"
-      "The folder is --data, or LACONIC_DATA, or else data in the working folder.");
+      "The folder is --data; if it is not given, LACONIC_DATA; if that is not set, data in the working folder.");
 }
 
 }  // namespace laconic::tools

@@ -205,28 +205,28 @@ void add_measuring(CLI::App& command, Flags& flags) {
         ->group(group)
         ->option_text("NUMBER");
   };
-  count("--batches", flags.batches, "mini-batches of each worker", 1, 1000000);
-  count("--samples", flags.flatness.samples, "of the training set, for the Hessian; 0: no flatness", 0, 100000000);
-  count("--sample-batch", flags.flatness.batch, "samples of one pass: a matter of memory", 1, 1000000);
-  count("--probes", flags.flatness.probes, "random vectors of the trace", 1, 100000);
+  count("--batches", flags.batches, "mini-batches per worker", 1, 1000000);
+  count("--samples", flags.flatness.samples, "training samples for the Hessian; 0: no flatness", 0, 100000000);
+  count("--sample-batch", flags.flatness.batch, "samples per pass; affects only memory", 1, 1000000);
+  count("--probes", flags.flatness.probes, "random vectors for the trace", 1, 100000);
   count("--starts", flags.flatness.lanczos.starts, "searches for the largest eigenvalue", 1, 1000);
-  count("--lanczos-steps", flags.flatness.lanczos.steps, "of a search at most", 1, 1000);
-  count("--probe-seed", flags.flatness.seed, "of samples, probes and starts", 0, ~std::uint64_t{0});
-  count("--torch-threads", flags.torch_threads, "of the network's operators; 0: as the run", 0, kMostThreads);
+  count("--lanczos-steps", flags.flatness.lanczos.steps, "most steps per search", 1, 1000);
+  count("--probe-seed", flags.flatness.seed, "seed of samples, probes and starts", 0, ~std::uint64_t{0});
+  count("--torch-threads", flags.torch_threads, "threads of the network's operators; 0: as in the run", 0, kMostThreads);
 }
 
 }  // namespace
 
 void add_diagnose(CLI::App& program) {
   CLI::App* command =
-      program.add_subcommand("diagnose", "Which method suits a network where it stands: gradients, noise, flatness");
+      program.add_subcommand("diagnose", "Measures gradients, noise and flatness of a network, to choose a method");
   auto flags = std::make_shared<Flags>();
-  command->add_option("run", flags->run, "a run's folder, whose newest checkpoint is taken, or a checkpoint in it");
-  command->add_flag("--start", flags->start, "where the run started, instead of a checkpoint");
-  command->add_option("--task", flags->task, "the start of a task instead of a run: " + task_names())
+  command->add_option("run", flags->run, "a checkpoint, or a run's folder, of which the newest checkpoint is used");
+  command->add_flag("--start", flags->start, "diagnose the start of the run instead of a checkpoint");
+  command->add_option("--task", flags->task, "diagnose the start of a task instead of a run: " + task_names())
       ->option_text("NAME");
   command
-      ->add_option("--data", flags->data_folder, "where the data sets' folders are; default: LACONIC_DATA, else data")
+      ->add_option("--data", flags->data_folder, "folder of the data sets' folders; default: LACONIC_DATA, or data")
       ->option_text("DIR");
   for (TaskFlag& flag : flags->settings) {
     const RunSetting& setting = *find_run_setting(flag.section, flag.key);
@@ -242,7 +242,7 @@ void add_diagnose(CLI::App& program) {
       "  laconic train --task digits --method topk --keep 0.01 --out run1 --checkpoint-interval 100\n"
       "  laconic diagnose run1\n"
       "  laconic diagnose run1/checkpoints/step-0000000100 --samples 2000 --probes 50 --json flatness.json\n"
-      "docs/diagnose.md says how each figure is taken and what it is compared with.\n"
+      "docs/diagnose.md describes how each figure is measured and what it is compared with.\n"
       "The exit code is 0 if it could be measured, 1 if not (a damaged checkpoint, a NaN), 2 for a wrong call.");
   command->callback([flags] { run(*flags); });
 }

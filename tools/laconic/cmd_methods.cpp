@@ -56,10 +56,10 @@ void show_table() {
 /// What a face means, and how a script in Python takes such a method.
 std::vector<std::vector<std::string>> face_lines(const MethodRow& row) {
   if (row.face == Face::gradient) {
-    return {{"kind", "gradient method: turns the workers' gradients into one, any optimizer follows"},
+    return {{"kind", "gradient method: combines the workers' gradients into one; works with any optimizer"},
             {"python", fmt::format("laconic.attach(ddp, \"{}\")", row.name)}};
   }
-  return {{"kind", "model method: decides where gradients are taken, or when models meet"},
+  return {{"kind", "model method: decides where gradients are taken, or when models are averaged"},
           {"python", fmt::format("laconic.Optimizer(optimizer, model, method=\"{}\")", row.name)}};
 }
 
@@ -141,16 +141,16 @@ void add_methods(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("methods", "The table of methods with their parameters, or a method's page");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("names", arguments->names, "whose pages; none: the table of all")->option_text("[NAME...]");
+  command->add_option("names", arguments->names, "methods whose pages to show; none: the table of all methods")
+      ->option_text("[NAME...]");
   arguments->json.add_to(*command, "the rows");
   command->footer(
       "Examples:\n"
       "  laconic methods\n"
       "  laconic methods regtopk\n"
       "  laconic methods --json\n"
-      "A gradient method turns the workers' gradients into one; a model method also decides where gradients are "
-      "taken,\n"
-      "or when models meet. A FILE for --json has a dot or a slash in its name.");
+      "A gradient method combines the workers' gradients into one; a model method also decides where gradients are\n"
+      "taken, or when models are averaged. A FILE for --json must have a dot or a slash in its name.");
   command->callback([arguments] { show(*arguments); });
 }
 

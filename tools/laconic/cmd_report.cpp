@@ -36,19 +36,19 @@ void report(const Arguments& arguments) {
 }  // namespace
 
 void add_report(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("report", "Makes a page with charts from runs");
+  CLI::App* command = program.add_subcommand("report", "Makes a page with charts of runs");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("runs", arguments->runs, "folders that train --out made, or folders of such folders")
       ->option_text("RUN...")
       ->required();
-  command->add_option("--out", arguments->out, "the page, one file that needs no network; default report.html")
+  command->add_option("--out", arguments->out, "the page, a single file that works offline; default report.html")
       ->option_text("FILE");
   command->footer(
       "Example:\n"
       "  laconic train --problem linear-regression --method sgd --out runs/sgd\n"
       "  laconic train --problem linear-regression --method topk --out runs/topk\n"
       "  laconic report runs --out report.html\n"
-      "A run that is still going is drawn as far as it went.");
+      "A run that has not finished is drawn as far as it got.");
   command->callback([arguments] { report(*arguments); });
 }
 

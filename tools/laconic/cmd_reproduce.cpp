@@ -63,17 +63,17 @@ std::vector<const Claim*> chosen_claims(const ClaimFlags& flags, Subject subject
 
 void add_reproduce(CLI::App& program) {
   CLI::App* command =
-      program.add_subcommand("reproduce", "What the papers say, run again: their figures beside ours, and a verdict");
+      program.add_subcommand("reproduce", "Repeats the papers' experiments: their figures, ours, and a verdict");
   auto flags = std::make_shared<ClaimFlags>();
   auto deep = std::make_shared<DeepFlags>();
   command->add_option("claims", flags->names, "which claims; none: all");
   flags->json.add_to(*command, "the claims");
-  command->add_flag("--list", flags->list, "only say which claims there are");
+  command->add_flag("--list", flags->list, "only list the claims");
   command
       ->add_option(
           "--seeds", flags->seeds,
-          "runs that a median is over, --deep: a mean; default: the claim's own number (--list), --deep: 2. What "
-          "draws nothing runs once")
+          "number of runs for the median (with --deep: for the mean); default: the claim's own number (--list), with "
+          "--deep 2. A claim without random draws runs once")
       ->check(whole_in(1, 1000))
       ->option_text("NUMBER");
   deep->add_to(*command);
@@ -83,8 +83,8 @@ void add_reproduce(CLI::App& program) {
       "  laconic reproduce regtopk-toy sign-ties\n"
       "  laconic reproduce --json > claims.json\n"
       "  laconic reproduce --deep def-divergence --steps 600 --seeds 1 --data ~/data\n"
-      "All claims but the deep ones cost about 220 s of processor time, shared by the cores there are.\n"
-      "A FILE for --json has a dot or a slash in its name.\n"
+      "All claims except the deep ones take about 220 s of processor time, divided among the cores.\n"
+      "A FILE for --json must have a dot or a slash in its name.\n"
       "The exit code is 0 if every claim holds, 1 if one does not, 2 for a wrong call.");
   command->callback([flags, deep] { reproduce(*flags, *deep); });
 }

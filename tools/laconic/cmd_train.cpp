@@ -92,13 +92,13 @@ std::string summary(const RunConfig& config, const RunResult& result) {
       {"loss", fmt::format("{:.6e}", result.loss)},
       {result.accuracy ? "accuracy" : "distance",
        result.accuracy ? percent_text(*result.accuracy) : optional_text(result.distance)},
-      {"payload", bytes_text(static_cast<double>(traffic.payload_bytes) / steps) + " a step"},
-      {"sent", bytes_text(static_cast<double>(traffic.sent_bytes) / steps) + " a step by rank 0, " +
-                   bytes_text(static_cast<double>(result.total_sent_bytes)) + " by all"},
+      {"payload", bytes_text(static_cast<double>(traffic.payload_bytes) / steps) + " per step"},
+      {"sent", bytes_text(static_cast<double>(traffic.sent_bytes) / steps) + " per step by rank 0, " +
+                   bytes_text(static_cast<double>(result.total_sent_bytes)) + " in total by all ranks"},
       {"step", fmt::format("{}: gradient {}, select {}, encode {}, exchange {}, decode {}", share(result.step_seconds),
                            share(result.gradient_seconds), share(result.select_seconds), share(traffic.encode_seconds),
                            share(traffic.exchange_seconds), share(traffic.decode_seconds))}};
-  if (result.mean_bits > 0.0) rows.push_back({"bits", fmt::format("{:.2f} a field", result.mean_bits)});
+  if (result.mean_bits > 0.0) rows.push_back({"bits", fmt::format("{:.2f} per value", result.mean_bits)});
   if (result.rounds > 0) rows.push_back({"rounds", std::to_string(result.rounds)});
   if (result.skipped > 0) rows.push_back({"skipped", std::to_string(result.skipped)});
   if (result.undone > 0) rows.push_back({"undone", std::to_string(result.undone)});
@@ -122,12 +122,12 @@ RunConfig config_of(const Arguments& arguments, int processes) {
 RunConfig resumed_config(const Arguments& arguments, const Resumed& resumed, int processes) {
   if (arguments.flags.any_given() || !arguments.method.empty() || !arguments.out.empty()) {
     throw InvalidConfig(
-        "--resume goes on with the run as it was configured: leave the other flags out (--data may stay)");
+        "--resume continues the run as it was configured: remove the other flags (--data may stay)");
   }
   const RunConfig config = config_from(read_config_file(resumed.folder + "/config.json"));
   if (processes > 0 && processes != config.workers) {
     throw InvalidConfig("the run has " + std::to_string(config.workers) + " workers, mpirun started " +
-                        std::to_string(processes) + " processes: start as many");
+                        std::to_string(processes) + " processes: start the same number of processes");
   }
   return config;
 }
@@ -135,9 +135,9 @@ RunConfig resumed_config(const Arguments& arguments, const Resumed& resumed, int
 /// What begins, and where it is kept.
 void tell_start(const Arguments& arguments, const RunConfig& config, const Resumed& resumed) {
   if (arguments.json.on_stdout()) return;
-  const std::string fate = resumed.folder.empty()       ? "kept nowhere (--out DIR keeps it)"
+  const std::string fate = resumed.folder.empty()       ? "not saved (--out DIR saves it)"
                            : resumed.checkpoint.empty() ? "written to " + resumed.folder
-                                                        : "goes on from " + resumed.checkpoint;
+                                                        : "continues from " + resumed.checkpoint;
   std::cout << printable(fmt::format("{} on {}; {}", config.method, setting_of(config), fate)) << std::endl;
 }
 
@@ -183,7 +183,7 @@ void add_train(CLI::App& program) {
   command->add_flag("--overwrite", arguments->overwrite, "let --out replace an earlier run");
   command
       ->add_option("--resume", arguments->resume,
-                   "go on with the run in DIR from its newest checkpoint, or from the checkpoint DIR")
+                   "continue the run in DIR from its newest checkpoint, or from the checkpoint DIR")
       ->option_text("DIR");
   arguments->json.add_to(*command, "the result");
   command->footer(
@@ -194,7 +194,7 @@ void add_train(CLI::App& program) {
       "  laconic train --resume run2\n"
       "  laconic train --problem noisy-quadratic --set dimension=1000 --method signsgd --workers 7 --lr 0.01\n"
       "  mpirun -n 4 laconic train --problem logistic-regression --method qsgd --bits 4\n"
-      "laconic methods and laconic problems list the names, and docs/experiments.md what the files hold.\n"
+      "laconic methods and laconic problems list the names; docs/experiments.md describes the files.\n"
       "The exit code is 0 if the run ended, 1 if it failed (a NaN, a lost rank, a file), 2 for a wrong call.");
   command->callback([arguments] { with_runner([&](Runner& runner) { train(*arguments, runner); }); });
 }

@@ -32,38 +32,38 @@
 namespace laconic::tools {
 
 void DeepFlags::add_to(CLI::App& command) {
-  command.add_flag("--deep", deep, "claims about a network on Fashion-MNIST instead: hours on two cores");
+  command.add_flag("--deep", deep, "check claims about a network on Fashion-MNIST instead; takes hours on two cores");
   const auto with_deep = [this](CLI::Option* option) {
     option->description("with --deep: " + option->get_description());
     options_.push_back(option);
     return option;
   };
-  with_deep(command.add_option("--data", data, "where the data sets' folders are; else LACONIC_DATA, or data"))
+  with_deep(command.add_option("--data", data, "folder of the data sets' folders; default: LACONIC_DATA, or data"))
       ->option_text("DIR");
   with_deep(command.add_option("--device", device, "where networks are trained: cpu; default cpu"))
       ->option_text("NAME");
-  with_deep(command.add_option("--out", out, "where runs are kept; what is whole there is not run again"))
+  with_deep(command.add_option("--out", out, "folder for the runs; runs that are complete there are not repeated"))
       ->option_text("DIR")
       ->capture_default_str();
-  with_deep(command.add_option("--steps", steps, "of each run, default 3000"))
+  with_deep(command.add_option("--steps", steps, "steps per run; default 3000"))
       ->check(whole_in(6, 1000000))
       ->option_text("NUMBER");
-  with_deep(command.add_option("--first-seed", first_seed, "seeds count from this, default 1"))
+  with_deep(command.add_option("--first-seed", first_seed, "the first seed; default 1"))
       ->check(whole_in(0, 1000000000))
       ->option_text("NUMBER");
-  with_deep(command.add_option("--jobs", jobs, "runs at once, each with a thread a worker; 0: one for 8 cores"))
+  with_deep(command.add_option("--jobs", jobs, "concurrent runs, each with one thread per worker; 0: one per 8 cores"))
       ->check(whole_in(0, 1024))
       ->option_text("NUMBER");
-  with_deep(command.add_option("--seconds", seconds, "begin no run any more after so long; 0: no end"))
+  with_deep(command.add_option("--seconds", seconds, "start no further run after this time; 0: no limit"))
       ->check(finite_from_zero())
       ->option_text("NUMBER");
-  with_deep(command.add_flag("--run-only", run_only, "make the runs and print their figures, judge nothing"));
+  with_deep(command.add_flag("--run-only", run_only, "make the runs and print their figures, without verdicts"));
   with_deep(
-      command.add_option("--runs", runs, "only these runs, by commas, or all there are; none: those of the claims"))
+      command.add_option("--runs", runs, "only these runs, separated by commas, or all; default: those of the claims"))
       ->option_text("NAME,...");
-  with_deep(command.add_option("--results", results, "judge the figures in FILE (of --run-only --json), run nothing"))
+  with_deep(command.add_option("--results", results, "judge the figures in FILE (from --run-only --json); run nothing"))
       ->option_text("FILE");
-  with_deep(command.add_option("--markdown", markdown, "put the tables into the marked section of the page FILE"))
+  with_deep(command.add_option("--markdown", markdown, "write the tables into the marked section of the page FILE"))
       ->option_text("FILE");
 }
 

@@ -9,7 +9,7 @@ namespace laconic::tools {
 
 void JsonOutput::add_to(CLI::App& command, const std::string& what) {
   option_ =
-      command.add_option("--json", path_, what + " as JSON: on stdout instead of the text, or beside it into FILE")
+      command.add_option("--json", path_, what + " as JSON: on stdout instead of the text, or also into FILE")
           ->expected(0, 1)
           ->option_text("[FILE]");
 }

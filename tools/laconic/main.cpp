@@ -53,14 +53,13 @@ int run(int argc, char** argv) {
       "  laconic methods regtopk                        one method's page\n"
       "  laconic train --problem linear-regression --method regtopk --keep 0.6\n"
       "  laconic compare --problem logistic-regression --steps 200\n"
-      "  laconic reproduce                              what the papers say, run again\n"
-      "  laconic report runs/sgd runs/topk              a page with charts from what train --out wrote\n"
+      "  laconic reproduce                              the papers' experiments, repeated\n"
+      "  laconic report runs/sgd runs/topk              a page with charts of the runs that train --out wrote\n"
       "  laconic diagnose --task digits                 which method suits: gradients, noise, flatness\n"
-      "  laconic bench kernels                          every kernel beside a memory stream and PyTorch\n"
-      "\nlaconic COMMAND --help says more about a command. --json in any command prints JSON instead of text, or "
-      "writes\n"
-      "it into a file beside the text: --json FILE.\n"
-      "Exit codes: 0 it is done; 1 it failed (a file, a rank, a NaN, a claim that does not hold); 2 a wrong call.");
+      "  laconic bench kernels                          every kernel compared with a memory stream and PyTorch\n"
+      "\nlaconic COMMAND --help explains a command. In every command --json prints JSON instead of text, and\n"
+      "--json FILE writes JSON into a file in addition to the text.\n"
+      "Exit codes: 0 success; 1 failure (a file, a rank, a NaN, a claim that does not hold); 2 a wrong call.");
   laconic::tools::add_info(program);
   laconic::tools::add_bench(program);
   laconic::tools::add_methods(program);

@@ -102,7 +102,7 @@ void RunFlags::add_setting(CLI::App& command, const RunSetting& setting, const s
   if (setting.flag_value.empty()) {
     flag.option = command.add_option(flag_names(setting), flag.value, help)->option_text("VALUE");
   } else {
-    const std::string meaning = setting.name + " = " + setting.flag_value + "; else " + setting.help;
+    const std::string meaning = setting.name + " = " + setting.flag_value + "; otherwise " + setting.help;
     flag.option = command.add_flag_callback(flag_names(setting), [] {}, meaning);
   }
   flag.option->group(group_of(setting.section));
@@ -111,18 +111,19 @@ void RunFlags::add_setting(CLI::App& command, const RunSetting& setting, const s
 void RunFlags::add_to(CLI::App& command, const std::string& evaluations) {
   command.add_option("--problem", problem_, "one of " + problem_names() + "; default " + RunConfig().problem)
       ->option_text("NAME");
-  command.add_option("--task", task_, "a network on data instead: one of " + task_names())->option_text("NAME");
-  command.add_option("--config", config_file_, "a TOML file, or an earlier run's config.json; flags win over it")
+  command.add_option("--task", task_, "train a network on a data set instead of a problem: one of " + task_names())
+      ->option_text("NAME");
+  command.add_option("--config", config_file_, "a TOML file, or an earlier run's config.json; flags override it")
       ->option_text("FILE");
   command
       .add_option("--set", assignments_,
-                  "a setting by its name, such as noise=0.1 or problem.noise=0.1; again for more")
+                  "a setting by its name, such as noise=0.1 or problem.noise=0.1; may be repeated")
       ->option_text("NAME=VALUE");
   const RunSetting* interval = find_run_setting("run", "eval_interval");
   for (const RunSetting& setting : run_settings()) {
     add_setting(command, setting, &setting == interval ? evaluations : setting.usual);
   }
-  command.add_option("--data", data_folder_, "where the data sets' folders are; default: LACONIC_DATA, else data")
+  command.add_option("--data", data_folder_, "folder of the data sets' folders; default: LACONIC_DATA, or data")
       ->group(group_of("task"))
       ->option_text("DIR");
   const std::string method = "Method parameters (laconic methods NAME shows one method's)";
@@ -204,7 +205,7 @@ RunConfig RunFlags::config(const std::string& method, bool shared, int processes
   RunConfig made = config_from(entries);
   if (processes > 0 && made.workers != processes) {
     throw InvalidConfig("workers is " + std::to_string(made.workers) + ", mpirun started " + std::to_string(processes) +
-                        " processes: leave --workers out, or start as many");
+                        " processes: leave --workers out, or start the same number of processes");
   }
   return made;
 }

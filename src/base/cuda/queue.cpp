@@ -11,7 +11,7 @@ namespace {
 int existing(int device) {
   const int count = cuda_device_count();
   if (device >= 0 && device < count) return device;
-  throw InvalidConfig("CUDA device " + std::to_string(device) + " asked for, this process can use " +
+  throw InvalidConfig("CUDA device " + std::to_string(device) + " does not exist, this process can use " +
                       std::to_string(count) + ", counted from 0: look at nvidia-smi and CUDA_VISIBLE_DEVICES, or use " +
                       "a place on the CPU");
 }

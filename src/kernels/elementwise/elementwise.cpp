@@ -26,7 +26,7 @@ void require_status(Place& place, StatusView status) {
 
 void require_parts(Place& place, RankViews parts, View<float> out) {
   require_device("out", out.device(), place.device());
-  if (parts.empty()) throw InvalidConfig("a sum needs at least 1 part, got 0: pass one view a worker");
+  if (parts.empty()) throw InvalidConfig("a sum needs at least 1 part, got 0: pass one view per worker");
   for (const auto& part : parts) {
     require_device("part", part.device(), place.device());
     require_size("part", part.size(), out.size());

@@ -13,7 +13,7 @@ namespace {
 void require_keep(std::string_view name, std::size_t keep, std::size_t size) {
   if (keep <= size) return;
   throw InvalidConfig(std::string(name) + " has " + std::to_string(keep) + " entries, expected 0.." +
-                      std::to_string(size) + ": keep at most as many as there are");
+                      std::to_string(size) + ": keep no more entries than there are");
 }
 
 void require_pair(Place& place, std::string_view name, const ConstSparseView& entries) {
@@ -33,7 +33,7 @@ void select(Place& place, const Selection& selection, StatusView status) {
   require_size("status", status.size(), 1);
   if (n > kMostSparseEntries) {
     throw InvalidConfig("gradient has " + std::to_string(n) + " entries, expected at most " +
-                        std::to_string(kMostSparseEntries) + ": split it, indices are 32 bits");
+                        std::to_string(kMostSparseEntries) + ": split it, because indices have 32 bits");
   }
   require_keep("selected", selection.selected.size(), n);
   require_pair(place, "selected", selection.selected);

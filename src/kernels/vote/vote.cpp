@@ -20,7 +20,7 @@ void vote(Place& place, std::span<const View<const std::uint32_t>> ballots, cons
           View<std::uint32_t> out) {
   if (ballots.empty() || ballots.size() > kMostBallots) {
     throw InvalidConfig("a vote takes 1.." + std::to_string(kMostBallots) + " ballots, got " +
-                        std::to_string(ballots.size()) + ": pass one view a worker");
+                        std::to_string(ballots.size()) + ": pass one view per worker");
   }
   require_device("out", out.device(), place.device());
   for (const auto& ballot : ballots) {

@@ -2,7 +2,7 @@
 
 #include "torch/models/layers.h"
 
-// A function a row of the table; each is in the file of its family.
+// One function per row of the table, each in the file of its family.
 
 namespace laconic::nets {
 

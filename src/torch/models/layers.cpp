@@ -63,9 +63,8 @@ torch::Tensor BatchNorm::forward(const torch::Tensor& input) const {
   // Their variance without bias would be 0/0, and every later test with it.
   if (is_training() && input.numel() == input.size(1)) {
     throw InvalidConfig(
-        "batch must be 2 or more, got 1: the images shrink to one pixel before a batch norm, which then has one value "
-        "a "
-        "channel to learn from");
+        "batch must be 2 or more, got 1: the images shrink to one pixel before a batch norm, which then has only one "
+        "value per channel");
   }
   constexpr double kEpsilon = 1e-5;
   constexpr bool kCudnn = false;

@@ -6,12 +6,12 @@
 
 #include "torch/models/models.h"
 
-// The layers that the models are made of: PyTorch's operators and parameters with PyTorch's names and default
-// distributions. Not torch::nn's own modules, whose constructors draw from the generator that all threads share.
+// The layers of the models: PyTorch's operators and parameters with PyTorch's names and default distributions. They are
+// not torch::nn's own modules, because the constructors of those draw from the generator that all threads share.
 
 namespace laconic::nets {
 
-/// Makes the tensors of one network in registration order, each from a stream of its own.
+/// Makes the tensors of one network in registration order, each from its own random stream.
 class Builder {
  public:
   explicit Builder(std::uint64_t seed) : seed_(seed) {}
@@ -45,7 +45,7 @@ struct ConvolutionShape {
   int out = 0;
   int kernel = 3;  ///< odd; padded by half of it, so that stride 1 keeps the size
   int stride = 1;
-  bool bias = false;  ///< none where batch norm follows
+  bool bias = false;  ///< false if batch norm follows
 };
 
 class Convolution : public torch::nn::Module {
@@ -59,8 +59,8 @@ class Convolution : public torch::nn::Module {
   torch::Tensor bias_;
 };
 
-/// Over the channels of images. In training mode by the batch's statistics, which also move the running ones (the
-/// variance without bias); in evaluation mode by the running ones.
+/// Batch norm over the channels of images. In training mode it uses the batch's statistics and updates the running
+/// statistics (with the unbiased variance); in evaluation mode it uses the running statistics.
 class BatchNorm : public torch::nn::Module {
  public:
   BatchNorm(Builder& builder, int channels);
@@ -74,7 +74,7 @@ class BatchNorm : public torch::nn::Module {
   torch::Tensor running_var_;
 };
 
-/// Only in training mode. Two layers of one network never share a draw.
+/// Active only in training mode. Two layers of one network never share a draw.
 class Dropout : public torch::nn::Module {
  public:
   Dropout(Builder& builder, double drop);
@@ -86,7 +86,7 @@ class Dropout : public torch::nn::Module {
   double drop_;
 };
 
-/// Row 0 belongs to the padding: zero, and without gradient.
+/// Row 0 is the padding: it is zero and gets no gradient.
 class Embedding : public torch::nn::Module {
  public:
   Embedding(Builder& builder, int words, int width);
@@ -96,11 +96,11 @@ class Embedding : public torch::nn::Module {
   torch::Tensor weight_;
 };
 
-/// One layer, both ways, over [batch, length, in]; gives [batch, length, 2·hidden], forward half first.
+/// One bidirectional layer over [batch, length, in]. Returns [batch, length, 2·hidden], the forward half first.
 class BidirectionalLstm : public torch::nn::Module {
  public:
   BidirectionalLstm(Builder& builder, int in, int hidden);
-  /// `lengths`: int64 on the CPU, each at least 1; what lies beyond a text's length is not read, and zero in the
+  /// `lengths`: int64 on the CPU, each at least 1. Entries beyond a text's length are not read and are zero in the
   /// output.
   torch::Tensor forward(const torch::Tensor& input, const torch::Tensor& lengths) const;
 

@@ -13,35 +13,35 @@
 
 #include "data/task.h"
 
-// The networks that the program trains; docs/models.md has their sizes and the choices made. Initial values are
-// distributed as PyTorch's defaults but drawn from our own streams, and so is dropout: torch's generator is never
-// asked, so a network is the same in every version of it, in every thread and in every process.
+// The networks that the program trains; docs/models.md describes their sizes and design choices. Initial values are
+// distributed like PyTorch's defaults, but they and dropout are drawn from our own random streams. torch's generator is
+// never used, so a network is the same in every version of torch, in every thread and in every process.
 
 namespace laconic::nets {
 
-/// Which draws dropout takes: a row of the batch is a pure function of (seed, epoch, its sample), the layer and the
-/// entry, whoever computes it and in whichever batch.
+/// Selects the draws of dropout. A row of the batch is a pure function of (seed, epoch, its sample), the layer and the
+/// entry; it does not depend on the worker or on the batch.
 struct DrawKey {
   std::uint64_t seed = 0;
   std::uint32_t epoch = 0;
-  std::vector<std::uint32_t> samples{};  ///< of the rows, below 2^24; none: 0, 1, 2, …
+  std::vector<std::uint32_t> samples{};  ///< of the rows, below 2^24; empty: 0, 1, 2, …
 };
 
-/// What the layers of one network look up while it runs.
+/// Settings that the layers of one network read while it runs.
 struct Conditions {
   DrawKey draws{};
-  double norm_momentum = 0.1;  ///< what the newest batch weighs in batch norm's running statistics, as in PyTorch
+  double norm_momentum = 0.1;  ///< weight of the newest batch in batch norm's running statistics, as in PyTorch
 };
 
-/// Parameters and buffers have the names of torchvision's models where those exist, so that Python can load them.
+/// If torchvision has the model, parameters and buffers have its names, so that Python can load them.
 class Network : public torch::nn::Module {
  public:
   /// Logits, [batch, classes].
   virtual torch::Tensor forward(const torch::Tensor& input) = 0;
 
-  /// For the next forward passes in training mode; two with the same key drop the same entries.
+  /// Sets the draws of the next forward passes in training mode. Two passes with the same key drop the same entries.
   void set_draws(DrawKey key) { conditions_->draws = std::move(key); }
-  /// 1, 1/2, 1/3, … for batch after batch gives the plain mean of their statistics.
+  /// 1, 1/2, 1/3, … for consecutive batches gives the plain mean of their statistics.
   void set_norm_momentum(double momentum) { conditions_->norm_momentum = momentum; }
 
  protected:
@@ -55,7 +55,7 @@ enum class Pooling : std::uint8_t { mean, last };
 
 /// What may differ between networks of one name.
 struct ModelOptions {
-  std::optional<double> dropout{};  ///< in [0, 1); without it the model's own (wrn28-10: 0, bilstm: 0.5)
+  std::optional<double> dropout{};  ///< in [0, 1); default: the model's own (wrn28-10: 0, bilstm: 0.5)
   Pooling pooling = Pooling::mean;  ///< of bilstm
 };
 
@@ -72,14 +72,14 @@ struct ModelRow {
 
 std::span<const ModelRow> model_table();
 
-/// InvalidConfig that lists the names.
+/// The row of that name. Otherwise throws an InvalidConfig that lists all names.
 const ModelRow& model_row(std::string_view name);
 
-/// In training mode. InvalidConfig where the model does not take this input, or an option that it does not have.
+/// Makes a network in training mode. Throws InvalidConfig if the model does not accept this input or lacks an option.
 std::shared_ptr<Network> make_network(std::string_view name, const InputShape& input, int classes, std::uint64_t seed,
                                       const ModelOptions& options = {});
 
-/// Entries of all parameters; buffers do not count.
+/// The number of entries of all parameters, without buffers.
 std::uint64_t parameter_count(const torch::nn::Module& network);
 
 }  // namespace laconic::nets

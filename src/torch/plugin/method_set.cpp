@@ -105,7 +105,7 @@ MethodSet::Group MethodSet::make_group(const MethodGroup& group) {
   if (row.fixes_optimizer()) {
     std::string optimizer = row.traits.optimizer;
     optimizer.front() = static_cast<char>(std::toupper(optimizer.front()));  // as torch.optim names its class
-    throw InvalidConfig(group.method + " is an optimizer, and its gradients travel as " + kDenseMethod + "'s: use " +
+    throw InvalidConfig(group.method + " is an optimizer and sends gradients like " + kDenseMethod + ": use " +
                         kDenseMethod + " with torch.optim." + optimizer);
   }
   Group made{.method = make_method(group.method, group.options, communicator_, place_),
@@ -126,7 +126,7 @@ std::span<MethodSet::Group> MethodSet::active() {
 }
 
 void MethodSet::begin() {
-  if (open_) throw InvalidConfig("a step was begun before the one before was finished");
+  if (open_) throw InvalidConfig("a step was begun before the last one was finished");
   std::fill(used_.begin(), used_.end(), std::byte{1});
   arrived_ = 0;
   last_ = {};
@@ -138,7 +138,7 @@ void MethodSet::begin() {
 
 void MethodSet::add(std::span<const TensorPart> parts) {
   for (const TensorPart& part : parts) {
-    if (part.tensor >= parameters_.size()) throw InvalidConfig("a part of no known parameter was added");
+    if (part.tensor >= parameters_.size()) throw InvalidConfig("a part of an unknown parameter was added");
     parts_[part.tensor] = part.values;
     if (is_carried_[part.tensor] != 0) add_carried(part);
     if (step_ < options_.warmup) {
@@ -272,7 +272,7 @@ void MethodSet::save_carried(State& state) const {
 void MethodSet::require_loadable(const State& state) const {
   if (open_) throw InvalidConfig("state was given in the middle of a step: load it between steps");
   require_number(state, "ranks", communicator_.size(),
-                 "residuals of another number of ranks cannot be dealt out here; start without them");
+                 "residuals of another number of ranks cannot be redistributed here; start without them");
   require_number(state, "rank", communicator_.rank(), "each rank loads its own");
   require_number(state, "seed", static_cast<double>(options_.seed), "attach with the seed of the run that was saved");
   require_tensors(state, parameters_);
@@ -298,8 +298,8 @@ void MethodSet::require_loadable(const State& state) const {
     state.require_entries_of(carried);
   } else if (state.has("is carried")) {
     throw InvalidConfig(
-        "saved state is of a run with find_unused_parameters=True, which owes what unused parameters were sent: "
-        "wrap the model in the same way");
+        "saved state is of a run with find_unused_parameters=True and carries aggregates of unused parameters: wrap "
+        "the model in the same way");
   }
 }
 

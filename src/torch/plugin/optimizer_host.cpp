@@ -156,7 +156,7 @@ void OptimizerHost::require_fitting(const State& state, int rank, int ranks) con
   if (!state.has("host of " + method())) {
     throw InvalidConfig("saved state is of another method than " + method() + ": load it into the one that saved it");
   }
-  require_number(state, "ranks", ranks, "load it on as many ranks, or have it dealt anew");
+  require_number(state, "ranks", ranks, "load it on the same number of ranks, or redistribute it");
   require_number(state, "rank", rank, "each rank loads its own");
   require_tensors(state, parameters_.tensors());
   require_number(state, "seed", static_cast<double>(seed_), "give the seed of the run that was saved");

@@ -2,8 +2,8 @@
 
 #include <torch/csrc/utils/pybind.h>
 
-// The parts of the module. What is thrown in any of them reaches Python as laconic.InvalidConfig (a ValueError) or
-// laconic.TransportError (a RuntimeError). Calls that may wait give the interpreter's lock up.
+// The parts of the module. Exceptions reach Python as laconic.InvalidConfig (a ValueError) or laconic.TransportError (a
+// RuntimeError). Calls that may wait release the interpreter's lock.
 
 namespace laconic::python {
 

@@ -5,8 +5,8 @@
 
 namespace laconic::python {
 
-/// Bytes and seconds as `metrics()` of a hook and of an optimizer have them. `ratio` is the bytes of float32 values
-/// over those of the payloads.
+/// Bytes and seconds in the form of `metrics()` of hooks and optimizers. `ratio` is the bytes of the values as float32
+/// divided by the bytes of the payloads.
 inline py::dict costs_of(const Traffic& traffic, std::uint64_t dense_bytes, double select_seconds) {
   py::dict entry;
   entry["payload_bytes"] = traffic.payload_bytes;
@@ -23,7 +23,7 @@ inline py::dict costs_of(const Traffic& traffic, std::uint64_t dense_bytes, doub
   return entry;
 }
 
-/// `metrics()` but for what only one of them has. Figures of the last step and of all.
+/// The entries of `metrics()` that hooks and optimizers have in common: figures of the last step and of all steps.
 inline py::dict metrics_entry(std::uint64_t steps, std::uint64_t skipped, double residual_norm, const py::dict& last,
                               const py::dict& total) {
   py::dict entry;

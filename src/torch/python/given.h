@@ -12,7 +12,7 @@
 #include "torch/plugin/tensors.h"
 #include "torch/python/bindings.h"
 
-// What Python gives to the hosts and takes from them, in the same form for hooks and optimizers.
+// Conversions between Python and the hosts, the same for hooks and optimizers.
 
 namespace laconic::python {
 
@@ -44,14 +44,14 @@ inline at::Tensor tensor_of(const State& state) {
   return saved;
 }
 
-/// What tensor_of gave, wherever it was loaded to.
+/// The state in a tensor that tensor_of made, on any device.
 inline State state_of(const at::Tensor& saved) {
   const at::Tensor bytes = plugin::bytes_on_host(saved, "saved state");
   return State::from_bytes(View<const std::byte>(plugin::byte_view(bytes, "saved state")));
 }
 
-/// Without the interpreter's lock: a host's thread, groups and calls may need it to end, and whoever drops the last
-/// reference may hold it.
+/// Releases the interpreter's lock first: a host's thread, groups and calls may need it to end, and the thread that
+/// drops the last reference may hold it.
 template <class Host>
 void delete_unlocked(Host* host) {
   if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) {
@@ -62,8 +62,8 @@ void delete_unlocked(Host* host) {
   }
 }
 
-/// Ends a host in the process that made it. A fork has none of its threads and would wait for them for ever: there the
-/// host is left as it is.
+/// Destroys a host in the process that made it. A fork has none of its threads and would wait for them forever, so
+/// there the host is left as it is.
 template <class Host>
 struct EndHost {
   plugin::OwnProcess process;

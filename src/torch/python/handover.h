@@ -6,18 +6,19 @@
 #include "torch/plugin/c10d/communicator.h"
 #include "torch/python/bindings.h"
 
-// What torch's own Python classes hold, shared with them.
+// Access to the C++ objects that torch's own Python classes hold.
 
 namespace laconic::python {
 
-/// The C++ object of one of torch's Python objects. By its plain pointer: how the Python class holds it differs between
-/// versions of torch.
+/// The C++ object of one of torch's Python objects. It uses the plain pointer, because the holder type of the Python
+/// class differs between versions of torch.
 template <class T>
 c10::intrusive_ptr<T> shared_with(const py::object& object) {
   return c10::intrusive_ptr<T>::reclaim_copy(object.cast<T*>());
 }
 
-/// A Python callable that gives a process group. Takes the interpreter's lock for each call and for its own end.
+/// Wraps a Python callable that returns a process group. It acquires the interpreter's lock for each call and for its
+/// own destruction.
 inline plugin::GroupMaker group_maker(const py::object& callable) {
   if (callable.is_none()) return {};
   const std::shared_ptr<py::object> kept(new py::object(callable), [](py::object* held) {

@@ -12,8 +12,8 @@ constexpr int kHost = 0;
 
 [[noreturn]] void throw_timeout(Milliseconds timeout) {
   throw TransportError("fetch_add of a shared counter did not end within " + std::to_string(timeout.count()) +
-                       " ms: rank 0, its host, has vanished, or computes without a progress thread; start MPI with "
-                       "MPI_THREAD_SERIALIZED, or raise the timeout");
+                       " ms: rank 0, which keeps it, has vanished, or computes without a progress thread; start MPI "
+                       "with MPI_THREAD_SERIALIZED, or raise the timeout");
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ C10dChannel::C10dChannel(c10d::ProcessGroup& group, const C10dWorld& world)
   }
   if (wanted)
     throw InvalidConfig("the process group has no engine for tensors on " + wanted->str() +
-                        ": make it with one that has, nccl for CUDA");
+                        ": make it with a backend that has one, such as nccl for CUDA");
   throw InvalidConfig(
       "the process group has an engine neither for the CPU nor for CUDA: make it with backend gloo, "
       "nccl, mpi or ucc");

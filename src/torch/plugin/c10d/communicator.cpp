@@ -57,7 +57,7 @@ C10dCommunicator::C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>&
                                    StagingDevice staging)
     : C10dCommunicator(required(group), [&] {
         if (store == nullptr)
-          throw InvalidConfig("the process group has no store: hand over the one that it was made with");
+          throw InvalidConfig("the process group has no store: pass the store with which it was made");
         auto world = std::make_shared<C10dWorld>();
         world->store = store;
         world->watch = std::make_shared<FailureWatch>(store, group->getRank(), group->getSize());
@@ -92,7 +92,7 @@ Handle C10dCommunicator::start(const Call& call) {
 
 std::unique_ptr<Communicator> C10dCommunicator::duplicate() {
   if (!world_->make_group)
-    throw InvalidConfig("this communicator cannot be duplicated: it was made without a maker of groups");
+    throw InvalidConfig("this communicator cannot be duplicated: it was made without a group maker");
   std::unique_ptr<C10dCommunicator> twin(new C10dCommunicator(required(world_->make_group()), world_));
   twin->set_timeout(timeout());
   return twin;
