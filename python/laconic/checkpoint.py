@@ -1,9 +1,18 @@
-"""What `laconic.State` and `laconic.Optimizer` save: entries of a state dict, under keys that carry the rank.
+"""How states are saved and loaded.
 
-Distributed checkpoint keeps one copy of a plain tensor that several ranks save under the same key, so the key must
-differ from rank to rank: `laconic/rank0of4/hook`. A rank loads only what the same rank of the same number of ranks
-saved. A hook has one entry, a tensor of bytes. An optimizer has two: the method's memory, and the state of the torch
-optimizer inside.
+Call the methods of `laconic.State` and `laconic.Optimizer`:
+
+    torch.save(state.state_dict(), f"rank{rank}.pt")      # each rank its own file, or distributed checkpoint
+    states = state.gather_state_dict()                    # all ranks' entries, for one file. Collective
+    state.load_state_dict(torch.load(f"rank{rank}.pt"))   # either of them. Collective
+    optimizer.load_state_dict(states, redeal=True)        # for another number of ranks: Optimizer only
+
+A state dict has an entry per rank and object, and its key carries the rank: `laconic/rank0of4/hook`. Distributed
+checkpoint keeps one copy of a plain tensor that several ranks save under the same key, so keys must differ. A rank
+loads only what the same rank of the same number of ranks saved, unless states are dealt anew. A hook has one entry, a
+tensor of bytes. An optimizer has two: the method's memory, and the state of the torch optimizer inside, each a `Saved`.
+
+`Saved` is the only name here for users: torch.load with weights_only=True knows it once laconic is imported.
 """
 
 from __future__ import annotations
@@ -31,8 +40,11 @@ _KEY = re.compile(r"^laconic/rank(\d+)of(\d+)/(.+)$")
 
 
 class Saved:
-    """A rank's part of an optimizer's checkpoint. Distributed checkpoint loads a tensor only into one of the same size,
-    and a method's memory grows during the first steps of a run. It loads any other object as it was saved."""
+    """A rank's part of an optimizer's checkpoint: `value` is what was saved.
+
+    Distributed checkpoint loads a tensor only into one of the same size, and a method's memory grows during the first
+    steps of a run. It loads any other object as it was saved.
+    """
 
     def __init__(self, value: Any) -> None:
         self.value = value
