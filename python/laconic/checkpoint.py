@@ -2,15 +2,15 @@
 
 Call the methods of `laconic.State` and `laconic.Optimizer`:
 
-    torch.save(state.state_dict(), f"rank{rank}.pt")            # each rank its own file, also for distributed checkpoint
-    states = state.gather_state_dict()                          # all ranks' entries in one dict, for one file. Collective
-    state.load_state_dict(torch.load(f"rank{rank}.pt"))         # either of them. Collective
-    optimizer.load_state_dict(states, redeal=True)              # with another number of ranks: laconic.Optimizer only
+    torch.save(state.state_dict(), f"rank{rank}.pt")      # each rank its own file, or distributed checkpoint
+    states = state.gather_state_dict()                    # all ranks' entries, for one file. Collective
+    state.load_state_dict(torch.load(f"rank{rank}.pt"))   # either of them. Collective
+    optimizer.load_state_dict(states, redeal=True)        # for another number of ranks: Optimizer only
 
 A state dict has an entry per rank and object, and its key carries the rank: `laconic/rank0of4/hook`. Distributed
-checkpoint keeps one copy of a plain tensor that several ranks save under the same key, so keys must differ. A rank loads
-only what the same rank of the same number of ranks saved, unless states are dealt anew. A hook has one entry, a tensor
-of bytes. An optimizer has two: the method's memory, and the state of the torch optimizer inside, each a `Saved`.
+checkpoint keeps one copy of a plain tensor that several ranks save under the same key, so keys must differ. A rank
+loads only what the same rank of the same number of ranks saved, unless states are dealt anew. A hook has one entry, a
+tensor of bytes. An optimizer has two: the method's memory, and the state of the torch optimizer inside, each a `Saved`.
 
 `Saved` is the only name here for users: torch.load with weights_only=True knows it once laconic is imported.
 """
