@@ -12,12 +12,7 @@
 namespace laconic {
 
 DenseSum::DenseSum(Communicator& communicator, Place& place, DenseSumOptions options)
-    : Exchange(communicator, place),
-      options_(std::move(options)),
-      borders_(static_cast<std::size_t>(size()) + 1),
-      send_(size()),
-      receive_(size()),
-      returned_(size()) {
+    : OwnerExchange(communicator, place), options_(std::move(options)) {
   if (options_.order == SumOrder::engine && options_.format != ValueFormat::f32) {
     throw InvalidConfig(std::string("order = engine takes values in f32 only, got ") + format_name(options_.format) +
                         ": use order = rank_order, or f32");
@@ -32,9 +27,7 @@ DenseSum::DenseSum(Communicator& communicator, Place& place, std::uint64_t n, De
 void DenseSum::resize(std::uint64_t n) {
   set_even_borders(n, borders_);
   if (options_.order == SumOrder::engine) return;
-  send_.lay_out([&](int owner) { return chunk_bytes(chunk_size(owner)); });
-  receive_.lay_out([&](int) { return chunk_bytes(chunk_size(rank())); });
-  returned_.lay_out([&](int owner) { return chunk_bytes(chunk_size(owner)); });
+  lay_out([&](int owner) { return chunk_bytes(count_of(owner)); });
 }
 
 void DenseSum::start(View<float> values, StatusView status, std::uint32_t signature) {
@@ -51,44 +44,23 @@ void DenseSum::start_values(View<float> values, StatusView status) {
 }
 
 Handle DenseSum::stage(int index) {
-  if (options_.order == SumOrder::engine) return engine_stage(index);
-  if (index == 0) return send_chunks();
-  if (index == 1) return sum_own_chunk();
-  read_chunks();
-  done();
-  return {};
+  return options_.order == SumOrder::engine ? engine_stage(index) : OwnerExchange::stage(index);
 }
 
-Handle DenseSum::send_chunks() {
-  {
-    const Stopwatch watch(cost().encode_seconds);
-    for (int owner = 0; owner < size(); ++owner) {
-      const auto i = static_cast<std::size_t>(owner);
-      encode_mine(borders_[i], borders_[i + 1], send_.slot(owner));
-    }
-    flag_nonfinite(send_);
-  }
-  cost().payload_bytes = send_.payload_bytes();
-  count_sent(send_);
-  count_received(receive_);
-  return communicator().all_to_all_varying(send_.bytes(), send_.ranges(), receive_.bytes(), receive_.ranges());
+void DenseSum::write_chunks() {
+  for (int owner = 0; owner < size(); ++owner) encode_mine(begin_of(owner), end_of(owner), send_.slot(owner));
 }
 
-Handle DenseSum::sum_own_chunk() {
-  {
-    const Stopwatch watch(cost().decode_seconds);
-    const View<float> sum = chunk(rank());
-    add_in_rank_order(sum);
-    require_payloads_sound();
-    if (options_.divide) divide(place(), static_cast<float>(size()), sum);
-    encode_sum(sum, borders_[static_cast<std::size_t>(rank())], returned_.slot(rank()));
-  }
-  count_gathered(returned_.length(rank()), returned_.payload_bytes());
-  return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.ranges());
+void DenseSum::make_own_chunk() {
+  const View<float> sum = chunk_of(values_, rank());
+  add_in_rank_order(sum);
+  require_payloads_sound();
+  if (options_.divide) divide(place(), static_cast<float>(size()), sum);
+  encode_sum(sum, begin_of(rank()), returned_.slot(rank()));
 }
 
 void DenseSum::add_in_rank_order(View<float> sum) {
-  const std::uint64_t begin = borders_[static_cast<std::size_t>(rank())];
+  const std::uint64_t begin = begin_of(rank());
   for (int from = 0; from < size(); ++from) {
     const auto payload = receive_.payload(from);
     const bool sound = from == 0 ? decode(payload, begin, sum) : decode_add(payload, begin, sum);
@@ -96,14 +68,8 @@ void DenseSum::add_in_rank_order(View<float> sum) {
   }
 }
 
-void DenseSum::read_chunks() {
-  const Stopwatch watch(cost().decode_seconds);
-  const bool culprit_known = status()[0].nonfinite_rank != 0;
-  for (int owner = 0; owner < size(); ++owner) {
-    const bool sound = decode(returned_.payload(owner), borders_[static_cast<std::size_t>(owner)], chunk(owner));
-    if (sound && !culprit_known) note_nonfinite(returned_.payload(owner), owner);
-  }
-  require_payloads_sound();
+bool DenseSum::read_chunk(int owner) {
+  return decode(returned_.payload(owner), begin_of(owner), chunk_of(values_, owner));
 }
 
 /// What the engine sums: the values where they lie, or a copy that it can reach.
@@ -132,15 +98,6 @@ Handle DenseSum::engine_stage(int index) {
   find_nonfinite(place(), values_, status());
   done();
   return {};
-}
-
-std::uint64_t DenseSum::chunk_size(int owner) const {
-  const auto i = static_cast<std::size_t>(owner);
-  return borders_[i + 1] - borders_[i];
-}
-
-View<float> DenseSum::chunk(int owner) const {
-  return values_.sub(borders_[static_cast<std::size_t>(owner)], chunk_size(owner));
 }
 
 std::uint64_t DenseSum::chunk_bytes(std::uint64_t count) const { return dense::max_payload_bytes(count, format()); }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/message_memory.h"
-#include "exchange/exchange.h"
+#include "exchange/owner_exchange.h"
 #include "kernels/block/block.h"
 #include "kernels/convert/convert.h"
 
@@ -24,7 +24,7 @@ struct DenseSumOptions {
 ///   Together 2(W-1)/W·n·b and 2(W-1) headers of 32 bytes, as much as a ring sends.
 /// engine: the engine's own all-reduce of float32, then the division; its order of sums is its own.
 ///   2(W-1)/W·n·4 by the ring formula.
-class DenseSum : public Exchange {
+class DenseSum : public OwnerExchange {
  public:
   DenseSum(Communicator& communicator, Place& place, std::uint64_t n, DenseSumOptions options = {});
   ~DenseSum() override { abandon(); }
@@ -53,22 +53,16 @@ class DenseSum : public Exchange {
   SumOrder order() const { return options_.order; }
 
  private:
-  Handle send_chunks();
-  Handle sum_own_chunk();
-  void read_chunks();
+  void write_chunks() override;
+  void make_own_chunk() override;
+  bool read_chunk(int owner) override;
   Handle engine_stage(int index);
   View<float> engine_values();
-  std::uint64_t chunk_size(int owner) const;
-  View<float> chunk(int owner) const;
   void add_in_rank_order(View<float> sum);
 
   DenseSumOptions options_;
   View<float> values_;
   std::uint32_t signature_ = 0;
-  std::vector<std::uint64_t> borders_;
-  Slots send_;
-  Slots receive_;
-  Slots returned_;
   MessageMemory engine_copy_;  ///< of the values, where the place's memory is not the host's own
 };
 
