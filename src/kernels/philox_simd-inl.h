@@ -15,8 +15,7 @@
 
 #if HWY_TARGET != HWY_SCALAR
 HWY_BEFORE_NAMESPACE();
-namespace laconic {
-namespace HWY_NAMESPACE {
+namespace laconic::HWY_NAMESPACE {
 namespace {
 
 /// Neighbouring blocks of one stream, a vector of them a call; D is a tag of at most 16 lanes of uint32.
@@ -130,8 +129,7 @@ class PhiloxVector {
 };
 
 }  // namespace
-}  // namespace HWY_NAMESPACE
-}  // namespace laconic
+}  // namespace laconic::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif
 
