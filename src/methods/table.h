@@ -68,6 +68,9 @@ struct MethodRow {
   const char* extra = "";           ///< what StepReport::extra means
 
   bool fixes_optimizer() const { return *traits.optimizer != '\0'; }
+  /// Null if the method has no parameter of that name.
+  const Parameter* find_parameter(std::string_view parameter) const;
+  bool has_parameter(std::string_view parameter) const { return find_parameter(parameter) != nullptr; }
 };
 
 /// The method that sends everything as it is: what hosts use for tensors and steps that are not compressed.

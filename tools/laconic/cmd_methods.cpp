@@ -20,12 +20,8 @@ const char* face_name(Face face) { return face == Face::gradient ? "gradient" : 
 
 /// Where selection or scaling happens unless told otherwise; a method without the choice has none.
 std::string scope_of(const MethodRow& row) {
-  for (const Parameter& parameter : row.parameters) {
-    if (parameter.name == std::string("scope")) {
-      return parameter.fallback;
-    }
-  }
-  return "-";
+  const Parameter* scope = row.find_parameter("scope");
+  return scope == nullptr ? "-" : scope->fallback;
 }
 
 /// "8 B", or "8-20 B" where settings or the optimizer make it more.
