@@ -23,14 +23,15 @@ inline py::dict costs_of(const Traffic& traffic, std::uint64_t dense_bytes, doub
   return entry;
 }
 
-/// `metrics()` but for what only one of them has. Figures of the last step and of all.
-inline py::dict metrics_entry(std::uint64_t steps, std::uint64_t skipped, double residual_norm, const py::dict& last,
-                              const py::dict& total) {
+/// `metrics()` without what only one of them has. `described` makes an entry of the costs of the last step and of all.
+template <class Metrics, class Described>
+py::dict metrics_entry(const Metrics& metrics, const Described& described) {
+  const py::dict total = described(metrics.total);
   py::dict entry;
-  entry["steps"] = steps;
-  entry["skipped"] = skipped;
-  entry["residual_norm"] = residual_norm;
-  entry["last"] = last;
+  entry["steps"] = metrics.steps;
+  entry["skipped"] = metrics.skipped;
+  entry["residual_norm"] = metrics.residual_norm;
+  entry["last"] = described(metrics.last);
   entry["total"] = total;
   entry["ratio"] = total["ratio"];
   return entry;
