@@ -154,7 +154,7 @@ def face_of(method: object) -> str:
     """gradient or model. Raises InvalidConfig for an unknown name."""
     if not isinstance(method, str):
         raise _core.InvalidConfig(f"method must be a name of laconic.methods(), got {method!r}")
-    return _core.face_of(method)
+    return str(_core.method(method)["face"])
 
 
 def require_gradient_method(name: str) -> None:

@@ -6,15 +6,23 @@
 namespace laconic::dense {
 namespace {
 
-bool open(Place& place, View<const std::byte> payload, ValueFormat format, std::uint64_t n, PayloadHeader& header,
-          StatusView status, std::uint32_t signature) {
+/// Checks a payload, then lets `take`, get_values or add_values, read its values.
+template <class Take>
+bool read(Place& place, View<const std::byte> payload, ValueFormat format, View<float> values, StatusView status,
+          std::uint32_t signature, const Take& take) {
+  const Touch touch(place);
   require_format(format);
   const auto fault = signature == 0 ? PayloadFault::wrong_count : PayloadFault::wrong_blocks;
-  return open_payload(place, payload, Codec::dense, header, status) && check_flags(header, kNonfiniteFlag, status) &&
-         check_format(header, static_cast<std::uint8_t>(format), status) && check_elements(header, n, status) &&
-         check_count(header, signature, fault, status) &&
-         check_length(header, max_payload_bytes(n, format), status) &&
-         check_filling(payload, sizeof(header) + n * bytes_of(format), header.payload_bytes, status);
+  const std::uint64_t n = values.size();
+  PayloadHeader header;
+  const bool sound =
+      open_payload(place, payload, Codec::dense, header, status) && check_flags(header, kNonfiniteFlag, status) &&
+      check_format(header, static_cast<std::uint8_t>(format), status) && check_elements(header, n, status) &&
+      check_count(header, signature, fault, status) && check_length(header, max_payload_bytes(n, format), status) &&
+      check_filling(payload, sizeof(header) + n * bytes_of(format), header.payload_bytes, status);
+  if (!sound) return false;
+  take(place, payload, sizeof(header), format, values);
+  return accept(header, status);
 }
 
 }  // namespace
@@ -37,20 +45,12 @@ void encode(Place& place, View<const float> values, ValueFormat format, View<std
 
 bool decode(Place& place, View<const std::byte> payload, ValueFormat format, View<float> values, StatusView status,
             std::uint32_t signature) {
-  const Touch touch(place);
-  PayloadHeader header;
-  if (!open(place, payload, format, values.size(), header, status, signature)) return false;
-  get_values(place, payload, sizeof(header), format, values);
-  return accept(header, status);
+  return read(place, payload, format, values, status, signature, get_values);
 }
 
 bool decode_add(Place& place, View<const std::byte> payload, ValueFormat format, View<float> values, StatusView status,
                 std::uint32_t signature) {
-  const Touch touch(place);
-  PayloadHeader header;
-  if (!open(place, payload, format, values.size(), header, status, signature)) return false;
-  add_values(place, payload, sizeof(header), format, values);
-  return accept(header, status);
+  return read(place, payload, format, values, status, signature, add_values);
 }
 
 }  // namespace laconic::dense

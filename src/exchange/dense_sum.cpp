@@ -12,12 +12,7 @@
 namespace laconic {
 
 DenseSum::DenseSum(Communicator& communicator, Place& place, DenseSumOptions options)
-    : Exchange(communicator, place),
-      options_(std::move(options)),
-      borders_(static_cast<std::size_t>(size()) + 1),
-      send_(size()),
-      receive_(size()),
-      returned_(size()) {
+    : OwnerExchange(communicator, place), options_(std::move(options)) {
   if (options_.order == SumOrder::engine && options_.format != ValueFormat::f32) {
     throw InvalidConfig(std::string("order = engine takes values in f32 only, got ") + format_name(options_.format) +
                         ": use order = rank_order, or f32");
@@ -32,9 +27,7 @@ DenseSum::DenseSum(Communicator& communicator, Place& place, std::uint64_t n, De
 void DenseSum::resize(std::uint64_t n) {
   set_even_borders(n, borders_);
   if (options_.order == SumOrder::engine) return;
-  send_.lay_out([&](int owner) { return chunk_bytes(chunk_size(owner)); });
-  receive_.lay_out([&](int) { return chunk_bytes(chunk_size(rank())); });
-  returned_.lay_out([&](int owner) { return chunk_bytes(chunk_size(owner)); });
+  lay_out([&](int owner) { return range_bytes(count_of(owner)); });
 }
 
 void DenseSum::start(View<float> values, StatusView status, std::uint32_t signature) {
@@ -51,44 +44,23 @@ void DenseSum::start_values(View<float> values, StatusView status) {
 }
 
 Handle DenseSum::stage(int index) {
-  if (options_.order == SumOrder::engine) return engine_stage(index);
-  if (index == 0) return send_chunks();
-  if (index == 1) return sum_own_chunk();
-  read_chunks();
-  done();
-  return {};
+  return options_.order == SumOrder::engine ? engine_stage(index) : OwnerExchange::stage(index);
 }
 
-Handle DenseSum::send_chunks() {
-  {
-    const Stopwatch watch(cost().encode_seconds);
-    for (int owner = 0; owner < size(); ++owner) {
-      const auto i = static_cast<std::size_t>(owner);
-      encode_mine(borders_[i], borders_[i + 1], send_.slot(owner));
-    }
-    flag_nonfinite(send_);
-  }
-  cost().payload_bytes = send_.payload_bytes();
-  count_sent(send_);
-  count_received(receive_);
-  return communicator().all_to_all_varying(send_.bytes(), send_.ranges(), receive_.bytes(), receive_.ranges());
+void DenseSum::write_ranges() {
+  for (int owner = 0; owner < size(); ++owner) encode_mine(begin_of(owner), end_of(owner), send_.slot(owner));
 }
 
-Handle DenseSum::sum_own_chunk() {
-  {
-    const Stopwatch watch(cost().decode_seconds);
-    const View<float> sum = chunk(rank());
-    add_in_rank_order(sum);
-    require_payloads_sound();
-    if (options_.divide) divide(place(), static_cast<float>(size()), sum);
-    encode_sum(sum, borders_[static_cast<std::size_t>(rank())], returned_.slot(rank()));
-  }
-  count_gathered(returned_.length(rank()), returned_.payload_bytes());
-  return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.ranges());
+void DenseSum::make_own_range() {
+  const View<float> sum = range_of(values_, rank());
+  add_in_rank_order(sum);
+  require_payloads_sound();
+  if (options_.divide) divide(place(), static_cast<float>(size()), sum);
+  encode_sum(sum, begin_of(rank()), returned_.slot(rank()));
 }
 
 void DenseSum::add_in_rank_order(View<float> sum) {
-  const std::uint64_t begin = borders_[static_cast<std::size_t>(rank())];
+  const std::uint64_t begin = begin_of(rank());
   for (int from = 0; from < size(); ++from) {
     const auto payload = receive_.payload(from);
     const bool sound = from == 0 ? decode(payload, begin, sum) : decode_add(payload, begin, sum);
@@ -96,14 +68,8 @@ void DenseSum::add_in_rank_order(View<float> sum) {
   }
 }
 
-void DenseSum::read_chunks() {
-  const Stopwatch watch(cost().decode_seconds);
-  const bool culprit_known = status()[0].nonfinite_rank != 0;
-  for (int owner = 0; owner < size(); ++owner) {
-    const bool sound = decode(returned_.payload(owner), borders_[static_cast<std::size_t>(owner)], chunk(owner));
-    if (sound && !culprit_known) note_nonfinite(returned_.payload(owner), owner);
-  }
-  require_payloads_sound();
+bool DenseSum::read_range(int owner) {
+  return decode(returned_.payload(owner), begin_of(owner), range_of(values_, owner));
 }
 
 /// What the engine sums: the values where they lie, or a copy that it can reach.
@@ -134,31 +100,22 @@ Handle DenseSum::engine_stage(int index) {
   return {};
 }
 
-std::uint64_t DenseSum::chunk_size(int owner) const {
-  const auto i = static_cast<std::size_t>(owner);
-  return borders_[i + 1] - borders_[i];
-}
-
-View<float> DenseSum::chunk(int owner) const {
-  return values_.sub(borders_[static_cast<std::size_t>(owner)], chunk_size(owner));
-}
-
-std::uint64_t DenseSum::chunk_bytes(std::uint64_t count) const { return dense::max_payload_bytes(count, format()); }
+std::uint64_t DenseSum::range_bytes(std::uint64_t count) const { return dense::max_payload_bytes(count, format()); }
 
 void DenseSum::encode_mine(std::uint64_t begin, std::uint64_t end, View<std::byte> payload) {
   dense::encode(place(), values_.sub(begin, end - begin), format(), payload, status(), signature_);
 }
 
-void DenseSum::encode_sum(View<const float> chunk, std::uint64_t /*begin*/, View<std::byte> payload) {
-  dense::encode(place(), chunk, format(), payload, status(), signature_);
+void DenseSum::encode_sum(View<const float> range, std::uint64_t /*begin*/, View<std::byte> payload) {
+  dense::encode(place(), range, format(), payload, status(), signature_);
 }
 
-bool DenseSum::decode(View<const std::byte> payload, std::uint64_t /*begin*/, View<float> chunk) {
-  return dense::decode(place(), payload, format(), chunk, status(), signature_);
+bool DenseSum::decode(View<const std::byte> payload, std::uint64_t /*begin*/, View<float> range) {
+  return dense::decode(place(), payload, format(), range, status(), signature_);
 }
 
-bool DenseSum::decode_add(View<const std::byte> payload, std::uint64_t /*begin*/, View<float> chunk) {
-  return dense::decode_add(place(), payload, format(), chunk, status(), signature_);
+bool DenseSum::decode_add(View<const std::byte> payload, std::uint64_t /*begin*/, View<float> range) {
+  return dense::decode_add(place(), payload, format(), range, status(), signature_);
 }
 
 BlockSum::BlockSum(Communicator& communicator, Place& place, std::uint64_t most, DenseSumOptions options)
@@ -185,23 +142,23 @@ void BlockSum::start(View<const float> flat, std::span<const Block> blocks, View
   start_values(mean, status);
 }
 
-std::uint64_t BlockSum::chunk_bytes(std::uint64_t count) const { return block::max_payload_bytes(count, format()); }
+std::uint64_t BlockSum::range_bytes(std::uint64_t count) const { return block::max_payload_bytes(count, format()); }
 
 void BlockSum::encode_mine(std::uint64_t begin, std::uint64_t end, View<std::byte> payload) {
   block::encode(place(), flat_, blocks_, begin, end - begin, format(), payload, status());
 }
 
-void BlockSum::encode_sum(View<const float> chunk, std::uint64_t begin, View<std::byte> payload) {
-  block::encode_values(place(), chunk, blocks_, begin, format(), payload, status());
+void BlockSum::encode_sum(View<const float> range, std::uint64_t begin, View<std::byte> payload) {
+  block::encode_values(place(), range, blocks_, begin, format(), payload, status());
 }
 
-bool BlockSum::decode(View<const std::byte> payload, std::uint64_t begin, View<float> chunk) {
-  fill(place(), -0.0F, chunk);  // -0 + x is x, bit for bit
-  return decode_add(payload, begin, chunk);
+bool BlockSum::decode(View<const std::byte> payload, std::uint64_t begin, View<float> range) {
+  fill(place(), -0.0F, range);  // -0 + x is x, bit for bit
+  return decode_add(payload, begin, range);
 }
 
-bool BlockSum::decode_add(View<const std::byte> payload, std::uint64_t begin, View<float> chunk) {
-  return block::decode_add(place(), payload, blocks_, begin, format(), chunk, status());
+bool BlockSum::decode_add(View<const std::byte> payload, std::uint64_t begin, View<float> range) {
+  return block::decode_add(place(), payload, blocks_, begin, format(), range, status());
 }
 
 }  // namespace laconic

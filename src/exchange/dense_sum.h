@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/message_memory.h"
-#include "exchange/exchange.h"
+#include "exchange/owner_exchange.h"
 #include "kernels/block/block.h"
 #include "kernels/convert/convert.h"
 
@@ -18,13 +18,13 @@ struct DenseSumOptions {
 /// Mean of a dense view over all ranks, or the sum if divide = false.
 ///
 /// rank_order (W ranks, n values of b bytes):
-///   1. encode W chunks of n/W values; all-to-all: (W-1)/W·n·b sent
-///   2. each owner adds its chunk's W payloads in rank order in float32 and divides by W; all-gather: (W-1)/W·n·b sent
-///   3. decode all chunks
+///   1. encode W ranges of n/W values; all-to-all: (W-1)/W·n·b sent
+///   2. each owner adds its range's W payloads in rank order in float32 and divides by W; all-gather: (W-1)/W·n·b sent
+///   3. decode all ranges
 ///   In total 2(W-1)/W·n·b and 2(W-1) headers of 32 bytes, as much as a ring sends.
 /// engine: the engine's own all-reduce of float32, then the division. The engine chooses the order of the sums.
 ///   2(W-1)/W·n·4 by the ring formula.
-class DenseSum : public Exchange {
+class DenseSum : public OwnerExchange {
  public:
   DenseSum(Communicator& communicator, Place& place, std::uint64_t n, DenseSumOptions options = {});
   ~DenseSum() override { abandon(); }
@@ -43,33 +43,27 @@ class DenseSum : public Exchange {
 
   Handle stage(int index) override;
 
-  // How a chunk [begin, end) is written and read: plain here, as blocks in BlockSum.
-  virtual std::uint64_t chunk_bytes(std::uint64_t count) const;
+  // How a range [begin, end) is written and read: plain here, as blocks in BlockSum.
+  virtual std::uint64_t range_bytes(std::uint64_t count) const;
   virtual void encode_mine(std::uint64_t begin, std::uint64_t end, View<std::byte> payload);
-  virtual void encode_sum(View<const float> chunk, std::uint64_t begin, View<std::byte> payload);
-  virtual bool decode(View<const std::byte> payload, std::uint64_t begin, View<float> chunk);
-  virtual bool decode_add(View<const std::byte> payload, std::uint64_t begin, View<float> chunk);
+  virtual void encode_sum(View<const float> range, std::uint64_t begin, View<std::byte> payload);
+  virtual bool decode(View<const std::byte> payload, std::uint64_t begin, View<float> range);
+  virtual bool decode_add(View<const std::byte> payload, std::uint64_t begin, View<float> range);
 
   ValueFormat format() const { return options_.format; }
   SumOrder order() const { return options_.order; }
 
  private:
-  Handle send_chunks();
-  Handle sum_own_chunk();
-  void read_chunks();
+  void write_ranges() override;
+  void make_own_range() override;
+  bool read_range(int owner) override;
   Handle engine_stage(int index);
   View<float> engine_values();
-  std::uint64_t chunk_size(int owner) const;
-  View<float> chunk(int owner) const;
   void add_in_rank_order(View<float> sum);
 
   DenseSumOptions options_;
   View<float> values_;
   std::uint32_t signature_ = 0;
-  std::vector<std::uint64_t> borders_;
-  Slots send_;
-  Slots receive_;
-  Slots returned_;
   MessageMemory engine_copy_;  ///< copy of the values if the place's memory is not ordinary CPU memory
 };
 
@@ -85,11 +79,11 @@ class BlockSum : public DenseSum {
   void start(View<const float> flat, std::span<const Block> blocks, View<float> mean, StatusView status);
 
  private:
-  std::uint64_t chunk_bytes(std::uint64_t count) const override;
+  std::uint64_t range_bytes(std::uint64_t count) const override;
   void encode_mine(std::uint64_t begin, std::uint64_t end, View<std::byte> payload) override;
-  void encode_sum(View<const float> chunk, std::uint64_t begin, View<std::byte> payload) override;
-  bool decode(View<const std::byte> payload, std::uint64_t begin, View<float> chunk) override;
-  bool decode_add(View<const std::byte> payload, std::uint64_t begin, View<float> chunk) override;
+  void encode_sum(View<const float> range, std::uint64_t begin, View<std::byte> payload) override;
+  bool decode(View<const std::byte> payload, std::uint64_t begin, View<float> range) override;
+  bool decode_add(View<const std::byte> payload, std::uint64_t begin, View<float> range) override;
 
   View<const float> flat_;
   std::span<const Block> blocks_;

@@ -15,15 +15,11 @@ constexpr int kMostBits = 16;
 }  // namespace
 
 QuantizedSum::QuantizedSum(Communicator& communicator, Place& place, Layout layout, QuantizedSumOptions options)
-    : Exchange(communicator, place),
+    : OwnerExchange(communicator, place),
       layout_(std::move(layout)),
       options_(std::move(options)),
-      own_norms_(static_cast<std::size_t>(size())),
-      borders_(even_borders(layout_.size(), size())),
-      send_(size()),
-      receive_(size()),
-      returned_(size()) {
-  for (auto& border : borders_) border = layout_.cut(border, kPackGroup);
+      own_norms_(static_cast<std::size_t>(size())) {
+  cut_evenly(layout_, kPackGroup);
   norms_.reserve(place, layout_.tensors());
   // Room for the widest fields, so that a step with more bits than the first allocates nothing.
   const auto whole = uniform::max_payload_bytes(layout_, 0, layout_.size(), kMostBits);
@@ -56,14 +52,9 @@ void QuantizedSum::start(View<const float> values, int bits, StepKey key, View<f
 }
 
 Handle QuantizedSum::stage(int index) {
-  if (options_.route == QuantizedRoute::gather) {
-    if (index == 0) return gather_payloads();
-    sum_gathered();
-  } else {
-    if (index == 0) return send_chunks();
-    if (index == 1) return sum_own_chunk();
-    read_chunks();
-  }
+  if (options_.route == QuantizedRoute::scatter) return OwnerExchange::stage(index);
+  if (index == 0) return gather_payloads();
+  sum_gathered();
   done();
   return {};
 }
@@ -88,52 +79,29 @@ void QuantizedSum::sum_gathered() {
   const Stopwatch watch(cost().decode_seconds);
   add_in_rank_order(receive_, 0, layout_.size());
   divide(place(), static_cast<float>(size()), mean_);
-  find_nonfinite(place(), mean_, status());  // a sum may overflow; by chunks the return's encoder looks
+  find_nonfinite(place(), mean_, status());  // a sum may overflow; by ranges the return's encoder looks
 }
 
-// ---- by chunks
+// ---- by ranges
 
-Handle QuantizedSum::send_chunks() {
-  {
-    const Stopwatch watch(cost().encode_seconds);
-    send_.lay_out(
-        [&](int owner) { return uniform::max_payload_bytes(layout_, begin_of(owner), end_of(owner), bits_); });
-    uniform::tensor_norms(place(), values_, layout_, options_.norm, norms_.view(layout_.tensors()), status());
-    for (int owner = 0; owner < size(); ++owner) quantize_mine(owner, begin_of(owner), end_of(owner));
-    flag_nonfinite(send_);
-  }
+void QuantizedSum::write_ranges() {
+  send_.lay_out([&](int owner) { return uniform::max_payload_bytes(layout_, begin_of(owner), end_of(owner), bits_); });
   receive_.lay_out([&](int) { return send_.length(rank()); });
-  cost().payload_bytes = send_.payload_bytes();
-  count_sent(send_);
-  count_received(receive_);
-  return communicator().all_to_all_varying(send_.bytes(), send_.ranges(), receive_.bytes(), receive_.ranges());
+  uniform::tensor_norms(place(), values_, layout_, options_.norm, norms_.view(layout_.tensors()), status());
+  for (int owner = 0; owner < size(); ++owner) quantize_mine(owner, begin_of(owner), end_of(owner));
 }
 
-Handle QuantizedSum::sum_own_chunk() {
-  {
-    const Stopwatch watch(cost().decode_seconds);
-    const View<float> sum = mean_.sub(begin_of(rank()), end_of(rank()) - begin_of(rank()));
-    add_in_rank_order(receive_, begin_of(rank()), end_of(rank()));
-    divide(place(), static_cast<float>(size()), sum);
-    returned_.lay_out([&](int owner) { return return_bytes(owner); });
-    encode_return(sum);
-  }
-  count_gathered(returned_.length(rank()), returned_.payload_bytes());
-  return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.ranges());
-}
-
-void QuantizedSum::read_chunks() {
-  const Stopwatch watch(cost().decode_seconds);
-  const bool culprit_known = status()[0].nonfinite_rank != 0;
-  for (int owner = 0; owner < size(); ++owner) {
-    if (decode_return(owner) && !culprit_known) note_nonfinite(returned_.payload(owner), owner);
-  }
-  require_payloads_sound();
+void QuantizedSum::make_own_range() {
+  const View<float> sum = range_of(mean_, rank());
+  add_in_rank_order(receive_, begin_of(rank()), end_of(rank()));
+  divide(place(), static_cast<float>(size()), sum);
+  returned_.lay_out([&](int owner) { return return_bytes(owner); });
+  encode_return(sum);
 }
 
 std::uint64_t QuantizedSum::return_bytes(int owner) const {
   return requantizes() ? uniform::max_payload_bytes(layout_, begin_of(owner), end_of(owner), bits_)
-                       : dense::max_payload_bytes(end_of(owner) - begin_of(owner), ValueFormat::f32);
+                       : dense::max_payload_bytes(count_of(owner), ValueFormat::f32);
 }
 
 void QuantizedSum::encode_return(View<const float> sum) {
@@ -152,8 +120,8 @@ void QuantizedSum::encode_return(View<const float> sum) {
                   stream(Purpose::return_rounding, kSharedRank), payload, status());
 }
 
-bool QuantizedSum::decode_return(int owner) {
-  const View<float> values = mean_.sub(begin_of(owner), end_of(owner) - begin_of(owner));
+bool QuantizedSum::read_range(int owner) {
+  const View<float> values = range_of(mean_, owner);
   if (!requantizes()) {
     return dense::decode(place(), returned_.payload(owner), ValueFormat::f32, values, status());
   }

@@ -1,9 +1,8 @@
 #pragma once
 
 #include "base/buffer.h"
-#include "base/layout.h"
 #include "base/philox.h"
-#include "exchange/exchange.h"
+#include "exchange/owner_exchange.h"
 #include "kernels/norm/norm.h"
 #include "laconic/key.h"
 
@@ -24,15 +23,14 @@ struct QuantizedSumOptions {
 ///
 /// gather:  1. quantize; all-gather: (W-1)·(n·B/8 + 4 per tensor)
 ///          2. decode and add in rank order
-/// scatter: 1. quantize, cut into W chunks; all-to-all: (W-1)/W·n·B/8 and the norms of the tensors that a chunk touches
-///          2. each owner adds its chunk's W payloads in rank order; all-gather in float32: (W-1)/W·4n,
+/// scatter: 1. quantize, cut into W ranges; all-to-all: (W-1)/W·n·B/8 and the norms of the tensors that a range touches
+///          2. each owner adds its range's W payloads in rank order; all-gather in float32: (W-1)/W·4n,
 ///             or requantized: (W-1)/W·n·B/8, with draws by coordinate, so that the result does not depend on the owner
 ///          3. decode
 /// gather and scatter with the full return give the same bits.
-class QuantizedSum : public Exchange {
+class QuantizedSum : public OwnerExchange {
  public:
   QuantizedSum(Communicator& communicator, Place& place, Layout layout, QuantizedSumOptions options = {});
-  ~QuantizedSum() override { abandon(); }
 
   /// bits in 2..16, the same on all ranks. `mean` may be `values`. key gives seed, step and rank of the roundings.
   /// `own_norm` is sent in the header of this rank's payloads, without additional bytes.
@@ -48,19 +46,16 @@ class QuantizedSum : public Exchange {
   Handle gather_payloads();
   void sum_gathered();
 
-  Handle send_chunks();
-  Handle sum_own_chunk();
-  void read_chunks();
+  void write_ranges() override;
+  void make_own_range() override;
+  bool read_range(int owner) override;
 
   RandomStream stream(Purpose purpose, std::uint32_t rank) const { return {key_.seed, key_.step, rank, 0, purpose}; }
   void quantize_mine(int slot, std::uint64_t begin, std::uint64_t end);
   void add_in_rank_order(const Slots& slots, std::uint64_t begin, std::uint64_t end);
   void encode_return(View<const float> sum);
-  bool decode_return(int owner);
   bool requantizes() const { return options_.return_path == QuantizedReturn::requantized; }
   std::uint64_t return_bytes(int owner) const;
-  std::uint64_t begin_of(int owner) const { return borders_[static_cast<std::size_t>(owner)]; }
-  std::uint64_t end_of(int owner) const { return borders_[static_cast<std::size_t>(owner) + 1]; }
 
   Layout layout_;
   QuantizedSumOptions options_;
@@ -70,11 +65,7 @@ class QuantizedSum : public Exchange {
   View<float> mean_;
   float own_norm_ = 0.0F;
   std::vector<float> own_norms_;
-  std::vector<std::uint64_t> borders_;
   Buffer<float> norms_;
-  Slots send_;
-  Slots receive_;
-  Slots returned_;
 };
 
 }  // namespace laconic

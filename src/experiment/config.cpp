@@ -6,18 +6,6 @@
 #include "methods/table.h"
 
 namespace laconic {
-namespace {
-
-const Parameter* find_parameter(const MethodRow& row, std::string_view name) {
-  for (const Parameter& parameter : row.parameters) {
-    if (parameter.name == name) return &parameter;
-  }
-  return nullptr;
-}
-
-bool has_parameter(const MethodRow& row, std::string_view name) { return find_parameter(row, name) != nullptr; }
-
-}  // namespace
 
 RunConfig default_config(std::string_view problem, std::string_view method) {
   const ProblemRow& row = problem_row(problem);
@@ -78,12 +66,12 @@ MethodOptions derived_options(const RunConfig& config, const Workload& workload)
   const MethodRow& row = method_row(config.method);
   MethodOptions options = config.options;
   const auto fill = [&](const char* name, MethodOptions::Number MethodOptions::*member, std::optional<double> value) {
-    const Parameter* parameter = find_parameter(row, name);
+    const Parameter* parameter = row.find_parameter(name);
     if (parameter == nullptr || options.*member || !parameter->counts_with(options)) return;
     options.*member = value;
   };
   // Rounds in lockstep end with the loop, whatever their number of steps.
-  if (is_asynchronous(config) || !has_parameter(row, "pace")) {
+  if (is_asynchronous(config) || !row.has_parameter("pace")) {
     fill("total_steps", &MethodOptions::total_steps, std::max(1.0, static_cast<double>(config.steps)));
   }
   if (config.learning_rate > 0.0) fill("step_size", &MethodOptions::step_size, config.learning_rate);

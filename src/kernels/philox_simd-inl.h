@@ -15,8 +15,7 @@
 
 #if HWY_TARGET != HWY_SCALAR
 HWY_BEFORE_NAMESPACE();
-namespace laconic {
-namespace HWY_NAMESPACE {
+namespace laconic::HWY_NAMESPACE {
 namespace {
 
 /// Draws neighbouring blocks of one stream, one vector of blocks per call. D is a tag of at most 16 lanes of uint32.
@@ -131,8 +130,7 @@ class PhiloxVector {
 };
 
 }  // namespace
-}  // namespace HWY_NAMESPACE
-}  // namespace laconic
+}  // namespace laconic::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif
 

@@ -6,33 +6,21 @@
 // A round: reduce(d) and broadcast(d), which is all-reduce(d).
 
 #include "kernels/descent/descent.h"
-#include "kernels/elementwise/elementwise.h"
+#include "methods/averaging_rounds.h"
 #include "methods/makers.h"
-#include "methods/rounds.h"
 
 namespace laconic {
 namespace {
 
-class Easgd : public RoundMethod {
+class Easgd : public AveragingRounds {
  public:
-  using RoundMethod::RoundMethod;
+  using AveragingRounds::AveragingRounds;
 
  private:
-  void make_exchanges() override { mean_ = std::make_unique<DenseSum>(communicator(), place(), parameters()); }
-
-  void meet(View<const float> model, View<float> next_centre, StatusView status, StepReport& report) override {
-    copy(place(), model, next_centre);
-    mean_->start(next_centre, status);
-    mean_->finish();
-    report.traffic += mean_->traffic();
-  }
-
   void pull(View<float> model, View<float> next_centre) override {
     blend(place(), pull_share() / static_cast<float>(ranks()), centre(), model);
     blend(place(), 1.0F - pull_share(), centre(), next_centre);
   }
-
-  std::unique_ptr<DenseSum> mean_;
 };
 
 }  // namespace

@@ -4,29 +4,18 @@
 // A round: all-reduce(d).
 
 #include "kernels/elementwise/elementwise.h"
+#include "methods/averaging_rounds.h"
 #include "methods/makers.h"
-#include "methods/rounds.h"
 
 namespace laconic {
 namespace {
 
-class LocalSgd : public RoundMethod {
+class LocalSgd : public AveragingRounds {
  public:
-  using RoundMethod::RoundMethod;
+  using AveragingRounds::AveragingRounds;
 
  private:
-  void make_exchanges() override { mean_ = std::make_unique<DenseSum>(communicator(), place(), parameters()); }
-
-  void meet(View<const float> model, View<float> next_centre, StatusView status, StepReport& report) override {
-    copy(place(), model, next_centre);
-    mean_->start(next_centre, status);
-    mean_->finish();
-    report.traffic += mean_->traffic();
-  }
-
   void pull(View<float> model, View<float> next_centre) override { copy(place(), next_centre, model); }
-
-  std::unique_ptr<DenseSum> mean_;
 };
 
 }  // namespace

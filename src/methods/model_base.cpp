@@ -4,7 +4,9 @@
 #include <iterator>
 
 #include "base/check.h"
+#include "exchange/dense_sum.h"
 #include "kernels/checksum/checksum.h"
+#include "kernels/elementwise/elementwise.h"
 #include "laconic/error.h"
 #include "methods/optimizer.h"
 
@@ -107,6 +109,14 @@ void ModelBase::read_out(View<const float> model, View<float> out) {
   require_size("model", model.size(), parameters());
   require_size("out", out.size(), parameters());
   do_read_out(model, out);
+}
+
+void ModelBase::average_models(View<const float> model, View<float> mean) {
+  DenseSum sum(communicator(), place(), parameters());
+  Status status;
+  copy(place(), model, mean);
+  sum.start(mean, view_of(status));
+  sum.finish();
 }
 
 }  // namespace laconic

@@ -40,6 +40,8 @@ class ModelBase : public MethodBase<ModelMethod> {
   /// Called when the flat gradient is complete, as do_add and do_finish left it.
   virtual StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) = 0;
   virtual void do_read_out(View<const float> model, View<float> out) = 0;
+  /// For do_read_out of methods whose models differ: the mean of all ranks' models. Collective.
+  void average_models(View<const float> model, View<float> mean);
 
   /// Whether the method uses StepInput::tensors.
   virtual bool takes_coefficients() const { return false; }

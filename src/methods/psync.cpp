@@ -74,7 +74,7 @@ class Psync : public ModelBase {
   }
 
   StepReport do_step(const StepInput& input, View<float> model, View<float> gradient) override;
-  void do_read_out(View<const float> model, View<float> out) override;
+  void do_read_out(View<const float> model, View<float> out) override { average_models(model, out); }  // 3
 
 
   DenseSumOptions options_;
@@ -146,14 +146,6 @@ StepReport Psync::do_step(const StepInput& input, View<float> model, View<float>
   scatter_blocks(place(), mean, blocks, 0, model);
   report.rounds = 1;
   return report;
-}
-
-void Psync::do_read_out(View<const float> model, View<float> out) {
-  Status status;
-  copy(place(), model, out);
-  DenseSum mean(communicator(), place(), parameters());
-  mean.start(out, view_of(status));
-  mean.finish();
 }
 
 }  // namespace

@@ -135,14 +135,6 @@ void RoundMethod::refuse_round(View<const float> model, const Status& status) {
   core().refuse_nonfinite(status, last_step_, "model or the score in round " + std::to_string(schedule_.rounds()));
 }
 
-void RoundMethod::do_read_out(View<const float> model, View<float> out) {
-  DenseSum mean(communicator(), place(), parameters());
-  Status status;
-  copy(place(), model, out);
-  mean.start(out, view_of(status));
-  mean.finish();
-}
-
 void RoundMethod::require_savable() const {
   if (!schedule_.async() || at_round_) return;
   throw InvalidConfig(name() +

@@ -186,6 +186,13 @@ std::vector<SettingText> kept_settings(const MethodRow& row, const Settings& set
 
 }  // namespace
 
+const Parameter* MethodRow::find_parameter(std::string_view parameter) const {
+  for (const Parameter& each : parameters) {
+    if (each.name == parameter) return &each;
+  }
+  return nullptr;
+}
+
 std::span<const MethodRow> method_table() { return rows(); }
 
 const MethodRow& method_row(std::string_view name) {

@@ -83,6 +83,9 @@ struct MethodRow {
   /// Whether the ranks' optimizers must always make the same step: ranks that step on their own model may differ.
   bool steps_alike() const { return traits.common == Common::model || traits.common == Common::point; }
   bool fixes_optimizer() const { return *traits.optimizer != '\0'; }
+  /// Null if the method has no parameter of that name.
+  const Parameter* find_parameter(std::string_view parameter) const;
+  bool has_parameter(std::string_view parameter) const { return find_parameter(parameter) != nullptr; }
 };
 
 /// The method that sends everything uncompressed. Hosts use it for tensors and steps that they do not compress.

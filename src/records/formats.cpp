@@ -28,6 +28,15 @@ std::uint64_t sum_of(const std::vector<std::uint64_t>& values) {
   return sum;
 }
 
+void put_seconds(Json& json, double gradient, double select, const Traffic& traffic, double step) {
+  json["gradient_seconds"] = gradient;
+  json["select_seconds"] = select;
+  json["encode_seconds"] = traffic.encode_seconds;
+  json["exchange_seconds"] = traffic.exchange_seconds;
+  json["decode_seconds"] = traffic.decode_seconds;
+  json["step_seconds"] = step;
+}
+
 }  // namespace
 
 std::string config_json(const RunConfig& config) {
@@ -61,12 +70,7 @@ std::string metrics_line(const StepRecord& record) {
   json["skipped"] = report.skipped;
   json["undone"] = report.undone;
   json["extra"] = json_number(report.extra);
-  json["gradient_seconds"] = record.gradient_seconds;
-  json["select_seconds"] = report.select_seconds;
-  json["encode_seconds"] = report.traffic.encode_seconds;
-  json["exchange_seconds"] = report.traffic.exchange_seconds;
-  json["decode_seconds"] = report.traffic.decode_seconds;
-  json["step_seconds"] = record.step_seconds;
+  put_seconds(json, record.gradient_seconds, report.select_seconds, report.traffic, record.step_seconds);
   return json.dump();
 }
 
@@ -96,12 +100,7 @@ std::string result_json(const RunConfig& config, const RunResult& result) {
   json["received_bytes_by_rank"] = result.received_by_rank;
   json["payload_bytes_by_rank"] = result.payload_by_rank;
   json["sent_messages_by_rank"] = result.messages_by_rank;
-  json["gradient_seconds"] = result.gradient_seconds;
-  json["select_seconds"] = result.select_seconds;
-  json["encode_seconds"] = result.traffic.encode_seconds;
-  json["exchange_seconds"] = result.traffic.exchange_seconds;
-  json["decode_seconds"] = result.traffic.decode_seconds;
-  json["step_seconds"] = result.step_seconds;
+  put_seconds(json, result.gradient_seconds, result.select_seconds, result.traffic, result.step_seconds);
   json["wall_seconds"] = result.wall_seconds;
   return json.dump(2) + "\n";
 }

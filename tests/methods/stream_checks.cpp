@@ -20,11 +20,6 @@ constexpr std::uint64_t kSmall = 1;    ///< a chunk a tensor, more than can be i
 constexpr std::uint64_t kOneChunk = 1'000'000;
 constexpr std::uint64_t kFirstTensor = 700;  ///< entries; the last in the order of exchange, alone in its chunk
 
-bool has_parameter(const MethodRow& row, const std::string& name) {
-  return std::any_of(row.parameters.begin(), row.parameters.end(),
-                     [&](const Parameter& parameter) { return parameter.name == name; });
-}
-
 /// A permutation that is another one for every seed.
 std::vector<std::uint32_t> shuffled(std::size_t count, std::uint64_t seed) {
   std::vector<std::uint32_t> order(count);
@@ -55,7 +50,7 @@ std::vector<StreamedRow> streamed_rows() {
     const bool streams = std::count(streaming.begin(), streaming.end(), row.name) > 0;
     MethodOptions options = small_options(row);
     const std::string name = test_name(row.name);
-    if (!has_parameter(row, "scope")) {
+    if (!row.has_parameter("scope")) {
       rows.push_back({&row, options, streams, name});
       continue;
     }

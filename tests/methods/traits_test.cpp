@@ -18,10 +18,7 @@ class TraitsOf : public testing::TestWithParam<std::string> {
  protected:
   const MethodRow& row() const { return method_row(GetParam()); }
   const Traits& traits() const { return row().traits; }
-  bool has_parameter(std::string_view name) const {
-    return std::any_of(row().parameters.begin(), row().parameters.end(),
-                       [&](const Parameter& parameter) { return parameter.name == name; });
-  }
+  bool has_parameter(std::string_view name) const { return row().has_parameter(name); }
   /// What making the method with that optimizer throws, or empty.
   std::string refusal(const char* optimizer) const {
     const auto alone = thread_communicators(1);

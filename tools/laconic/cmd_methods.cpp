@@ -21,10 +21,9 @@ const char* face_name(Face face) { return face == Face::gradient ? "gradient" : 
 
 /// Where selection or scaling happens unless told otherwise; a method without the choice has none.
 std::optional<std::string> scope_of(const MethodRow& row) {
-  for (const Parameter& parameter : row.parameters) {
-    if (parameter.name == std::string_view("scope")) return parameter.fallback;
-  }
-  return std::nullopt;
+  const Parameter* scope = row.find_parameter("scope");
+  if (scope == nullptr) return std::nullopt;
+  return scope->fallback;
 }
 
 /// "8 B", or "8-20 B" where settings or the optimizer make it more.

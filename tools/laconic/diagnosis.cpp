@@ -25,14 +25,20 @@ constexpr double kFewDirections = 20;  // trace over largest eigenvalue
 std::string number(double value) { return fmt::format("{:.4g}", value); }
 std::string percent(double share) { return fmt::format("{:.2f} %", 100.0 * share); }
 
+/// A value that is shown beside what `other`, a Gaussian or chance, would give; without its meaning.
+Finding compared(const char* name, const char* measure, double value, std::string (*text_of)(double),
+                 const std::string& other, double compare) {
+  return {.name = name,
+          .measure = measure,
+          .value = value,
+          .text = text_of(value),
+          .compare = compare,
+          .compare_text = other + " " + text_of(compare)};
+}
+
 Finding density_of_gradient(const GradientReport& report) {
-  const double gaussian = 2.0 / std::numbers::pi;
-  Finding finding{.name = "gradient_density",
-                  .measure = "gradient density",
-                  .value = report.gradient_density,
-                  .text = number(report.gradient_density),
-                  .compare = gaussian,
-                  .compare_text = "Gaussian " + number(gaussian)};
+  Finding finding = compared("gradient_density", "gradient density", report.gradient_density, number, "Gaussian",
+                             2.0 / std::numbers::pi);
   const double ratio = report.gradient_density / report.noise_density;
   if (report.doubt > kDoubtful) {
     finding.meaning =
@@ -72,12 +78,7 @@ Finding noise_to_signal(const GradientReport& report, int workers) {
 }
 
 Finding energy(const char* name, const char* keep, const char* measure, double share, double gaussian) {
-  Finding finding{.name = name,
-                  .measure = measure,
-                  .value = share,
-                  .text = percent(share),
-                  .compare = gaussian,
-                  .compare_text = "Gaussian " + percent(gaussian)};
+  Finding finding = compared(name, measure, share, percent, "Gaussian", gaussian);
   if (share >= kNearlyAll) {
     finding.meaning = fmt::format("topk and regtopk with keep {} send nearly all of a step.", keep);
   } else if (share >= kMost) {
@@ -93,12 +94,8 @@ Finding energy(const char* name, const char* keep, const char* measure, double s
 
 Finding majority(const GradientReport& report, int workers) {
   const double chance = majority_by_chance(workers);
-  Finding finding{.name = "sign_majority",
-                  .measure = "signs with the majority",
-                  .value = report.majority,
-                  .text = percent(report.majority),
-                  .compare = chance,
-                  .compare_text = "chance " + percent(chance)};
+  Finding finding =
+      compared("sign_majority", "signs with the majority", report.majority, percent, "chance", chance);
   const double way = (report.majority - chance) / (1.0 - chance);
   if (workers == 1) {
     finding.meaning = "One worker agrees with itself: take --workers as many as will vote.";
@@ -115,16 +112,15 @@ Finding majority(const GradientReport& report, int workers) {
 
 Finding unanimity(const GradientReport& report, int workers) {
   const double chance = unanimous_by_chance(workers);
-  return {.name = "sign_unanimous",
-          .measure = "signs that all share",
-          .value = report.unanimous,
-          .text = percent(report.unanimous),
-          .compare = chance,
-          .compare_text = "chance " + percent(chance),
-          .meaning = workers == 1 ? "One worker agrees with itself: take --workers as many as will vote."
-                     : report.unanimous >= kBeyondChance * chance
-                         ? "Clearly more than chance: these coordinates survive adversaries in the vote."
-                         : "Not clearly more than chance: a few adversaries could turn the vote."};
+  Finding finding = compared("sign_unanimous", "signs that all share", report.unanimous, percent, "chance", chance);
+  if (workers == 1) {
+    finding.meaning = "One worker agrees with itself: take --workers as many as will vote.";
+  } else if (report.unanimous >= kBeyondChance * chance) {
+    finding.meaning = "Clearly more than chance: these coordinates survive adversaries in the vote.";
+  } else {
+    finding.meaning = "Not clearly more than chance: a few adversaries could turn the vote.";
+  }
+  return finding;
 }
 
 Finding silence(const GradientReport& report) {

@@ -20,13 +20,6 @@ void add(Spoken& all, const std::string& text, const std::string& method) {
   all.emplace_back(text, method);
 }
 
-const Parameter* find(const MethodRow& row, const std::string& name) {
-  for (const Parameter& parameter : row.parameters) {
-    if (parameter.name == name) return &parameter;
-  }
-  return nullptr;
-}
-
 std::string meaning_of(const Parameter& parameter) { return parameter.range() + ": " + parameter.help; }
 
 /// "; default 8", or "; default 16 (mgrawa, lgrawa), 8 (easgd)" where they differ. An empty value is no default.
@@ -49,7 +42,7 @@ std::string parameter_help(const std::string& name) {
   Spoken plain;
   Spoken defaults;
   for (const MethodRow& row : method_table()) {
-    const Parameter* parameter = find(row, name);
+    const Parameter* parameter = row.find_parameter(name);
     if (parameter == nullptr) continue;
     const std::string& fallback = parameter->fallback;
     add(plain, meaning_of(*parameter), row.name);

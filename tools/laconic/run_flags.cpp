@@ -13,18 +13,14 @@
 namespace laconic::tools {
 namespace {
 
-bool has_parameter(const std::string& method, const std::string& name) {
-  const auto keys = config_keys("method", "linear-regression", method);
-  return std::find(keys.begin(), keys.end(), name) != keys.end();
-}
-
 /// Settings of SGD, which are left out for a method with another optimizer where several methods share them.
 bool is_for_sgd(const ConfigEntry& entry) {
   return entry.section == "optimizer" && (entry.key == "name" || entry.key == "momentum" || entry.key == "nesterov");
 }
 
 bool any_has(const std::vector<std::string>& methods, const std::string& name) {
-  return std::any_of(methods.begin(), methods.end(), [&](const auto& each) { return has_parameter(each, name); });
+  return std::any_of(methods.begin(), methods.end(),
+                     [&](const auto& each) { return method_row(each).has_parameter(name); });
 }
 
 /// The method of "METHOD.name=value", or empty.
@@ -39,13 +35,13 @@ std::string of_one_method(const std::string& assignment) {
 std::string foreign_owner(const std::string& assignment, const std::string& problem, const std::string& method,
                           bool shared) {
   const std::string key = assignment.substr(0, assignment.find('='));
-  if (!shared || has_parameter(method, key)) return method;
+  if (!shared || method_row(method).has_parameter(key)) return method;
   for (const char* section : {problem.empty() ? "task" : "problem", "optimizer", "run"}) {
     const auto keys = config_keys(section, problem, method);
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) return method;
   }
   for (const MethodRow& row : method_table()) {
-    if (has_parameter(row.name, key)) return row.name;
+    if (row.has_parameter(key)) return row.name;
   }
   return method;
 }
@@ -59,7 +55,7 @@ std::string group_of(const std::string& section) {
 std::string methods_with(const std::string& parameter) {
   std::string names;
   for (const MethodRow& row : method_table()) {
-    if (has_parameter(row.name, parameter)) names.append(names.empty() ? "" : ", ").append(row.name);
+    if (row.has_parameter(parameter)) names.append(names.empty() ? "" : ", ").append(row.name);
   }
   return names;
 }
@@ -165,7 +161,7 @@ std::vector<ConfigEntry> RunFlags::assigned(const std::string& problem, const st
   for (const std::string& assignment : assignments_) {
     if (!of_one_method(assignment).empty()) continue;
     const ConfigEntry entry = entry_from(assignment, problem, foreign_owner(assignment, problem, method, shared));
-    if (entry.section != "method" || !shared || has_parameter(method, entry.key)) entries.push_back(entry);
+    if (entry.section != "method" || !shared || method_row(method).has_parameter(entry.key)) entries.push_back(entry);
   }
   return entries;
 }
@@ -177,7 +173,7 @@ RunConfig RunFlags::config(const std::string& method, bool shared, int processes
     // A flag that names a problem or a task puts what the file has of the other aside.
     if (entry.section == "task" ? !problem_.empty() : entry.section == "problem" && !task_.empty()) continue;
     const bool of_method = entry.section == "method" && entry.key != "name";
-    if (!of_method || !shared || has_parameter(method, entry.key)) entries.push_back(std::move(entry));
+    if (!of_method || !shared || method_row(method).has_parameter(entry.key)) entries.push_back(std::move(entry));
   }
   if (!problem_.empty()) entries.push_back({"problem", "name", problem_});
   if (!task_.empty()) entries.push_back({"task", "name", task_row(task_).name});
@@ -193,8 +189,8 @@ RunConfig RunFlags::config(const std::string& method, bool shared, int processes
   for (const Flag& flag : flags_) {
     if (flag.option->count() == 0) continue;
     std::string section = flag.section;
-    if (section.empty()) section = has_parameter(method, flag.key) ? "method" : "optimizer";
-    if (shared && section == "method" && !has_parameter(method, flag.key)) continue;
+    if (section.empty()) section = method_row(method).has_parameter(flag.key) ? "method" : "optimizer";
+    if (shared && section == "method" && !method_row(method).has_parameter(flag.key)) continue;
     entries.push_back({section, flag.key, flag.value});
   }
   if (without_sgd) std::erase_if(entries, is_for_sgd);
@@ -215,7 +211,7 @@ void RunFlags::require_known_in_file(const std::vector<std::string>& methods) co
   for (const ConfigEntry& entry : file_entries()) {
     if (entry.section != "method" || entry.key == "name" || any_has(methods, entry.key)) continue;
     const std::string own = method_in_file();
-    if (!own.empty() && has_parameter(own, entry.key)) continue;
+    if (!own.empty() && method_row(own).has_parameter(entry.key)) continue;
     throw InvalidConfig(entry.where + ": none of the methods has the parameter " + entry.key +
                         did_you_mean(entry.key, config_keys("method", RunConfig().problem, methods.front())));
   }

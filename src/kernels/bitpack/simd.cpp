@@ -9,8 +9,7 @@
 #include "kernels/simd.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace laconic {
-namespace HWY_NAMESPACE {
+namespace laconic::HWY_NAMESPACE {
 namespace {
 
 #if HWY_TARGET == HWY_SCALAR  // has no vectors to look at as bytes: all is left to the reference's loop
@@ -98,13 +97,11 @@ std::size_t unpack_groups(const std::byte* packed, int bits, View<std::uint32_t>
 #endif
 
 }  // namespace
-}  // namespace HWY_NAMESPACE
-}  // namespace laconic
+}  // namespace laconic::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace laconic {
-namespace simd {
+namespace laconic::simd {
 
 // The plain stream behind the last full group is short: the reference's loop serves every level.
 
@@ -118,6 +115,5 @@ void unpack_fields(SimdLevel level, const std::byte* packed, int bits, View<std:
   reference::unpack_fields(packed + packed_bytes(done, bits), bits, fields.sub(done, fields.size() - done));
 }
 
-}  // namespace simd
-}  // namespace laconic
+}  // namespace laconic::simd
 #endif

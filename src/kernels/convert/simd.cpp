@@ -8,8 +8,7 @@
 #include "kernels/simd.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace laconic {
-namespace HWY_NAMESPACE {
+namespace laconic::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using FloatTag = HWY_CAPPED(float, 16);
@@ -180,13 +179,11 @@ bool RoundLoop(ValueFormat format, float* values, float* errors, std::size_t n) 
                                     : RoundThrough<Bfloat>(format, values, errors, n);
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace laconic
+}  // namespace laconic::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace laconic {
-namespace simd {
+namespace laconic::simd {
 
 bool to_16bit(SimdLevel level, const float* values, ValueFormat format, std::uint16_t* out, std::size_t n) {
   return LACONIC_SIMD_CALL(level, NarrowLoop)(values, format, out, n);
@@ -201,6 +198,5 @@ bool round_through_16bit(SimdLevel level, ValueFormat format, float* values, flo
   return LACONIC_SIMD_CALL(level, RoundLoop)(format, values, errors, n);
 }
 
-}  // namespace simd
-}  // namespace laconic
+}  // namespace laconic::simd
 #endif

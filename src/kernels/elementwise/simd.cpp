@@ -7,8 +7,7 @@
 #include "kernels/simd.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace laconic {
-namespace HWY_NAMESPACE {
+namespace laconic::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using FloatTag = HWY_CAPPED(float, 16);
@@ -135,13 +134,11 @@ bool NonfiniteLoop(const float* values, std::size_t n) {
   return watch0.nonfinite() || watch1.nonfinite() || tail;
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace laconic
+}  // namespace laconic::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace laconic {
-namespace simd {
+namespace laconic::simd {
 
 void axpy(SimdLevel level, float alpha, const float* x, float* y, std::size_t n) {
   LACONIC_SIMD_CALL(level, AxpyLoop)(alpha, x, y, n);
@@ -159,6 +156,5 @@ bool find_nonfinite(SimdLevel level, const float* values, std::size_t n) {
   return LACONIC_SIMD_CALL(level, NonfiniteLoop)(values, n);
 }
 
-}  // namespace simd
-}  // namespace laconic
+}  // namespace laconic::simd
 #endif

@@ -12,8 +12,7 @@
 #include "kernels/simd.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace laconic {
-namespace HWY_NAMESPACE {
+namespace laconic::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -85,13 +84,11 @@ void largest_blocks(View<const float> values, std::uint32_t* largest) {
 }
 
 }  // namespace
-}  // namespace HWY_NAMESPACE
-}  // namespace laconic
+}  // namespace laconic::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace laconic {
-namespace simd {
+namespace laconic::simd {
 
 void block_squares(SimdLevel level, View<const float> values, double* sums) {
   LACONIC_SIMD_CALL(level, square_blocks)(values, sums);
@@ -101,6 +98,5 @@ void block_largest(SimdLevel level, View<const float> values, std::uint32_t* lar
   LACONIC_SIMD_CALL(level, largest_blocks)(values, largest);
 }
 
-}  // namespace simd
-}  // namespace laconic
+}  // namespace laconic::simd
 #endif

@@ -16,8 +16,7 @@
 
 #if HWY_TARGET != HWY_SCALAR
 HWY_BEFORE_NAMESPACE();
-namespace laconic {
-namespace HWY_NAMESPACE {
+namespace laconic::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -202,8 +201,7 @@ void quantize_groups(View<const float> values, const QuantizeScale& scale, const
 }
 
 }  // namespace
-}  // namespace HWY_NAMESPACE
-}  // namespace laconic
+}  // namespace laconic::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif
 

@@ -11,8 +11,7 @@
 #include "kernels/simd.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace laconic {
-namespace HWY_NAMESPACE {
+namespace laconic::HWY_NAMESPACE {
 namespace {
 
 #if HWY_TARGET == HWY_SCALAR  // has no lanes to multiply in pairs
@@ -29,13 +28,11 @@ void dequantize_groups(const std::byte* packed, float step, int bits, View<float
 #endif
 
 }  // namespace
-}  // namespace HWY_NAMESPACE
-}  // namespace laconic
+}  // namespace laconic::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace laconic {
-namespace simd {
+namespace laconic::simd {
 
 // The vectors take whole groups; what follows the last is short, and the reference's loop serves every level.
 
@@ -54,6 +51,5 @@ void dequantize_add(SimdLevel level, const std::byte* packed, float step, int bi
   reference::dequantize_add(packed + packed_bytes(done, bits), step, bits, values.sub(done, values.size() - done));
 }
 
-}  // namespace simd
-}  // namespace laconic
+}  // namespace laconic::simd
 #endif

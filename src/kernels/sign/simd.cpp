@@ -12,8 +12,7 @@
 #include "kernels/simd.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace laconic {
-namespace HWY_NAMESPACE {
+namespace laconic::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -72,13 +71,11 @@ void unpack_words(const std::uint32_t* words, std::size_t count, float magnitude
 }
 
 }  // namespace
-}  // namespace HWY_NAMESPACE
-}  // namespace laconic
+}  // namespace laconic::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace laconic {
-namespace simd {
+namespace laconic::simd {
 
 bool pack_signs(SimdLevel level, View<const float> values, std::uint32_t* words) {
   const std::size_t whole = values.size() / kSignsPerWord;
@@ -94,6 +91,5 @@ void unpack_signs(SimdLevel level, const std::uint32_t* words, float magnitude, 
   reference::unpack_signs(words + whole, magnitude, values.sub(done, values.size() - done));
 }
 
-}  // namespace simd
-}  // namespace laconic
+}  // namespace laconic::simd
 #endif

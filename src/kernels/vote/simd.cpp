@@ -12,8 +12,7 @@
 #include "kernels/simd.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace laconic {
-namespace HWY_NAMESPACE {
+namespace laconic::HWY_NAMESPACE {
 namespace {
 
 #if HWY_TARGET == HWY_SCALAR  // has no lanes to multiply in pairs
@@ -172,13 +171,11 @@ void vote_large(const Ballots& ballots, Range range, const TieRule& rule, std::u
 #endif
 
 }  // namespace
-}  // namespace HWY_NAMESPACE
-}  // namespace laconic
+}  // namespace laconic::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace laconic {
-namespace simd {
+namespace laconic::simd {
 
 void vote(SimdLevel level, Ballots ballots, Range range, const TieRule& rule, std::uint32_t* out) {
   const Range groups = vote_on_ends(ballots, range, rule, out);
@@ -191,6 +188,5 @@ void vote(SimdLevel level, Ballots ballots, Range range, const TieRule& rule, st
   }
 }
 
-}  // namespace simd
-}  // namespace laconic
+}  // namespace laconic::simd
 #endif

@@ -1,4 +1,3 @@
-#include "base/suggestion.h"
 #include "laconic/threads.h"
 #include "methods/table.h"
 #include "torch/python/given.h"
@@ -23,18 +22,12 @@ void check_method(const std::string& method, const Texts& texts) {
   }
 }
 
-const char* face_of(const std::string& method) {
-  const MethodRow& row = row_named(method_table(), method, "method", " (laconic.methods() says what they do)");
-  return row.face == Face::gradient ? "gradient" : "model";
-}
-
 }  // namespace
 
 void bind_checks(py::module_& module) {
   module.def("check_method", &check_method, py::arg("method"), py::arg("options"),
              py::call_guard<py::gil_scoped_release>(),
              "InvalidConfig for what the method refuses whatever the other ranks have. Not collective.");
-  module.def("face_of", &face_of, py::arg("method"), "gradient or model; InvalidConfig for a name that is none.");
 }
 
 }  // namespace laconic::python

@@ -23,14 +23,16 @@ inline py::dict costs_of(const Traffic& traffic, std::uint64_t dense_bytes, doub
   return entry;
 }
 
-/// The entries of `metrics()` that hooks and optimizers have in common: figures of the last step and of all steps.
-inline py::dict metrics_entry(std::uint64_t steps, std::uint64_t skipped, double residual_norm, const py::dict& last,
-                              const py::dict& total) {
+/// The entries of `metrics()` that hooks and optimizers have in common. `described` makes an entry of the costs of the
+/// last step, and of all steps.
+template <class Metrics, class Described>
+py::dict metrics_entry(const Metrics& metrics, const Described& described) {
+  const py::dict total = described(metrics.total);
   py::dict entry;
-  entry["steps"] = steps;
-  entry["skipped"] = skipped;
-  entry["residual_norm"] = residual_norm;
-  entry["last"] = last;
+  entry["steps"] = metrics.steps;
+  entry["skipped"] = metrics.skipped;
+  entry["residual_norm"] = metrics.residual_norm;
+  entry["last"] = described(metrics.last);
   entry["total"] = total;
   entry["ratio"] = total["ratio"];
   return entry;

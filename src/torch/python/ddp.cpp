@@ -97,13 +97,8 @@ py::dict described(const plugin::SetMetrics& metrics) {
 }
 
 py::dict metrics_of(DdpHost& host) {
-  plugin::HostMetrics metrics;
-  {
-    py::gil_scoped_release unlocked;
-    metrics = host.gradients().metrics();
-  }
-  py::dict entry = metrics_entry(metrics.steps, metrics.skipped, metrics.residual_norm, described(metrics.last),
-                                 described(metrics.total));
+  const plugin::HostMetrics metrics = unlocked([&] { return host.gradients().metrics(); });
+  py::dict entry = metrics_entry(metrics, described);
   entry["convert_seconds"] = metrics.convert_seconds;
   entry["busy_seconds"] = metrics.busy_seconds;
   entry["method_seconds"] = metrics.method_seconds;

@@ -50,6 +50,13 @@ inline State state_of(const at::Tensor& saved) {
   return State::from_bytes(View<const std::byte>(plugin::byte_view(bytes, "saved state")));
 }
 
+/// Runs `work` without the interpreter's lock and returns its result.
+template <class Work>
+auto unlocked(const Work& work) {
+  const py::gil_scoped_release released;
+  return work();
+}
+
 /// Releases the interpreter's lock first: a host's thread, groups and calls may need it to end, and the thread that
 /// drops the last reference may hold it.
 template <class Host>

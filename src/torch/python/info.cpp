@@ -1,6 +1,7 @@
 #include <pybind11/stl.h>
 #include <torch/version.h>
 
+#include "base/suggestion.h"
 #include "laconic/place.h"
 #include "laconic/threads.h"
 #include "laconic/version.h"
@@ -59,8 +60,11 @@ void bind_info(py::module_& module) {
       "The table of methods: name, face, summary, paper, memory_bytes and most_memory_bytes per parameter, parameters, "
       "is_sgd, steps_alike, takes_scoring, needs_loss, optimizer (empty: any), min_size.");
   module.def(
-      "method", [](const std::string& name) { return described(method_row(name)); }, py::arg("name"),
-      "The row of one method. Raises InvalidConfig for an unknown name.");
+      "method",
+      [](const std::string& name) {
+        return described(row_named(method_table(), name, "method", " (laconic.methods() says what they do)"));
+      },
+      py::arg("name"), "The row of one method. Raises InvalidConfig for an unknown name.");
 }
 
 }  // namespace laconic::python

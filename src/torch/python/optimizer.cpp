@@ -95,13 +95,8 @@ py::dict described(const plugin::StepCosts& costs) {
 }
 
 py::dict metrics_of(OptimizerHost& host) {
-  plugin::OptimizerMetrics metrics;
-  {
-    py::gil_scoped_release unlocked;
-    metrics = host.metrics();
-  }
-  py::dict entry = metrics_entry(metrics.steps, metrics.skipped, metrics.residual_norm, described(metrics.last),
-                                 described(metrics.total));
+  const plugin::OptimizerMetrics metrics = unlocked([&] { return host.metrics(); });
+  py::dict entry = metrics_entry(metrics, described);
   entry["rounds"] = metrics.rounds;
   entry["bits"] = metrics.bits;
   entry["extra"] = metrics.extra;

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "codecs/sign.h"
+#include "exchange/owner_exchange.h"
+#include "kernels/sign/sign.h"
+#include "kernels/vote/vote.h"
+#include "laconic/key.h"
+
+namespace laconic {
+
+/// What votes on signs share: planes of one bit per entry, which the owners count. A payload is one plane or several,
+/// all of the same length.
+class SignVote : public OwnerExchange {
+ protected:
+  /// Each range begins at a multiple of `unit` entries of a tensor.
+  SignVote(Communicator& communicator, Place& place, Layout layout, Ties ties, std::uint64_t unit);
+
+  void lay_out_planes(std::uint64_t planes);
+  void start_vote(View<const float> values, StepKey key, View<float> vote, StatusView status);
+
+  std::uint64_t plane_bytes(int owner) const;
+  /// `range` has the owner's entries alone.
+  void encode_plane(View<const float> range, int owner, View<std::byte> plane);
+  bool decode_plane(View<const std::byte> plane, int owner, View<float> range);
+
+  // Planes of this rank's own range: words that arrived, and words to write the result into before it is sealed.
+  bool open_own(View<const std::byte> plane, View<const std::uint32_t>& words);
+  View<std::uint32_t> own_words(View<std::byte> plane) const;
+  void seal_own(View<std::byte> plane);
+
+  /// Calls body(first word, number of words, TieRule) for each tensor that this rank's own range touches.
+  template <class Body>
+  void for_each_own_slice(Body&& body) const {
+    std::uint64_t word = 0;
+    layout_.for_each_slice(begin_of(rank()), end_of(rank()), [&](const Slice& slice) {
+      const std::uint64_t words = sign_words(slice.count);
+      const RandomStream stream{key_.seed, key_.step, kSharedRank, layout_.number(slice.tensor), Purpose::vote_ties};
+      body(word, words, TieRule{ties_, stream, slice.first / kSignsPerWord});
+      word += words;
+    });
+  }
+
+  View<const float> values_;
+  View<float> vote_;
+
+ private:
+  Layout layout_;
+  Ties ties_;
+  StepKey key_;
+};
+
+}  // namespace laconic
