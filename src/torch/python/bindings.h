@@ -3,7 +3,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 // The parts of the module. What is thrown in any of them reaches Python as laconic.InvalidConfig (a ValueError) or
-// laconic.TransportError (a RuntimeError). Calls that may wait give the interpreter's lock up.
+// laconic.TransportError (a RuntimeError), and a FileError as OSError. Calls that may wait give the interpreter's lock up.
 
 namespace laconic::python {
 
@@ -14,6 +14,7 @@ void bind_ddp(py::module_& module);
 void bind_errors(py::module_& module);
 void bind_info(py::module_& module);
 void bind_optimizer(py::module_& module);
+void bind_records(py::module_& module);
 void bind_report(py::module_& module);
 void bind_communicator(py::module_& module);
 void bind_reference(py::module_& module);
