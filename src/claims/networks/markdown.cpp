@@ -32,7 +32,7 @@ std::string run_row(const NetworkRun& run, const Figures& figures) {
   const double end = figures.accuracy(run.name);
   const double apart = end - run.independent.end;
   std::string verdict;
-  if (!std::isnan(apart)) verdict = std::abs(apart) <= tolerance(run) ? "yes" : "**no**";
+  if (!std::isnan(apart)) verdict = std::abs(apart) <= run.tolerance ? "yes" : "**no**";
   return row({run.name, std::to_string(run.workers), cell(figures.accuracy(run.name, 1.0 / 6.0), 1),
               cell(figures.accuracy(run.name, 1.0 / 3.0), 1), cell(figures.accuracy(run.name, 0.5), 1), cell(end, 1),
               seeds_of(results), cell(run.independent.end, 1), cell(apart, 1), verdict,
