@@ -76,12 +76,10 @@ std::string claims_table(const Figures& figures) {
   std::string text = row({"claim", "published", "independent model", "measured", "rule", "verdict"});
   text += "|---|---|---|---|---|---|\n";
   for (const Claim& claim : claims_on(Subject::networks)) {
-    const CheckedClaim checked = judge(claim, figures);
-    const std::string decided = !checked.outcome          ? "not decided: runs are missing"
-                                : checked.outcome->holds ? "holds"
-                                                         : "**does not hold**";
-    text += row({claim.name, claim.published, claim.independent, checked.outcome ? measured(checked) : "", claim.rule,
-                 decided});
+    const CheckedClaim checked = check_claim(claim, figures);
+    const std::string bold = checked.outcome && !checked.outcome->holds ? "**" : "";
+    text += row({claim.name, claim.published, claim.independent, measured(checked), claim.rule,
+                 bold + verdict(checked) + bold});
   }
   return text;
 }
