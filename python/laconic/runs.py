@@ -7,8 +7,6 @@ import json
 import math
 import os
 import pathlib
-import secrets
-import stat
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -24,7 +22,6 @@ Path = str | os.PathLike[str]
 
 _SUMS = ("payload_bytes", "sent_bytes", "received_bytes", "sent_messages")
 _SECONDS = ("select_seconds", "encode_seconds", "exchange_seconds", "decode_seconds")
-_PARTS = ("style", "data", "plotly", "script")  # in the order of the page
 
 
 def log_to_tensorboard(writer: Any, source: Any, step: int, prefix: str = "laconic") -> None:
@@ -72,7 +69,6 @@ class RunLog:
     def __init__(
         self, folder: Path, source: Any, *, task: str = "python", resume: bool = False, **settings: Any
     ) -> None:
-        self._folder = pathlib.Path(folder)
         self._source = source
         self._group = source._group
         self._writes = dist.get_rank(self._group) == 0
@@ -84,19 +80,16 @@ class RunLog:
         self._seconds = 0.0
         if not self._writes:
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        lines = self._folder / "metrics.jsonl"
-        if resume and lines.exists():
-            _keep(lines, self._step)
-        (self._folder / "result.json").unlink(missing_ok=True)
+        self._record = _core.RunRecord(os.fsencode(folder))
+        self._record.remove_result()
         config = {
             "laconic": _core.version,
             "task": {"name": task},
             "method": {"name": source.method, **_recordable(getattr(source, "_options", {}))},
             "run": {"workers": dist.get_world_size(self._group), **_recordable(settings)},
         }
-        write_whole(self._folder / "config.json", json.dumps(config, indent=2, default=str, allow_nan=False) + "\n")
-        self._lines = open(lines, "a" if resume else "w", buffering=1, encoding="utf-8")  # noqa: SIM115
+        self._record.write_config(json.dumps(config, indent=2, default=str, allow_nan=False) + "\n")
+        self._record.open_metrics(self._step if resume else 0)
 
     def step(
         self, *, batch_loss: float | None = None, loss: float | None = None, accuracy: float | None = None
@@ -126,7 +119,7 @@ class RunLog:
         for name in (*_SUMS, "rounds", *_SECONDS):
             line[name] = max(figures[name] - self._before[name], 0)
         line.update(bits=_finite(figures["bits"]), step_seconds=seconds)
-        self._lines.write(json.dumps(line, allow_nan=False) + "\n")
+        self._record.write_line(json.dumps(line, allow_nan=False))
         self._before = figures
         self._clock = time.perf_counter()
 
@@ -172,8 +165,7 @@ class RunLog:
             "step_seconds": self._seconds / max(self._recorded, 1),
             "wall_seconds": time.perf_counter() - self._started,
         }
-        self._lines.close()
-        write_whole(self._folder / "result.json", json.dumps(result, indent=2, allow_nan=False) + "\n")
+        self._record.write_result(json.dumps(result, indent=2, allow_nan=False) + "\n")
 
     def _figures(self) -> dict[str, Any]:
         """Sums so far, in the words of laconic.Optimizer's metrics."""
@@ -203,19 +195,6 @@ def _recordable(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _keep(lines: pathlib.Path, steps: int) -> None:
-    """The lines of so many steps; one that was cut or is no record, and what follows, is removed."""
-    kept = []
-    for text in lines.read_text(encoding="utf-8").splitlines(keepends=True):
-        try:
-            if json.loads(text)["step"] > steps:
-                break
-        except (ValueError, KeyError, TypeError, RecursionError):
-            break
-        kept.append(text)
-    write_whole(lines, "".join(kept))
-
-
 def report(runs: Path | Iterable[Path], out: Path = "report.html", *, plotly: Path | None = None) -> pathlib.Path:
     """Writes one self-contained page with charts of the runs. Not collective: call it on one rank.
 
@@ -241,18 +220,14 @@ def report(runs: Path | Iterable[Path], out: Path = "report.html", *, plotly: Pa
             "install it and build laconic again"
         )
     folders = [runs] if isinstance(runs, (str, os.PathLike)) else list(runs)
-    parts = {
-        "style": (_page() / "page.css").read_text(encoding="utf-8"),
-        "script": (_page() / "page.js").read_text(encoding="utf-8"),
-        "plotly": _plotly(plotly).read_text(encoding="utf-8"),
-        "data": _core.report_json([os.fspath(folder) for folder in folders]),
-    }
-    rest = (_page() / "page.html").read_text(encoding="utf-8")
-    page = []
-    for part in _PARTS:  # what is put in is not searched again
-        before, _, rest = rest.partition("{{" + part + "}}")
-        page += [before, parts[part]]
-    write_whole(out, "".join(page) + rest)
+    page = _core.report_page(
+        html=(_page() / "page.html").read_text(encoding="utf-8"),
+        style=(_page() / "page.css").read_text(encoding="utf-8"),
+        script=(_page() / "page.js").read_text(encoding="utf-8"),
+        plotly=_plotly(plotly).read_text(encoding="utf-8"),
+        data=_core.report_json([os.fspath(folder) for folder in folders]),
+    )
+    _core.write_whole_file(os.fsencode(out), page)
     return pathlib.Path(out)
 
 
@@ -272,40 +247,3 @@ def _plotly(given: Path | None) -> pathlib.Path:
         if beside.exists():
             return beside
     raise _core.InvalidConfig("the report needs plotly.min.js: pip install plotly, or give its path as plotly=")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Writes a file beside `path` and renames it, so that a reader finds the old file or the whole new one.
-
-    The file beside it has a random name and must not exist, so that no link that somebody placed there is followed. If
-    `path` is not a plain file (but a device, a pipe or a link), the text is written into it and it stays what it is.
-    """
-    target = pathlib.Path(path)
-    if _is_written_through(target):
-        # /dev/stdout may be a file that has something in it already.
-        device = target.as_posix().startswith(("/dev/", "/proc/"))
-        with open(target, "a" if device else "w", encoding="utf-8") as file:
-            file.write(text)
-        return
-    beside = target.with_name(f"{target.name}.tmp{secrets.token_hex(8)}")
-    try:
-        made = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
-        try:
-            with os.fdopen(made, "w", encoding="utf-8") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            beside.replace(target)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
-    except OSError as error:  # the name that the caller knows
-        raise OSError(error.errno, error.strerror, str(target)) from error
-
-
-def _is_written_through(path: pathlib.Path) -> bool:
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return False
-    return not stat.S_ISDIR(mode) and (not stat.S_ISREG(mode) or path.is_symlink())

@@ -12,8 +12,6 @@
 #include <string_view>
 #include <utility>
 
-#include "laconic/error.h"
-
 namespace laconic {
 namespace {
 
@@ -22,7 +20,7 @@ constexpr std::size_t kRandomDigits = 16;
 constexpr std::string_view kDigits = "0123456789abcdef";
 
 [[noreturn]] void refuse(const std::string& path, int reason, const char* remedy = "") {
-  throw Error("cannot write " + path + ": " + std::strerror(reason) + remedy);
+  throw FileError("cannot write " + path + ": " + std::strerror(reason) + remedy, path, reason);
 }
 
 /// A name that nobody can foresee.

@@ -1,10 +1,26 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
+#include "laconic/error.h"
 #include "laconic/view.h"
 
 namespace laconic {
+
+/// A file or folder that the system does not let us write. `reason` is its errno, 0 if unknown.
+class FileError : public Error {
+ public:
+  FileError(const std::string& message, std::string path, int reason)
+      : Error(message), path_(std::move(path)), reason_(reason) {}
+
+  const std::string& path() const { return path_; }
+  int reason() const { return reason_; }
+
+ private:
+  std::string path_;
+  int reason_;
+};
 
 /// Whether the path is a device, a pipe or a link, such as /dev/stdout, which a rename would replace by a file.
 bool is_written_through(const std::string& path);
@@ -22,7 +38,7 @@ std::string make_folder_beside(const std::string& path);
 /// Writes a file beside `path`, syncs it to the disk and renames it. A reader of `path` finds either the old file or
 /// the complete new one, even after a power cut. The file beside it has a random name and must not exist before, so
 /// that a prepared link is never followed. A path that is not a plain file (is_written_through) is written directly and
-/// stays what it is. Throws an Error with the reason if it cannot write.
+/// stays what it is. Throws FileError if it cannot write.
 void write_whole_file(const std::string& path, View<const std::byte> bytes);
 void write_whole_file(const std::string& path, const std::string& text);
 

@@ -1,6 +1,7 @@
 #include "claims/claims.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/suggestion.h"
 #include "claims/tables.h"
@@ -49,14 +50,18 @@ const Claim& claim_named(std::string_view name, Subject subject) {
   return row_named(claims_on(subject), name, "deep claim", " (`laconic reproduce --deep --list` says what they are)");
 }
 
-ClaimOutcome check_claim(const Claim& claim, ClaimOptions options) {
+CheckedClaim check_claim(const Claim& claim, ClaimOptions options) {
   if (options.seeds < 0) {
     throw InvalidConfig("seeds must be 0 or more, got " + std::to_string(options.seeds) +
                         ": 0 is the claim's own number");
   }
   const auto& check = std::get<ProblemCheck>(claim.check);
   if (options.seeds == 0) options.seeds = check.seeds;
-  return check.check(options);
+  const auto begun = std::chrono::steady_clock::now();
+  CheckedClaim checked{.claim = &claim, .outcome = check.check(options)};
+  checked.seeds = static_cast<std::size_t>(check.seeds > 1 ? options.seeds : check.seeds);
+  checked.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  return checked;
 }
 
 const char* verdict(const CheckedClaim& checked) {

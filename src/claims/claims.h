@@ -64,9 +64,6 @@ std::span<const Claim> claims_on(Subject subject);
 /// InvalidConfig for a name that the subject does not have, with the nearest one or with where it belongs.
 const Claim& claim_named(std::string_view name, Subject subject);
 
-/// Runs a claim on problems, with its own number of seeds where none is given. InvalidConfig where that is negative.
-ClaimOutcome check_claim(const Claim& claim, ClaimOptions options = {});
-
 /// A claim and what came of it.
 struct CheckedClaim {
   const Claim* claim;
@@ -75,6 +72,12 @@ struct CheckedClaim {
   std::size_t seeds = 0;  ///< of its runs; on networks the fewest of a run
   double seconds = 0.0;   ///< of its runs
 };
+
+/// Runs a claim on problems, with its own number of seeds if none is given. Throws InvalidConfig if that is negative.
+CheckedClaim check_claim(const Claim& claim, ClaimOptions options = {});
+
+/// Decides a claim on networks by the figures of its runs. It is not decided if runs are missing.
+CheckedClaim check_claim(const Claim& claim, const claims::Figures& figures);
 
 /// "holds", "does not hold" or "not decided".
 const char* verdict(const CheckedClaim& checked);

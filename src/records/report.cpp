@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/check.h"
 #include "laconic/version.h"
 
 namespace laconic {
@@ -194,6 +195,23 @@ std::string report_json(const std::vector<RecordedRun>& runs) {
   safe.reserve(text.size());
   for (const char c : text) safe += c == '<' ? std::string("\\u003c") : std::string(1, c);
   return safe;
+}
+
+std::string joined_page(const PageParts& parts) {
+  const std::pair<std::string_view, std::string_view> marked[] = {{"{{style}}", parts.style},
+                                                                  {"{{data}}", parts.data},
+                                                                  {"{{plotly}}", parts.plotly},
+                                                                  {"{{script}}", parts.script}};
+  std::string_view rest = parts.html;
+  std::string page;
+  page.reserve(rest.size() + parts.style.size() + parts.data.size() + parts.plotly.size() + parts.script.size());
+  for (const auto& [mark, text] : marked) {
+    const std::size_t at = rest.find(mark);
+    LACONIC_CHECK(at != std::string_view::npos);
+    page.append(rest.substr(0, at)).append(text);
+    rest.remove_prefix(at + mark.size());
+  }
+  return page.append(rest);
 }
 
 }  // namespace laconic

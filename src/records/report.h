@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "records/reader.h"
@@ -23,5 +24,17 @@ std::vector<std::string> run_labels(const std::vector<RecordedRun>& runs);
 /// One JSON object: version, subject, common settings, and for each run its label, folder, own settings, notes, end,
 /// evaluations and steps as columns. It contains no '<', so it can be put inside an HTML script element.
 std::string report_json(const std::vector<RecordedRun>& runs);
+
+/// The texts of a page. In `html` stand {{style}}, {{data}}, {{plotly}} and {{script}}, in this order.
+struct PageParts {
+  std::string_view html;
+  std::string_view style;
+  std::string_view data;  ///< what report_json returned
+  std::string_view plotly;
+  std::string_view script;
+};
+
+/// The page with its parts put in. The parts themselves are not searched for marks.
+std::string joined_page(const PageParts& parts);
 
 }  // namespace laconic

@@ -1,56 +1,21 @@
 #include "records/writer.h"
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/whole_file.h"
 #include "laconic/error.h"
 #include "records/config_file.h"
 #include "records/file_names.h"
 #include "records/formats.h"
-#include "records/parsed_text.h"
 
 namespace laconic {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-/// The lines of steps that the run that goes on has behind it; a line that was cut ends them.
-std::string kept_lines(const std::string& path, std::uint32_t steps) {
-  std::ifstream input(path, std::ios::binary);
-  std::string kept;
-  for (std::string line; std::getline(input, line);) {
-    const nlohmann::json json = parse_json(line, path);
-    const auto step = json.is_object() ? json.find("step") : json.end();
-    if (step == json.end() || !step->is_number_unsigned() || *step > steps) break;
-    kept.append(line).append("\n");
-  }
-  return kept;
-}
-
-}  // namespace
-
-MetricsFile::MetricsFile(const std::string& path, std::uint32_t steps) : path_(path) {
-  if (steps > 0) write_whole_file(path, kept_lines(path, steps));
-  output_.open(path, std::ios::binary | (steps > 0 ? std::ios::app : std::ios::trunc));
-  if (!output_) throw Error("cannot write " + path + ": is there such a folder, and may you write there?");
-}
-
-void MetricsFile::on_step(const StepRecord& record) {
-  output_ << metrics_line(record) << '\n' << std::flush;
-  if (!output_) throw Error("cannot write " + path_ + ": is the disk full?");
-}
-
 RunFolder::RunFolder(std::string path, RunConfig config, Earlier earlier)
     : path_(std::move(path)), config_(std::move(config)), earlier_(earlier) {
   if (path_.empty()) return;
-  std::error_code failed;
-  fs::create_directories(path_, failed);
-  if (failed) {
-    throw Error("cannot make the folder " + path_ + " (" + failed.message() +
-                "): name one where you may write, such as runs/first");
-  }
+  record_.emplace(path_);
   require_place();  // before the lock's file is made: nothing is written into a folder that is refused
   lock_.emplace(path_);
   require_place();  // another process may have begun a run there meanwhile
@@ -80,19 +45,20 @@ void RunFolder::on_start(std::uint32_t steps) {
   if (earlier_ != Earlier::resumed) {
     std::error_code ignored;
     // So that nothing goes on from them.
-    for (const char* name : {kResultFile, kModelFile}) fs::remove(file(name), ignored);
+    record_->remove_result();
+    fs::remove(file(kModelFile), ignored);
     remove_checkpoints(file(kCheckpointFolder));
-    write_whole_file(file(kConfigFile), config_json(config_));
+    record_->write_config(config_json(config_));
   }
-  metrics_.emplace(file(kMetricsFile), steps);
+  record_->open_metrics(steps);
 }
 
 void RunFolder::on_step(const StepRecord& record) {
-  if (metrics_) metrics_->on_step(record);
+  if (record_) record_->write_line(metrics_line(record));
 }
 
 void RunFolder::finish(const RunResult& result) const {
-  if (!path_.empty()) write_whole_file(file(kResultFile), result_json(config_, result));
+  if (record_) record_->write_result(result_json(config_, result));
 }
 
 CheckpointPlan plan_in(const std::string& folder) {

@@ -1,26 +1,14 @@
 #pragma once
 
-#include <fstream>
 #include <optional>
 #include <string>
 
 #include "base/folder_lock.h"
 #include "experiment/checkpoint.h"
 #include "experiment/run.h"
+#include "records/run_record.h"
 
 namespace laconic {
-
-/// Writes one line per step and flushes it, so that a run which is cut off leaves a record of all its steps.
-class MetricsFile : public Observer {
- public:
-  /// Throws Error if the file cannot be written. A run that is resumed after `steps` keeps the lines up to that step.
-  explicit MetricsFile(const std::string& path, std::uint32_t steps = 0);
-  void on_step(const StepRecord& record) override;
-
- private:
-  std::string path_;
-  std::ofstream output_;
-};
 
 /// What happens to a run that is already in the folder.
 enum class Earlier { kept, overwritten, resumed };
@@ -42,14 +30,14 @@ class RunFolder final : public Observer {
   void finish(const RunResult& result) const;
 
  private:
-  std::string file(const char* name) const { return path_ + "/" + name; }
+  std::string file(const char* name) const { return record_->file(name); }
   void require_place() const;
 
   std::string path_;
   RunConfig config_;
   Earlier earlier_;
   std::optional<FolderLock> lock_;
-  std::optional<MetricsFile> metrics_;
+  std::optional<RunRecord> record_;
 };
 
 /// Where the ranks of a run in this folder write checkpoints and the tested model. If `folder` is empty, they write

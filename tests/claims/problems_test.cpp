@@ -126,7 +126,7 @@ TEST(Claims, AreOneTableOfTwoSubjects) {
 class CheapClaim : public testing::TestWithParam<const char*> {};
 
 TEST_P(CheapClaim, HoldsWithOneSeed) {
-  const ClaimOutcome outcome = check_claim(claim_named(GetParam(), Subject::problems), {.seeds = 1});
+  const ClaimOutcome outcome = check_claim(claim_named(GetParam(), Subject::problems), {.seeds = 1}).outcome.value();
   EXPECT_TRUE(outcome.holds) << outcome.measured;
   EXPECT_FALSE(outcome.measured.empty());
   EXPECT_FALSE(outcome.rows.empty());

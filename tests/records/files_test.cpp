@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/whole_file.h"
 #include "laconic/error.h"
 #include "records/config_file.h"
+#include "records/run_record.h"
 #include "records/writer.h"
 #include "support/support.h"
 #include "support/temporary_folder.h"
@@ -209,7 +211,7 @@ TEST_F(RunFiles, MetricsThatGoOnEndAtTheFirstLineThatIsNone) {
   const std::string path = (folder_ / "metrics.jsonl").string();
   for (const char* nonsense : {"", "[2]", "{}", "{\"step\": \"two\"}", "{\"step\": -2}", "{\"step\": 9}", "{\"st"}) {
     std::ofstream(path) << "{\"step\": 1}\n" << nonsense << "\n{\"step\": 3}\n";
-    { const MetricsFile file(path, 5); }
+    RunRecord(folder_.string()).open_metrics(5);
     std::ifstream input(path);
     const std::string kept{std::istreambuf_iterator<char>(input), {}};
     EXPECT_EQ(kept, "{\"step\": 1}\n") << nonsense;
@@ -228,8 +230,8 @@ TEST_F(RunFiles, ShowTheStepsThatTheGuardTookBack) {
   const std::string path = (folder_ / "metrics.jsonl").string();
   RunResult result;
   {
-    MetricsFile file(path);
-    result = run_threads(config, &file).front();
+    RunFolder run(folder_.string(), config, Earlier::kept);
+    result = run_threads(config, &run).front();
   }
   EXPECT_EQ(nlohmann::json::parse(result_json(config, result)).at("undone"), 2);
   std::ifstream input(path);
@@ -250,8 +252,8 @@ TEST_F(RunFiles, MetricsAreALineAStepAndAddUp) {
   const std::string path = (folder_ / "metrics.jsonl").string();
   RunResult result;
   {
-    MetricsFile file(path);
-    result = run_threads(config, &file).front();
+    RunFolder run(folder_.string(), config, Earlier::kept);
+    result = run_threads(config, &run).front();
   }
   std::ifstream input(path);
   std::string line;
@@ -287,7 +289,8 @@ TEST_F(RunFiles, MetricsAreALineAStepAndAddUp) {
   EXPECT_EQ(summary.at("total_sent_bytes"), lines.back().at("total_sent_bytes"));
   EXPECT_EQ(summary.at("loss"), lines.back().at("loss"));
   EXPECT_EQ(summary.at("distance"), lines.back().at("distance"));
-  EXPECT_TRUE(contains(message_of<Error>([&] { MetricsFile file((folder_ / "no" / "such").string()); }), "such"));
+  std::ofstream(folder_ / "taken") << "a file";
+  EXPECT_TRUE(contains(message_of<FileError>([&] { RunRecord((folder_ / "taken" / "such").string()); }), "such"));
 }
 
 }  // namespace

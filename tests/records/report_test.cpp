@@ -48,11 +48,8 @@ class Report : public testing::Test {
   /// As train --out leaves it.
   std::string real_run(const std::string& name, const RunConfig& config) const {
     const fs::path folder = folder_ / name;
-    fs::create_directories(folder);
-    std::ofstream(folder / "config.json") << config_json(config);
-    MetricsFile file((folder / "metrics.jsonl").string());
-    const RunResult result = run_threads(config, &file).front();
-    std::ofstream(folder / "result.json") << result_json(config, result);
+    RunFolder files(folder.string(), config, Earlier::overwritten);
+    files.finish(run_threads(config, &files).front());
     return folder.string();
   }
 

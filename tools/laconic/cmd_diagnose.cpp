@@ -14,6 +14,7 @@
 #include "laconic/error.h"
 #include "laconic/threads.h"
 #include "records/config_file.h"
+#include "records/file_names.h"
 #include "records/writer.h"
 #include "run_flags.h"
 #include "text_table.h"
@@ -77,7 +78,7 @@ RunConfig run_config(const Flags& flags, const std::string& folder) {
     throw InvalidConfig("a run is diagnosed as it was configured: leave " + setting.option->get_name() +
                         " out, or name no run");
   }
-  const std::string file = folder + "/config.json";
+  const std::string file = folder + "/" + kConfigFile;
   RunConfig config = config_from(read_config_file(file));
   if (config.task.name.empty()) {
     throw InvalidConfig(file + " is a run on the problem " + config.problem +

@@ -13,26 +13,19 @@
 namespace laconic::tools {
 namespace {
 
-double seconds_since(std::chrono::steady_clock::time_point begun) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-}
-
 /// `title` says which claim of how many; on a terminal its line shows what share of the claim's runs is done.
-CheckedClaim check(const Claim& claim, int seeds, const std::string& title) {
+CheckedClaim check_showing_progress(const Claim& claim, int seeds, const std::string& title) {
   const bench::Progress progress(true);
   const auto begun = std::chrono::steady_clock::now();
   int shown = -1;
   const auto show = [&](double share) {
     const int percent = static_cast<int>(100.0 * share);
     if (std::exchange(shown, percent) == percent) return;
-    progress.say(fmt::format("{}: {} %, {:.0f} s", title, percent, seconds_since(begun)));
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begun;
+    progress.say(fmt::format("{}: {} %, {:.0f} s", title, percent, seconds.count()));
   };
   show(0.0);
-  CheckedClaim checked{.claim = &claim, .outcome = check_claim(claim, {.seeds = seeds, .progress = show})};
-  const int own = std::get<ProblemCheck>(claim.check).seeds;
-  checked.seeds = static_cast<std::size_t>(seeds > 0 && own > 1 ? seeds : own);
-  checked.seconds = seconds_since(begun);
-  return checked;
+  return check_claim(claim, {.seeds = seeds, .progress = show});
 }
 
 void reproduce(ClaimFlags& flags, const DeepFlags& deep) {
@@ -44,7 +37,8 @@ void reproduce(ClaimFlags& flags, const DeepFlags& deep) {
   if (flags.list) return show_list(claims, flags.json);
   std::vector<CheckedClaim> all;
   for (const Claim* claim : claims) {
-    all.push_back(check(*claim, flags.seeds, fmt::format("{} ({} of {})", claim->name, all.size() + 1, claims.size())));
+    const std::string title = fmt::format("{} ({} of {})", claim->name, all.size() + 1, claims.size());
+    all.push_back(check_showing_progress(*claim, flags.seeds, title));
     show_claim(all.back(), flags.json);
   }
   show_verdicts(all, flags.json);

@@ -11,6 +11,7 @@
 #include "json_output.h"
 #include "laconic/error.h"
 #include "records/config_file.h"
+#include "records/file_names.h"
 #include "records/formats.h"
 #include "records/writer.h"
 #include "run_flags.h"
@@ -124,7 +125,7 @@ RunConfig resumed_config(const Arguments& arguments, const Resumed& resumed, int
     throw InvalidConfig(
         "--resume continues the run as it was configured: remove the other flags (--data may stay)");
   }
-  const RunConfig config = config_from(read_config_file(resumed.folder + "/config.json"));
+  const RunConfig config = config_from(read_config_file(resumed.folder + "/" + kConfigFile));
   if (processes > 0 && processes != config.workers) {
     throw InvalidConfig("the run has " + std::to_string(config.workers) + " workers, mpirun started " +
                         std::to_string(processes) + " processes: start the same number of processes");

@@ -193,12 +193,16 @@ ClaimOutcome sign_ties(const Figures& figures) {
 }
 
 ClaimOutcome regtopk(const Figures& figures) {
+  struct Kept {
+    const char* percent;
+    bool decides;
+  };
   ClaimOutcome outcome;
   double lead = 0.0;
-  for (const char* keep : {"1", "0.1", "0.02"}) {
+  for (const auto& [keep, decides] : {Kept{"1", false}, Kept{"0.1", true}, Kept{"0.02", false}}) {
     const std::string name = std::string("topk-") + keep;
     lead = figures.accuracy("reg" + name) - figures.accuracy(name);
-    if (std::string(keep) == "0.1") outcome.holds = lead >= 1.0;
+    if (decides) outcome.holds = lead >= 1.0;
     outcome.measured +=
         (outcome.measured.empty() ? "RegTop-k less Top-k at S = " : ", ") + std::string(keep) + " %: " + fixed(lead, 1);
   }

@@ -49,6 +49,4 @@ void append(std::string& text, std::string_view separator, std::string_view part
   text += part;
 }
 
-double tolerance(const NetworkRun& run) { return std::string_view(run.name) == "def-1024" ? 2.5 : 1.0; }
-
 }  // namespace laconic::claims

@@ -32,7 +32,4 @@ class Figures {
 /// Adds a part to a list that is a text.
 void append(std::string& text, std::string_view separator, std::string_view part);
 
-/// How far a run may end from its independent figure, which has one seed, in points.
-double tolerance(const NetworkRun& run);
-
 }  // namespace laconic::claims

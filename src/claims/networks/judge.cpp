@@ -37,16 +37,20 @@ std::vector<std::string> missing(const Claim& claim, const Figures& figures) {
   return names;
 }
 
-CheckedClaim judge(const Claim& claim, const Figures& figures) {
-  CheckedClaim checked{.claim = &claim, .missing = missing(claim, figures)};
-  const NetworkCheck& check = check_of(claim);
+}  // namespace laconic::claims
+
+namespace laconic {
+
+CheckedClaim check_claim(const Claim& claim, const claims::Figures& figures) {
+  CheckedClaim checked{.claim = &claim, .missing = claims::missing(claim, figures)};
+  const auto& check = std::get<NetworkCheck>(claim.check);
   if (checked.missing.empty()) checked.outcome = check.check(figures);
   for (const char* name : check.runs) {
     const auto results = figures.of(name);
-    for (const NetworkResult* result : results) checked.seconds += result->wall_seconds;
+    for (const claims::NetworkResult* result : results) checked.seconds += result->wall_seconds;
     checked.seeds = name == check.runs.front() ? results.size() : std::min(checked.seeds, results.size());
   }
   return checked;
 }
 
-}  // namespace laconic::claims
+}  // namespace laconic

@@ -17,7 +17,4 @@ std::vector<std::string> runs_of(std::span<const Claim* const> claims);
 /// The claim's runs, and what else it needs of them, that the figures do not have.
 std::vector<std::string> missing(const Claim& claim, const Figures& figures);
 
-/// Not decided where runs are missing.
-CheckedClaim judge(const Claim& claim, const Figures& figures);
-
 }  // namespace laconic::claims

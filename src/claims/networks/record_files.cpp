@@ -3,7 +3,7 @@
 #include "laconic/error.h"
 #include "records/config_file.h"
 #include "records/file_names.h"
-#include "records/json_record.h"
+#include "records/flatness.h"
 #include "records/reader.h"
 
 namespace laconic::claims {
@@ -57,10 +57,8 @@ NetworkResult read_result(const Record& record) {
   result.rounds = recorded.end.rounds;
   result.sent_bytes_per_step = recorded.end.sent_bytes_per_step;
   result.wall_seconds = recorded.end.wall_seconds;
-  if (fs::exists(record.folder / kFlatnessFile)) {
-    const JsonRecord flatness = read_json_record((record.folder / kFlatnessFile).string());
-    result.flatness = {flatness.number("trace"), flatness.number("trace_error"), flatness.number("largest"),
-                       flatness.number("largest_error")};
+  if (const auto flatness = read_flatness(record.folder.string())) {
+    result.flatness = {flatness->trace, flatness->trace_error, flatness->largest, flatness->largest_error};
   }
   return result;
 }

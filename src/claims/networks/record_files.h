@@ -8,10 +8,6 @@
 
 namespace laconic::claims {
 
-/// The tested model's float32 values in the order of its tensors.
-inline constexpr const char* kPointFile = "model.f32";
-inline constexpr const char* kFlatnessFile = "flatness.json";
-
 /// One run of one seed, and where it is kept.
 struct Record {
   const NetworkRun* run;

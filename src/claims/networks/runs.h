@@ -33,6 +33,7 @@ struct NetworkRun {
   int adversaries = 0;
   bool keeps_model = false;  ///< the tested model stays with the record, for what is measured there later
   std::uint32_t batch = 16;  ///< of a worker
+  double tolerance = 1.0;    ///< how far it may end from its independent figure, which has one seed, in points
 };
 
 /// What all runs have in common. Batches are drawn with replacement; the learning rate drops at 1/2 and 3/4.

@@ -11,11 +11,11 @@
 #include <system_error>
 #include <thread>
 
-#include "base/whole_file.h"
 #include "claims/networks/record_files.h"
 #include "data/task.h"
 #include "laconic/error.h"
 #include "records/file_names.h"
+#include "records/flatness.h"
 #include "records/writer.h"
 #include "torch/train/task_workload.h"
 
@@ -66,9 +66,7 @@ void make_run(const Record& record, const std::string& data, std::function<void(
   }
   Recorder recorder(folder, std::move(tell));
   const RunResult result = run_threads(record.config, *workload, &recorder, plan).front();
-  if (record.run->keeps_model) {
-    write_whole_file((record.folder / kPointFile).string(), as_bytes(View<const float>(result.model)));
-  }
+  if (record.run->keeps_model) write_point(record.folder.string(), result.model);
   folder.finish(result);
   fs::remove_all(plan.folder);
 }

@@ -1,7 +1,9 @@
+#include <cerrno>
 #include <exception>
 #include <new>
 
 #include "base/memory.h"
+#include "base/whole_file.h"
 #include "laconic/error.h"
 #include "torch/python/bindings.h"
 
@@ -30,6 +32,9 @@ void bind_errors(py::module_& module) {
       if (error) std::rethrow_exception(error);
     } catch (const std::bad_alloc& full) {
       PyErr_SetString(PyExc_MemoryError, error_text(full).c_str());
+    } catch (const FileError& file) {  // as open() would raise it: FileNotFoundError, PermissionError …
+      errno = file.reason() == 0 ? EIO : file.reason();
+      PyErr_SetFromErrnoWithFilename(PyExc_OSError, file.path().c_str());
     }
   });
 }

@@ -2,8 +2,8 @@
 
 #include <string_view>
 
-#include "base/check.h"
 #include "laconic/error.h"
+#include "records/report.h"
 
 #if LACONIC_REPORT
 // The assembler takes files in as they are: five megabytes as a C++ array would cost the compiler minutes.
@@ -32,18 +32,11 @@ namespace laconic::tools {
 bool report_is_built_in() { return true; }
 
 std::string report_page(const std::string& data) {
-  const std::pair<std::string_view, std::string_view> parts[] = {
-      {"{{style}}", style_file()}, {"{{data}}", data}, {"{{plotly}}", plotly_file()}, {"{{script}}", script_file()}};
-  std::string_view rest = html_file();
-  std::string page;
-  page.reserve(rest.size() + data.size() + plotly_file().size() + script_file().size() + style_file().size());
-  for (const auto& [mark, text] : parts) {  // in the order of the page; what is put in is not searched again
-    const std::size_t at = rest.find(mark);
-    LACONIC_CHECK(at != std::string_view::npos);
-    page.append(rest.substr(0, at)).append(text);
-    rest.remove_prefix(at + mark.size());
-  }
-  return page.append(rest);
+  return joined_page({.html = html_file(),
+                      .style = style_file(),
+                      .data = data,
+                      .plotly = plotly_file(),
+                      .script = script_file()});
 }
 
 #else
