@@ -28,7 +28,7 @@ std::string list_of(const std::vector<std::uint32_t>& numbers) {
 
 std::uint64_t seed_of_group(std::uint64_t seed, std::uint32_t group) {
   if (group == 0) return seed;
-  const Stream stream{.seed = seed, .tensor = group, .purpose = Purpose::group_seed};
+  const RandomStream stream{.seed = seed, .tensor = group, .purpose = Purpose::group_seed};
   const PhiloxBlock words = stream.block(0);
   return std::uint64_t{words[1]} << 32 | words[0];
 }
