@@ -13,6 +13,7 @@
 #include "laconic/error.h"
 #include "support/support.h"
 #include "support/temporary_folder.h"
+#include "support/text_of_file.h"
 
 namespace laconic {
 namespace {
@@ -20,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::contains;
 using test::message_of;
+using test::text_of_file;
 
 class WholeFile : public testing::Test {
  protected:
@@ -51,8 +53,7 @@ TEST_F(WholeFile, PipesAndLinksStayWhatTheyAre) {
   fs::create_symlink(target, link);
   write_whole_file(link, "short");
   EXPECT_TRUE(fs::is_symlink(link));
-  std::ifstream input(target);
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(input), {}), "short");
+  EXPECT_EQ(text_of_file(target), "short");
 }
 
 TEST_F(WholeFile, ALinkThatLiesInWaitIsNotFollowed) {
@@ -61,12 +62,8 @@ TEST_F(WholeFile, ALinkThatLiesInWaitIsNotFollowed) {
   const fs::path foreseen = target + ".tmp" + std::to_string(getpid());
   fs::create_symlink(victim, foreseen);
   write_whole_file(target, "new");
-  const auto text_of = [](const fs::path& path) {
-    std::ifstream input(path);
-    return std::string(std::istreambuf_iterator<char>(input), {});
-  };
-  EXPECT_EQ(text_of(victim), "precious");
-  EXPECT_EQ(text_of(target), "new");
+  EXPECT_EQ(text_of_file(victim), "precious");
+  EXPECT_EQ(text_of_file(target), "new");
   EXPECT_FALSE(fs::is_symlink(target));
   EXPECT_TRUE(fs::is_symlink(foreseen));
 }

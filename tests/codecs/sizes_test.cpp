@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <sstream>
 
 #include "codecs/samples.h"
+#include "support/text_of_file.h"
 
 namespace laconic {
 namespace {
@@ -22,10 +22,7 @@ std::string table_of_sizes() {
 }
 
 TEST(Sizes, AreThoseOfTheCommittedTable) {
-  std::ifstream file(LACONIC_SIZES_FILE);
-  std::stringstream committed;
-  committed << file.rdbuf();
-  EXPECT_EQ(table_of_sizes(), committed.str())
+  EXPECT_EQ(table_of_sizes(), test::text_of_file(LACONIC_SIZES_FILE))
       << "Payload lengths changed. If that is meant, put the table above into tests/codecs/sizes.txt and say why.";
 }
 

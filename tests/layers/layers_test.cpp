@@ -171,7 +171,7 @@ TEST(TestsReadme, SaysWhatToRunForEveryFolder) {
   }
   for (const std::string& label : labels) {
     const bool folder = fs::is_directory(root / "tests" / label) || fs::is_directory(root / "tests/torch" / label);
-    EXPECT_TRUE(folder || label == "docs") << "no folder of tests/ is named " << label;
+    EXPECT_TRUE(folder || fs::is_directory(root / label)) << "there is no folder of tests named " << label;
   }
 }
 

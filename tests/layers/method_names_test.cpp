@@ -7,13 +7,12 @@
 #include <cctype>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "methods/table.h"
+#include "support/text_of_file.h"
 
 namespace laconic {
 namespace {
@@ -98,8 +97,7 @@ TEST(MethodNames, AreComparedInTheTableAlone) {
       if (!entry.is_regular_file() || !is_scanned(entry.path())) continue;
       const std::string name = entry.path().lexically_relative(root).generic_string();
       if (name == "src/methods/table.cpp") continue;
-      std::ifstream input(entry.path(), std::ios::binary);
-      const std::string text(std::istreambuf_iterator<char>(input), {});
+      const std::string text = test::text_of_file(entry.path());
       ++files;
       for (const std::size_t line : lines_that_compare(text, name.starts_with("python/laconic/"))) {
         ADD_FAILURE() << name << ':' << line << ": compares a method's name; give its row a trait (methods/table.h)";

@@ -15,6 +15,7 @@
 #include "records/writer.h"
 #include "support/support.h"
 #include "support/temporary_folder.h"
+#include "support/text_of_file.h"
 
 namespace laconic {
 namespace {
@@ -212,9 +213,7 @@ TEST_F(RunFiles, MetricsThatGoOnEndAtTheFirstLineThatIsNone) {
   for (const char* nonsense : {"", "[2]", "{}", "{\"step\": \"two\"}", "{\"step\": -2}", "{\"step\": 9}", "{\"st"}) {
     std::ofstream(path) << "{\"step\": 1}\n" << nonsense << "\n{\"step\": 3}\n";
     RunRecord(folder_.string()).open_metrics(5);
-    std::ifstream input(path);
-    const std::string kept{std::istreambuf_iterator<char>(input), {}};
-    EXPECT_EQ(kept, "{\"step\": 1}\n") << nonsense;
+    EXPECT_EQ(test::text_of_file(path), "{\"step\": 1}\n") << nonsense;
   }
 }
 

@@ -10,7 +10,7 @@ namespace laconic::test {
 namespace {
 
 std::size_t lines_of(const fs::path& path) {
-  const std::string text = bytes_of(path);
+  const std::string text = text_of_file(path);
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
@@ -96,14 +96,14 @@ TEST_F(Faults, DamagedCheckpointIsRefused) {
   state.seekp(static_cast<std::streamoff>(fs::file_size(damaged) / 2));
   state << "damage";
   state.close();
-  const std::string before = bytes_of(file("run/metrics.jsonl"));
+  const std::string before = text_of_file(file("run/metrics.jsonl"));
 
   MpiJob refused = mpi("train --resume" + quoted(file("run")), "refused");
   EXPECT_EQ(refused.wait(), 1) << refused.said();
   expect_said_once(refused.said(), damaged + " is damaged: ");
   expect_said_once(refused.said(), "; the one before it is " + checkpoint("run", 2));
   EXPECT_TRUE(eventually([&] { return refused.ranks_are_gone(); }));
-  EXPECT_EQ(bytes_of(file("run/metrics.jsonl")), before);
+  EXPECT_EQ(text_of_file(file("run/metrics.jsonl")), before);
 
   MpiJob offered = mpi("train --resume" + quoted(checkpoint("run", 2)), "offered");
   EXPECT_EQ(offered.wait(), 0) << offered.said();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "experiment/checkpoint.h"
+#include "support/text_of_file.h"
 #include "tools/mpi_job.h"
 #include "tools/program.h"
 
@@ -33,11 +34,6 @@ inline Json without_seconds(const Json& json) {
     if (!key.ends_with("seconds")) kept[key] = value;
   }
   return kept;
-}
-
-inline std::string bytes_of(const fs::path& path) {
-  std::ifstream input(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(input), {}};
 }
 
 /// The bits: a comparison of numbers would take -0 for 0.
@@ -86,7 +82,7 @@ class MpiFiles : public Files {
     EXPECT_EQ(metrics(one), metrics(other));
 #if LACONIC_TORCH
     ASSERT_TRUE(fs::exists(file(one + "/model.safetensors")));
-    EXPECT_TRUE(bytes_of(file(one + "/model.safetensors")) == bytes_of(file(other + "/model.safetensors")))
+    EXPECT_TRUE(text_of_file(file(one + "/model.safetensors")) == text_of_file(file(other + "/model.safetensors")))
         << "the models differ";
 #endif
   }

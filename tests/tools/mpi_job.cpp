@@ -10,19 +10,15 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <thread>
+
+#include "support/text_of_file.h"
 
 namespace laconic::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string contents(const std::string& path) {
-  std::ifstream input(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(input), {}};
-}
 
 /// State and parent of a process; state 'X' where there is none.
 struct ProcessState {
@@ -31,7 +27,7 @@ struct ProcessState {
 };
 
 ProcessState state_of(const std::string& process) {
-  const std::string text = contents("/proc/" + process + "/stat");
+  const std::string text = text_of_file("/proc/" + process + "/stat");
   const std::size_t name_end = text.rfind(')');  // the name may hold anything
   ProcessState result;
   if (name_end == std::string::npos) return result;
@@ -48,7 +44,7 @@ bool is_gone(pid_t process) {
 
 /// The rank that mpirun told a process, or -1.
 int rank_of(const std::string& process) {
-  std::istringstream environment(contents("/proc/" + process + "/environ"));
+  std::istringstream environment(text_of_file("/proc/" + process + "/environ"));
   const std::string key = "OMPI_COMM_WORLD_RANK=";
   for (std::string entry; std::getline(environment, entry, '\0');) {
     if (entry.starts_with(key)) return std::atoi(entry.c_str() + key.size());
@@ -135,6 +131,6 @@ int MpiJob::wait() {
 
 bool MpiJob::ranks_are_gone() const { return std::all_of(ranks_.begin(), ranks_.end(), is_gone); }
 
-std::string MpiJob::said() const { return contents(output_); }
+std::string MpiJob::said() const { return text_of_file(output_); }
 
 }  // namespace laconic::test

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "support/limited.h"
+#include "support/text_of_file.h"
 #include "tools/program.h"
 
 namespace laconic::test {
@@ -373,16 +374,13 @@ TEST_F(Files, ThatAreNestedTooDeepAreToldInALine) {
   expect_one_line_error(laconic("reproduce --deep --results '" + file("run/config.json") + "'"), 2, limit);
 }
 
-TEST(Program, JsonIntoStdoutFollowsTheText) {
-  const std::string file = ::testing::TempDir() + "laconic_stdout.txt";
-  ASSERT_EQ(laconic("methods sgd --json /dev/stdout > '" + file + "'").code, 0);
-  std::ifstream input(file);
-  const std::string text{std::istreambuf_iterator<char>(input), {}};
+TEST_F(Files, JsonIntoStdoutFollowsTheText) {
+  ASSERT_EQ(laconic("methods sgd --json /dev/stdout > '" + file("stdout.txt") + "'").code, 0);
+  const std::string text = text_of_file(file("stdout.txt"));
   const std::size_t begin = text.find("\n[");
   ASSERT_NE(begin, std::string::npos) << text;
   EXPECT_TRUE(text.starts_with("sgd")) << text;
   EXPECT_EQ(nlohmann::json::parse(text.substr(begin)).at(0).at("name"), "sgd");
-  std::filesystem::remove(file);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <thread>
 
+#include "support/text_of_file.h"
 #include "tools/program.h"
 
 namespace laconic::test {
@@ -18,11 +19,6 @@ namespace fs = std::filesystem;
 const std::string kProblem = "--problem noisy-quadratic --set dimension=20 --workers 2 ";
 const std::string kSmall = kProblem + "--steps 8 --checkpoint-interval 3 ";
 
-std::string bytes_of(const std::string& path) {
-  std::ifstream input(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(input), {}};
-}
-
 class RunFolders : public Files {
  protected:
   std::string out(const std::string& name) const { return "--out '" + file(name) + "' "; }
@@ -30,7 +26,7 @@ class RunFolders : public Files {
     fs::create_directories(fs::path(file(name)).parent_path());
     std::ofstream(file(name)) << text;
   }
-  std::string read(const std::string& name) const { return bytes_of(file(name)); }
+  std::string read(const std::string& name) const { return text_of_file(file(name)); }
   /// Puts another value into the run's config.json.
   void edit(const std::string& run, const std::string& section, const std::string& key, const nlohmann::json& value) {
     nlohmann::ordered_json config = nlohmann::ordered_json::parse(read(run + "/config.json"));

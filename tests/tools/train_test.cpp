@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "support/text_of_file.h"
 #include "tools/program.h"
 
 namespace laconic::test {
@@ -339,8 +340,7 @@ TEST_F(Files, OfARunMakeAReport) {
 #if LACONIC_REPORT
   const Outcome outcome = laconic(command);
   ASSERT_EQ(outcome.code, 0) << outcome.text;
-  std::ifstream input(file("page.html"));
-  const std::string page{std::istreambuf_iterator<char>(input), {}};
+  const std::string page = text_of_file(file("page.html"));
   for (const char* part : {"<!DOCTYPE html>", "plotly.js v", "MIT license", "\"label\":\"topk\"", "</html>"}) {
     EXPECT_TRUE(contains(page, part)) << part;
   }

@@ -7,10 +7,10 @@
 #include <torch/types.h>
 
 #include <cmath>
-#include <filesystem>
 
 #include "laconic/error.h"
 #include "support/support.h"
+#include "support/temporary_folder.h"
 #include "torch/diagnose/hessian.h"
 #include "torch/networks.h"
 #include "torch/train/task_workload.h"
@@ -298,8 +298,8 @@ INSTANTIATE_TEST_SUITE_P(Methods, PointsOfRuns, ::testing::Values("sgd", "topk",
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_P(PointsOfRuns, AreThoseThatTheRunWouldTest) {
-  const std::string folder = testing::TempDir() + "laconic_diagnose_" + GetParam();
-  std::filesystem::remove_all(folder);
+  const test::TemporaryFolder own;
+  const std::string& folder = own.path();
   RunConfig config = small_run(GetParam());
   if (GetParam() == std::string("mgrawa")) config.options.period = 3;
   const auto workload = task_workload(config, "");
@@ -312,12 +312,11 @@ TEST_P(PointsOfRuns, AreThoseThatTheRunWouldTest) {
   const NetworkPoint point = checkpoint_point(config, *workload, checkpoints.front());
   EXPECT_EQ(point.step, 4U);
   EXPECT_EQ(point.model, expected);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(PointsOfRuns, HaveTheStatisticsOfTheTest) {
-  const std::string folder = testing::TempDir() + "laconic_diagnose_statistics";
-  std::filesystem::remove_all(folder);
+  const test::TemporaryFolder own;
+  const std::string& folder = own.path();
   RunConfig config = small_run("sgd", "resnet20");
   config.workers = 2;
   config.steps = 2;
@@ -329,7 +328,6 @@ TEST(PointsOfRuns, HaveTheStatisticsOfTheTest) {
   // One step with momentum 0.1 from a mean of 0 and a variance of 1: neither the start nor a new estimate.
   EXPECT_NE(point.statistics[0], 0.0F);
   EXPECT_NEAR(point.statistics[16], 0.9F, 0.3F);
-  std::filesystem::remove_all(folder);
 }
 
 // The report of gradients takes any learner; a network's are taken in training mode and leave the point alone.

@@ -11,6 +11,7 @@
 #include "laconic/error.h"
 #include "support/support.h"
 #include "support/temporary_folder.h"
+#include "support/text_of_file.h"
 
 namespace laconic {
 namespace {
@@ -26,10 +27,7 @@ class Safetensors : public ::testing::Test {
   std::string path_ = (folder_ / "model.safetensors").string();
 
   void write_bytes(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
-  std::string read_bytes() const {
-    std::ifstream input(path_, std::ios::binary);
-    return {std::istreambuf_iterator<char>(input), {}};
-  }
+  std::string read_bytes() const { return test::text_of_file(path_); }
   void write(const std::string& header, std::size_t data_bytes) const {
     const std::uint64_t length = header.size();
     std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 #include "laconic/threads.h"
+#include "support/temporary_folder.h"
 #include "torch/train/network_learner.h"
 #include "torch/train/task_workload.h"
 
@@ -118,8 +118,8 @@ INSTANTIATE_TEST_SUITE_P(Methods, Resumed, testing::Values("sgd", "def", "mgrawa
 
 // The checkpoint lies inside an epoch, and between two rounds.
 TEST_P(Resumed, EndsWithTheSameBits) {
-  const std::string folder = testing::TempDir() + "laconic_statistics_" + GetParam();
-  std::filesystem::remove_all(folder);
+  const test::TemporaryFolder own;
+  const std::string& folder = own.path();
   RunConfig config = small_run(GetParam());
   config.checkpoint_interval = 4;
   const auto workload = task_workload(config, "");
@@ -132,7 +132,6 @@ TEST_P(Resumed, EndsWithTheSameBits) {
     EXPECT_EQ(resumed[rank].worker_model, straight[rank].worker_model);
     EXPECT_EQ(resumed[rank].loss, straight[rank].loss) << "which the statistics decide";
   }
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
