@@ -77,7 +77,7 @@ struct CheckedClaim {
 CheckedClaim check_claim(const Claim& claim, ClaimOptions options = {});
 
 /// Decides a claim on networks by the figures of its runs. It is not decided if runs are missing.
-CheckedClaim check_claim(const Claim& claim, const claims::Figures& figures);
+CheckedClaim judge_claim(const Claim& claim, const claims::Figures& figures);
 
 /// "holds", "does not hold" or "not decided".
 const char* verdict(const CheckedClaim& checked);

@@ -46,7 +46,7 @@ NetworkResult& result_named(std::vector<NetworkResult>& results, const std::stri
 }
 
 bool holds(const char* claim, const std::vector<NetworkResult>& results) {
-  return check_claim(claim_named(claim, Subject::networks), Figures(results)).outcome.value().holds;
+  return judge_claim(claim_named(claim, Subject::networks), Figures(results)).outcome.value().holds;
 }
 
 TEST(NetworkRuns, HaveNamesOfTheirOwnAndValidConfigurations) {

@@ -25,10 +25,7 @@ CheckedClaim check_showing_progress(const Claim& claim, int seeds, const std::st
     progress.say(fmt::format("{}: {} %, {:.0f} s", title, percent, seconds.count()));
   };
   show(0.0);
-  ClaimOptions options;
-  options.seeds = seeds;
-  options.progress = show;
-  return check_claim(claim, std::move(options));
+  return check_claim(claim, {.seeds = seeds, .progress = show});
 }
 
 void reproduce(ClaimFlags& flags, const DeepFlags& deep) {

@@ -200,7 +200,7 @@ void write_page(const std::string& path, const claims::Figures& figures) {
 void judge_all(const std::vector<const Claim*>& claims, const claims::Figures& figures, const JsonOutput& json) {
   std::vector<CheckedClaim> all;
   for (const Claim* claim : claims) {
-    all.push_back(check_claim(*claim, figures));
+    all.push_back(judge_claim(*claim, figures));
     show_claim(all.back(), json);
   }
   show_verdicts(all, json);

@@ -41,7 +41,7 @@ std::vector<std::string> missing(const Claim& claim, const Figures& figures) {
 
 namespace laconic {
 
-CheckedClaim check_claim(const Claim& claim, const claims::Figures& figures) {
+CheckedClaim judge_claim(const Claim& claim, const claims::Figures& figures) {
   CheckedClaim checked{.claim = &claim, .missing = claims::missing(claim, figures)};
   const auto& check = std::get<NetworkCheck>(claim.check);
   if (checked.missing.empty()) checked.outcome = check.check(figures);

@@ -76,7 +76,7 @@ std::string claims_table(const Figures& figures) {
   std::string text = row({"claim", "published", "independent model", "measured", "rule", "verdict"});
   text += "|---|---|---|---|---|---|\n";
   for (const Claim& claim : claims_on(Subject::networks)) {
-    const CheckedClaim checked = check_claim(claim, figures);
+    const CheckedClaim checked = judge_claim(claim, figures);
     const std::string bold = checked.outcome && !checked.outcome->holds ? "**" : "";
     text += row({claim.name, claim.published, claim.independent, measured(checked), claim.rule,
                  bold + verdict(checked) + bold});
