@@ -109,7 +109,7 @@ TEST(RunSettings, DescribeRangeAndDefault) {
 // The words follow the traits of the methods.
 TEST(RunSettings, DescribeDefaultsThatDependOnTheMethod) {
   EXPECT_EQ(find_run_setting("run", "learning_rate")->usual,
-            "the problem's, but 0.01 for signsgd, signum; with --task 0.05, but 0.001 for adam and 0.0005 for "
+            "the problem's, but 0.01 for signsgd, signum; with --task 0.05, but 0.001 for adam and 5e-04 for "
             "signsgd, signum");
   EXPECT_EQ(find_run_setting("optimizer", "momentum")->usual, "0; with --task 0.9, but 0 for adam, signsgd, signum");
   EXPECT_EQ(find_run_setting("optimizer", "nesterov")->usual,
