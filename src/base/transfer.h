@@ -16,6 +16,14 @@ void copy_to_host(Place& place, View<const T> from, T* to) {
   std::memcpy(to, from.data(), from.size_bytes());
 }
 
+/// The one entry of a view that lies where the place works. Waits for the place's work.
+template <class T>
+T read_one(Place& place, View<const T> from) {
+  T value{};
+  copy_to_host<T>(place, from.sub(0, 1), &value);
+  return value;
+}
+
 /// Copies memory of the host to a view that lies where the place works.
 template <class T>
 void copy_from_host(Place& place, const T* from, View<T> to) {
