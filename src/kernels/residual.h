@@ -7,7 +7,7 @@ namespace laconic {
 
 /// value + residual, where a residual of zero changes no bit: -0 + 0 would be +0, and full selection on one worker is
 /// plain SGD bit for bit.
-[[gnu::always_inline]] inline float with_residual(float value, float residual) {
+[[gnu::always_inline]] constexpr float with_residual(float value, float residual) {
   // By masks, since compilers leave a choice between floats as a branch, and the loop around it without vectors.
   const std::uint32_t counts = residual == 0.0F ? 0U : ~0U;
   const float sum = value + residual;

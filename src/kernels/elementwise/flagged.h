@@ -7,6 +7,9 @@
 
 namespace laconic {
 
+/// InvalidConfig unless there is a status where the place works.
+void require_status(Place& place, StatusView status);
+
 /// parallel_ranges for loops that read values anyway: body returns whether its range had a NaN or an Inf, and any that
 /// did sets status.nonfinite.
 void parallel_flagged(Place& place, std::size_t size, StatusView status, FunctionRef<bool(Range)> body);
