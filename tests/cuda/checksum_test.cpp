@@ -15,9 +15,10 @@ std::vector<std::byte> random_bytes(std::size_t n) {
 }
 
 /// Around words, stripes, the half of a block that is fetched at once, a block, and the blocks that are folded at once.
-const std::vector<std::size_t> kByteCounts{0,      1,      3,      4,      31,     32,     33,      63,      64,
-                                           65,     127,    997,    32'767, 32'768, 32'769, 32'829,  65'535,  65'536,
-                                           65'537, 65'600, 98'304, 98'311, 131'072, 1'000'003, 1030 * kChecksumBlock + 5};
+const std::vector<std::size_t> kByteCounts{
+    0, 1, 3, 4, 31, 32, 33, 63, 64, 65, 127, 997,
+    32'767, 32'768, 32'769, 32'829, 65'535, 65'536, 65'537, 65'600, 98'304, 98'311,
+    131'072, 1'000'003, 1030 * kChecksumBlock + 5};
 
 TEST_F(Cuda, Checksums) {
   for (const std::size_t n : kByteCounts) {

@@ -247,7 +247,9 @@ TEST_F(Cuda, TwinsDoNotWaitForTheDevice) {
   const std::vector<View<const float>> parts(100, a.view());
   const std::vector<View<const std::uint32_t>> ballots(100, words.view());
   std::vector<Block> blocks;
-  for (std::uint64_t i = 0; i < 100; ++i) blocks.push_back({.offset = 50 * i, .size = 50, .start = i % 50, .count = 50});
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    blocks.push_back({.offset = 50 * i, .size = 50, .start = i % 50, .count = 50});
+  }
   const auto everything = [&] {
     fill(*place_, 1.0F, b.view());
     copy(*place_, a.view(), b.view());

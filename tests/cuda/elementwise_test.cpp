@@ -10,7 +10,8 @@ namespace {
 
 class CudaSums : public Cuda {
  protected:
-  /// Both sums of `count` parts of n entries, each on both places. `into_part`: the result goes where the last part lies.
+  /// Both sums of `count` parts of n entries, each on both places. `into_part`: the last sum goes where the last part
+  /// lies.
   void expect_reference(std::size_t n, std::size_t count, float extra, bool into_part) {
     std::vector<std::vector<float>> parts;
     std::vector<std::unique_ptr<DeviceArray<float>>> device_parts;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the tests of the twins share: a place on a device beside one with the reference's loops, awkward sizes and values.
-// They are skipped, and say so, where there is no CUDA device.
+// What the tests of the twins share: a place on a device beside one with the reference's loops, awkward sizes and
+// values. They are skipped, and say so, where there is no CUDA device.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ namespace laconic::test {
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 inline constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
-/// Around words, groups of packed fields, and the 2,048 entries that a block of threads handles; a prime of many blocks.
+/// Around words, groups of packed fields, and the 2,048 entries that a block of threads handles; and many blocks.
 inline const std::vector<std::size_t> kSizes{0,   1,   31,   32,   33,   511,   512,
                                              513, 997, 2047, 2048, 2049, 1'000'003};
 

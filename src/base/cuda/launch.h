@@ -52,8 +52,8 @@ __device__ void for_each_entry(std::uint64_t n, Body body) {
   }
 }
 
-/// load(i) for each of this thread's entries below n, then store(i, what was loaded). All loads are under way before the
-/// first store; the compiler cannot arrange that by itself, since a view that is written may be one that is read.
+/// load(i) for each of this thread's entries below n, then store(i, what was loaded). All loads are under way before
+/// the first store; the compiler cannot arrange that by itself, since a view that is written may be one that is read.
 template <class Load, class Store>
 __device__ void load_then_store(std::uint64_t n, Load load, Store store) {
   const std::uint64_t first = std::uint64_t{blockIdx.x} * kThreads * kEntries + threadIdx.x;

@@ -4,8 +4,8 @@
 #include "kernels/checksum/checksum.h"
 #include "kernels/checksum/loops.h"
 
-// Twin of kernels/checksum. All threads of a block fetch a part of one of the checksum's blocks into shared memory; then
-// sixteen of them follow the lanes, whose steps depend on each other.
+// Twin of kernels/checksum. All threads of a block fetch a part of one of the checksum's blocks into shared memory;
+// then sixteen of them follow the lanes, whose steps depend on each other.
 
 namespace laconic::cuda {
 namespace {

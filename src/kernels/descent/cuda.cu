@@ -2,8 +2,8 @@
 #include "kernels/descent/twins.h"
 #include "kernels/residual.h"
 
-// Twins of kernels/descent, the formulas as descent.cpp has them. Products and sums are rounded separately because nvcc is
-// told -fmad=false; quotients and roots are the rounded ones of IEEE, which is nvcc's default.
+// Twins of kernels/descent, the formulas as descent.cpp has them. Products and sums are rounded separately because nvcc
+// is told -fmad=false; quotients and roots are the rounded ones of IEEE, which is nvcc's default.
 
 namespace laconic::cuda {
 namespace {
@@ -167,8 +167,9 @@ __global__ void follow_kernel(float learning_rate, float beta, const float* grad
 
 void sgd_step(Place& place, const Coefficients& coefficients, View<const float> gradient, View<float> momentum,
               View<float> model) {
-  const auto kernel = coefficients.weight_decay != 0.0F ? sgd_kernel_of<true>(!momentum.empty(), coefficients.nesterov)
-                                                        : sgd_kernel_of<false>(!momentum.empty(), coefficients.nesterov);
+  const bool has_momentum = !momentum.empty();
+  const auto kernel = coefficients.weight_decay != 0.0F ? sgd_kernel_of<true>(has_momentum, coefficients.nesterov)
+                                                        : sgd_kernel_of<false>(has_momentum, coefficients.nesterov);
   launch_over(place, "sgd_step", model.size(), kernel, coefficients, gradient.data(), momentum.data(), model.data(),
               model.size());
 }
@@ -205,8 +206,8 @@ void add_residual(Place& place, View<const float> values, View<const float> resi
               out.size(), status.data());
 }
 
-void add_step_to_error(Place& place, const Coefficients& coefficients, View<float> gradient, const ErrorFeedback& memory,
-                       StatusView status) {
+void add_step_to_error(Place& place, const Coefficients& coefficients, View<float> gradient,
+                       const ErrorFeedback& memory, StatusView status) {
   const bool has_momentum = coefficients.momentum != 0.0F;
   const auto kernel = coefficients.weight_decay != 0.0F ? error_kernel_of<true>(has_momentum, coefficients.nesterov)
                                                         : error_kernel_of<false>(has_momentum, coefficients.nesterov);

@@ -14,8 +14,8 @@ void subtract_scaled(Place& place, View<const float> x, float scale, View<const 
 void subtract_difference(Place& place, View<const float> x, View<const float> y, View<float> out);
 void add_residual(Place& place, View<const float> values, View<const float> residual, View<float> out,
                   StatusView status);
-void add_step_to_error(Place& place, const Coefficients& coefficients, View<float> gradient, const ErrorFeedback& memory,
-                       StatusView status);
+void add_step_to_error(Place& place, const Coefficients& coefficients, View<float> gradient,
+                       const ErrorFeedback& memory, StatusView status);
 /// With Nesterov's momentum; otherwise the step is an axpy.
 void follow_nesterov_step(Place& place, const Coefficients& coefficients, View<const float> gradient,
                           View<const float> momentum, View<float> model);

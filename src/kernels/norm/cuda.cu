@@ -71,7 +71,8 @@ __global__ void block_squares_kernel(const float* values, std::uint64_t n, doubl
 __global__ void block_magnitudes_kernel(const float* values, std::uint64_t n, double* sums) {
   const std::uint64_t begin = std::uint64_t{blockIdx.x} * kNormBlock;
   const std::uint64_t count = n - begin < kNormBlock ? n - begin : kNormBlock;
-  const double sum = sum_in_order(count, [=](std::uint64_t i) { return static_cast<double>(fabsf(values[begin + i])); });
+  const auto magnitude_at = [=](std::uint64_t i) { return static_cast<double>(fabsf(values[begin + i])); };
+  const double sum = sum_in_order(count, magnitude_at);
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 

@@ -29,8 +29,8 @@ __global__ void vote_kernel(const __grid_constant__ List ballots, unsigned ballo
                             std::uint64_t past, std::uint32_t* out, std::uint64_t n) {
   const std::uint64_t group = thread_index() / kDrawLanes;
   const std::uint64_t first = group * kDrawGroup + threadIdx.x % kDrawLanes;  // counted from the first group's start
-  // They start so that the top plane is set once more than half were counted, and all others are ones and the top is not
-  // where it was exactly half.
+  // They start so that the top plane is set once more than half were counted, and all others are ones and the top is
+  // not where it was exactly half.
   const std::uint32_t start = (1U << (kPlanes - 1)) - 1 - ballot_count / 2;
   std::uint32_t planes[kDrawRows][kPlanes];
 #pragma unroll
