@@ -13,7 +13,8 @@ target_compile_options(laconic_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off -fno-math-errno -Wall -Wextra -Wpedantic -Wshadow -Wno-psabi>
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-overloaded-shift-op-parentheses>  # LACONIC_CHECK means it
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-pass-failed>  # loops that may become vectors do not at -O1
-  $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false --expt-relaxed-constexpr -Xcompiler=-ffp-contract=off,-fno-math-errno,-Wall,-Wextra>)
+  $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false --expt-relaxed-constexpr -Xcompiler=-ffp-contract=off,-fno-math-errno,-Wall,-Wextra>
+  $<$<COMPILE_LANGUAGE:CUDA>:-diag-suppress=554>)  # a conversion operator whose `requires` rules that class out
 foreach(part HIGHWAY MPI CUDA TORCH)
   target_compile_definitions(laconic_flags INTERFACE LACONIC_${part}=$<BOOL:${LACONIC_${part}}>)
 endforeach()

@@ -16,6 +16,14 @@ void copy_to_host(Place& place, View<const T> from, T* to) {
   std::memcpy(to, from.data(), from.size_bytes());
 }
 
+/// Reads one entry of a view on the place's device. Waits for the place's work.
+template <class T>
+T read_one(Place& place, View<const T> from) {
+  T value{};
+  copy_to_host<T>(place, from.sub(0, 1), &value);
+  return value;
+}
+
 /// Copies CPU memory to a view on the place's device.
 template <class T>
 void copy_from_host(Place& place, const T* from, View<T> to) {

@@ -54,6 +54,7 @@ void encode(Place& place, View<const float> flat, std::span<const Block> blocks,
   require_format(format);
   require_range(blocks, begin, count);
   require_payload(payload, max_payload_bytes(count, format));
+  require_device("payload", payload.device(), place.device());
   const Touch touch(place);
   if (format == ValueFormat::f32) {
     const auto body = body_of<float>(payload, sizeof(PayloadHeader), count);
@@ -73,6 +74,7 @@ void encode_values(Place& place, View<const float> values, std::span<const Block
   require_format(format);
   require_range(blocks, begin, values.size());
   require_payload(payload, max_payload_bytes(values.size(), format));
+  require_device("payload", payload.device(), place.device());
   const Touch touch(place);
   put_values(place, values, format, payload, sizeof(PayloadHeader), status);
   seal(place, blocks, begin, values.size(), format, payload, status);

@@ -1,5 +1,6 @@
 #include "codecs/dense.h"
 
+#include "base/check.h"
 #include "base/touch.h"
 #include "codecs/body.h"
 
@@ -36,6 +37,7 @@ void encode(Place& place, View<const float> values, ValueFormat format, View<std
   require_format(format);
   const std::uint64_t bytes = max_payload_bytes(values.size(), format);
   require_payload(payload, bytes);
+  require_device("payload", payload.device(), place.device());
   const Touch touch(place);
   put_values(place, values, format, payload, sizeof(PayloadHeader), status);
   PayloadHeader header = header_of(Codec::dense, static_cast<std::uint8_t>(format), bytes, values.size());

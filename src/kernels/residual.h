@@ -7,7 +7,7 @@ namespace laconic {
 
 /// value + residual, where a residual of zero changes no bit. In plain arithmetic -0 + 0 is +0, but full selection on
 /// one worker must equal plain SGD bit for bit.
-[[gnu::always_inline]] inline float with_residual(float value, float residual) {
+[[gnu::always_inline]] constexpr float with_residual(float value, float residual) {
   // By masks, because compilers turn a choice between floats into a branch and then do not vectorise the loop.
   const std::uint32_t counts = residual == 0.0F ? 0U : ~0U;
   const float sum = value + residual;

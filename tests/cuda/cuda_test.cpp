@@ -4,59 +4,24 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <bit>
 #include <chrono>
-#include <cmath>
-#include <limits>
 #include <thread>
 
 #include "base/workspace.h"
-#include "cuda/device_array.h"
+#include "cuda/fixture.h"
 #include "kernels/bitpack/bitpack.h"
+#include "kernels/block/block.h"
+#include "kernels/checksum/loops.h"
+#include "kernels/convert/convert.h"
+#include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/norm/norm.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/sign/sign.h"
-#include "laconic/cuda.h"
-#include "laconic/laconic.h"
-#include "support/support.h"
+#include "kernels/vote/vote.h"
 
 namespace laconic::test {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
-
-const std::vector<std::size_t> kSizes{0, 1, 31, 32, 33, 511, 512, 513, 1'000'003};
-
-/// Normal values among which are the awkward ones: both zeros, subnormals, the largest; and Inf if asked for.
-std::vector<float> awkward_values(std::size_t n, std::uint64_t seed, float extra = 0.0F) {
-  auto values = normal_values(n, seed);
-  const std::vector<float> awkward{0.0F, -0.0F, 1e-45F, -1e-40F, 1e-38F, -3e38F, 1.0F, -1.0F, extra, -extra};
-  for (std::size_t i = 0; i < n; i += 7) values[i] = awkward[i / 7 % awkward.size()];
-  return values;
-}
-
-template <class T>
-::testing::AssertionResult same_bits(const std::vector<T>& found, const std::vector<T>& expected) {
-  if (found.size() != expected.size()) return ::testing::AssertionFailure() << "sizes differ";
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    if (std::memcmp(&found[i], &expected[i], sizeof(T)) == 0) continue;
-    return ::testing::AssertionFailure() << "entry " << i << " of " << found.size() << " differs";
-  }
-  return ::testing::AssertionSuccess();
-}
-
-class Cuda : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
-    place_ = cuda_place();
-  }
-
-  std::unique_ptr<Place> place_;
-  Place reference_{{.threads = 1, .simd = SimdLevel::reference}};
-};
 
 TEST_F(Cuda, PlaceHasAStreamOfItsOwnOrTheCallers) {
   EXPECT_EQ(place_->device(), Device::cuda);
@@ -113,11 +78,10 @@ TEST_F(Cuda, StatusComesOverTheStream) {
 }
 
 TEST_F(Cuda, KernelsWithoutATwinAreRefused) {
-  const DeviceArray<float> values(100);
-  const DeviceArray<Status> status(std::vector<Status>(1));
-  const auto text = message_of<InvalidConfig>(
-      [&] { norm(*place_, values.view(), Norm::l2, values.view().sub(0, 1), status.view()); });
-  EXPECT_TRUE(contains(text, "kernels/norm/norm has no CUDA version yet")) << text;
+  const DeviceArray<std::uint32_t> fields(100);
+  const DeviceArray<std::byte> packed(100);
+  const auto text = message_of<InvalidConfig>([&] { pack_fields(*place_, fields.view(), 8, packed.view()); });
+  EXPECT_TRUE(contains(text, "kernels/bitpack/bitpack has no CUDA version yet")) << text;
 }
 
 TEST_F(Cuda, FillAndCopy) {
@@ -276,6 +240,16 @@ TEST_F(Cuda, TwinsDoNotWaitForTheDevice) {
   const DeviceArray<std::uint32_t> words(sign_words(kSize));
   const DeviceArray<std::byte> packed(quantized_bytes(kSize, 5));
   const DeviceArray<Status> status(std::vector<Status>(1));
+  const DeviceArray<std::uint16_t> halves(kSize);
+  const DeviceArray<std::uint32_t> hash(1);
+  const DeviceArray<double> squares(1);
+  // More than travel in a kernel's parameters.
+  const std::vector<View<const float>> parts(100, a.view());
+  const std::vector<View<const std::uint32_t>> ballots(100, words.view());
+  std::vector<Block> blocks;
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    blocks.push_back({.offset = 50 * i, .size = 50, .start = i % 50, .count = 50});
+  }
   const auto everything = [&] {
     fill(*place_, 1.0F, b.view());
     copy(*place_, a.view(), b.view());
@@ -286,6 +260,15 @@ TEST_F(Cuda, TwinsDoNotWaitForTheDevice) {
     unpack_signs(*place_, words.view(), 1.0F, b.view());
     quantize(*place_, a.view(), norm.view(), {.bits = 5, .rounding = {}, .first = 0}, packed.view());
     dequantize_add(*place_, packed.view(), norm.view(), 5, b.view());
+    sum_in_rank_order(*place_, parts, 100.0F, b.view(), status.view());
+    sgd_step(*place_, {.learning_rate = 0.1F}, a.view(), {}, b.view());
+    laconic::norm(*place_, a.view(), Norm::l2, norm.view(), status.view());
+    laconic::norm(*place_, a.view(), Norm::max, norm.view(), status.view());
+    sum_of_squares(*place_, a.view(), squares.view(), status.view());
+    to_16bit(*place_, a.view(), ValueFormat::bf16, halves.view(), status.view());
+    gather_blocks(*place_, a.view(), blocks, 0, b.view());
+    vote(*place_, ballots, {}, words.view());
+    cuda::checksum(*place_, as_bytes(b.view()), kNoHole, hash.view());
   };
   everything();  // the first launch of a kernel loads it, which may wait
   read_status(*place_, status.view());

@@ -20,12 +20,14 @@
 #include "exchange/dense_sum.h"
 #include "kernels/bitpack/bitpack.h"
 #include "kernels/checksum/checksum.h"
+#include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/norm/norm.h"
 #include "kernels/regtopk/regtopk.h"
+#include "kernels/sparse/draw.h"
 #include "kernels/sparse/indices.h"
 #include "kernels/sparse/sparse.h"
-#include "kernels/vote/vote.h"
+#include "kernels/vote/abstain.h"
 #include "laconic/cuda.h"
 #include "laconic/laconic.h"
 #include "support/support.h"
@@ -103,9 +105,64 @@ TEST_F(OnDevice, HasNoThreads) {
 }
 
 TEST_F(OnDevice, TwinsRefuseViewsOfTheHost) {
-  std::vector<float> here(8);
-  const auto text = message_of<InvalidConfig>([&] { fill(place_, 0.0F, here); });
-  EXPECT_TRUE(contains(text, "view values lies on cpu, the place works on cuda")) << text;
+  constexpr std::size_t kSize = 64;
+  std::vector<float> here(kSize);
+  std::vector<std::uint32_t> words(kSize);
+  std::vector<std::uint16_t> halves(kSize);
+  std::vector<std::byte> bytes(kSize);
+  Status host_status;
+  const auto floats = take<float>(kSize);
+  const auto status = take<Status>(1);
+  const std::array<View<const float>, 2> parts{floats, here};
+  const std::array<float, 2> weights{0.5F, 0.5F};
+  const std::array<View<const std::uint32_t>, 1> ballots{words};
+  const std::array<OpenBallot, 1> open_ballots{OpenBallot{words, words}};
+  const std::array<Block, 1> blocks{Block{.offset = 0, .size = kSize, .start = 0, .count = kSize}};
+  const std::vector<std::pair<std::string, std::function<void()>>> calls{
+      {"values", [&] { fill(place_, 0.0F, here); }},
+      {"to", [&] { copy(place_, floats, here); }},
+      {"x", [&] { axpy(place_, 1.0F, here, floats); }},
+      {"values", [&] { divide(place_, 2.0F, here); }},
+      {"status", [&] { find_nonfinite(place_, floats, view_of(host_status)); }},
+      {"part", [&] { sum_in_rank_order(place_, parts, 2.0F, floats, status); }},
+      {"part", [&] { weighted_sum(place_, parts, weights, floats, status); }},
+      {"status", [&] { spoil_if_nonfinite(place_, floats, view_of(host_status)); }},
+      {"of a step", [&] { sgd_step(place_, {}, here, {}, floats); }},
+      {"of a step", [&] { adam_step(place_, {}, here, floats, floats, floats); }},
+      {"of a step", [&] { blend(place_, 0.5F, here, floats); }},
+      {"of a step", [&] { running_mean(place_, 0.5F, here, floats, floats); }},
+      {"of a step", [&] { subtract_scaled(place_, floats, 0.5F, floats, here); }},
+      {"of a step", [&] { subtract_difference(place_, floats, here, floats); }},
+      {"status", [&] { add_residual(place_, floats, floats, floats, view_of(host_status)); }},
+      {"of a step", [&] { add_step_to_error(place_, {}, floats, {floats, here, floats, {}}, status); }},
+      {"values", [&] { norm(place_, here, Norm::l2, floats.sub(0, 1), status); }},
+      {"status", [&] { sum_of_squares(place_, floats, take<double>(1), view_of(host_status)); }},
+      {"y", [&] { squared_distance(place_, floats, here); }},
+      {"values", [&] { mean_magnitude(place_, here); }},
+      {"out", [&] { to_16bit(place_, floats, ValueFormat::f16, halves, status); }},
+      {"values", [&] { from_16bit(place_, halves, ValueFormat::f16, floats); }},
+      {"values", [&] { add_from_16bit(place_, halves, ValueFormat::bf16, floats); }},
+      {"out", [&] { round_through_16bit(place_, ValueFormat::bf16, floats, here, status); }},
+      {"out", [&] { gather_blocks(place_, floats, blocks, 0, here); }},
+      {"values", [&] { scatter_blocks(place_, here, blocks, 0, floats); }},
+      {"indices", [&] { scatter_add(place_, ConstSparseView{words, floats}, floats); }},
+      {"indices", [&] { scatter(place_, ConstSparseView{words, floats}, floats); }},
+      {"indices", [&] { gather(place_, floats, words, floats); }},
+      {"indices", [&] { shift_indices(place_, 1, words); }},
+      {"from", [&] { copy_indices(place_, words, take<std::uint32_t>(kSize)); }},
+      {"ballot", [&] { vote(place_, ballots, {}, take<std::uint32_t>(kSize)); }},
+      {"margins", [&] { abstention_margins(place_, floats, 1.0F, here); }},
+      {"vote", [&] { silence(place_, floats, here); }},
+      {"ballot.signs",
+       [&] {
+         vote_with_abstentions(place_, open_ballots, {}, take<std::uint32_t>(kSize), take<std::uint32_t>(kSize));
+       }},
+      {"bytes", [&] { checksum(place_, bytes); }},
+  };
+  for (const auto& [view, call] : calls) {
+    const auto text = message_of<InvalidConfig>(call);
+    EXPECT_TRUE(contains(text, "view " + view + " lies on cpu, the place works on cuda")) << view << ": " << text;
+  }
 }
 
 TEST_F(OnDevice, WhatHasNoTwinIsRefusedBeforeMemoryIsTouched) {
@@ -113,38 +170,24 @@ TEST_F(OnDevice, WhatHasNoTwinIsRefusedBeforeMemoryIsTouched) {
   const auto status = take<Status>(1);
   const auto floats = take<float>(kSize);
   const auto words = take<std::uint32_t>(kSize);
-  const auto halves = take<std::uint16_t>(kSize);
   const auto widths = take<std::uint8_t>(kSize);
   const auto bytes = take<std::byte>(8 * kSize);
   const SparseView entries = take_entries(kSize);
-  const std::array<View<const float>, 2> parts{floats, floats};
-  const std::array<float, 2> weights{0.5F, 0.5F};
-  const std::array<View<const std::uint32_t>, 2> ballots{words, words};
   const std::array<ConstSparseView, 1> sparse_parts{entries};
   const std::array<Block, 1> blocks{Block{.offset = 0, .size = kSize, .start = 0, .count = 1}};
+  const std::array<std::uint64_t, 1> bounds{5};
+  std::array<std::uint64_t, 1> counts{};
   const Layout layout(kSize);
   const sparse::IndexRange range{0, kSize};
   PayloadHeader header{};
   const auto communicators = thread_communicators(1);
 
   const std::vector<std::pair<std::string, std::function<void()>>> calls{
-      {"sum_in_rank_order", [&] { sum_in_rank_order(place_, parts, 2.0F, floats, status); }},
-      {"weighted_sum", [&] { weighted_sum(place_, parts, weights, floats, status); }},
       {"kernels/bitpack/bitpack", [&] { pack_fields(place_, words, 8, bytes.sub(0, kSize)); }},
       {"kernels/bitpack/bitpack", [&] { unpack_fields(place_, bytes.sub(0, kSize), 8, words); }},
-      {"kernels/block/block", [&] { gather_blocks(place_, floats, blocks, 0, floats.sub(0, 1)); }},
-      {"kernels/block/block", [&] { scatter_blocks(place_, floats.sub(0, 1), blocks, 0, floats); }},
-      {"kernels/checksum/checksum", [&] { checksum(place_, bytes); }},
-      {"kernels/checksum/checksum", [&] { checksum_with_hole(place_, bytes, 4); }},
-      {"kernels/convert/convert", [&] { to_16bit(place_, floats, ValueFormat::f16, halves, status); }},
-      {"kernels/convert/convert", [&] { from_16bit(place_, halves, ValueFormat::f16, floats); }},
-      {"kernels/convert/convert", [&] { add_from_16bit(place_, halves, ValueFormat::bf16, floats); }},
-      {"kernels/convert/convert", [&] { round_through_16bit(place_, ValueFormat::bf16, floats, floats, status); }},
-      {"kernels/norm/norm", [&] { norm(place_, floats, Norm::l2, floats.sub(0, 1), status); }},
-      {"kernels/norm/norm", [&] { sum_of_squares(place_, floats, take<double>(1), status); }},
-      {"kernels/sparse/sparse", [&] { scatter_add(place_, entries, floats); }},
-      {"kernels/sparse/sparse", [&] { scatter(place_, entries, floats); }},
-      {"kernels/sparse/sparse", [&] { gather(place_, floats, words, floats); }},
+      {"kernels/sparse/sparse", [&] { count_below(place_, words, bounds, counts); }},
+      {"kernels/sparse/sparse", [&] { read_indices(place_, words, bounds, counts); }},
+      {"kernels/sparse/draw", [&] { draw_indices(place_, {}, 0, kSize, words); }},
       {"kernels/sparse/sparse", [&] { merge_sum(place_, sparse_parts, entries); }},
       {"kernels/sparse/indices", [&] { gaps_of_indices(place_, words, 0, kSize, words, widths.sub(0, 2)); }},
       {"kernels/sparse/indices", [&] { indices_of_gaps(place_, 0, kSize, words); }},
@@ -158,16 +201,15 @@ TEST_F(OnDevice, WhatHasNoTwinIsRefusedBeforeMemoryIsTouched) {
        [&] {
          error_feedback_regtopk(place_, floats, floats, floats, {words, floats, floats}, {}, entries, status);
        }},
-      {"kernels/vote/vote", [&] { vote(place_, ballots, {}, words); }},
       {"codecs/payload", [&] { seal_payload(place_, header, bytes, status); }},
       {"codecs/payload", [&] { open_payload(place_, bytes, Codec::dense, header, status); }},
       {"codecs/uniform",
        [&] { uniform::encode(place_, floats, layout, 0, kSize, floats.sub(0, 1), 4, {}, bytes, status); }},
       {"codecs/sparse", [&] { sparse::decode(place_, bytes, range, ValueFormat::f32, entries, status); }},
       {"kernels/sparse/indices", [&] { sparse::encode(place_, entries, range, ValueFormat::f32, bytes, status); }},
-      {"sum_in_rank_order", [&] { dense::encode(place_, floats, ValueFormat::f32, bytes, status); }},
+      {"codecs/dense", [&] { dense::encode(place_, floats, ValueFormat::f32, bytes, status); }},
       {"codecs/payload", [&] { dense::decode(place_, bytes, ValueFormat::f32, floats, status); }},
-      {"kernels/block/block", [&] { block::encode(place_, floats, blocks, 0, 1, ValueFormat::f32, bytes, status); }},
+      {"codecs/block", [&] { block::encode(place_, floats, blocks, 0, 1, ValueFormat::f32, bytes, status); }},
       {"an exchange", [&] { DenseSum(*communicators[0], place_, kSize); }},
   };
   for (const auto& [what, call] : calls) {

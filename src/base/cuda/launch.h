@@ -4,6 +4,7 @@
 // that place's stream. Nothing here waits for the device.
 
 #include <cstdint>
+#include <type_traits>
 
 #include "base/cuda/queue.h"
 
@@ -51,6 +52,34 @@ __device__ void for_each_entry(std::uint64_t n, Body body) {
     const std::uint64_t i = first + step * kThreads;
     if (i < n) body(i);
   }
+}
+
+/// load(i) for each of this thread's entries below n, then store(i, what was loaded). All loads are under way before
+/// the first store; the compiler cannot arrange that by itself, since a view that is written may be one that is read.
+template <class Load, class Store>
+__device__ void load_then_store(std::uint64_t n, Load load, Store store) {
+  const std::uint64_t first = std::uint64_t{blockIdx.x} * kThreads * kEntries + threadIdx.x;
+  decltype(load(first)) loaded[kEntries];
+#pragma unroll
+  for (unsigned step = 0; step < kEntries; ++step) {
+    const std::uint64_t i = first + step * kThreads;
+    if (i < n) loaded[step] = load(i);
+  }
+#pragma unroll
+  for (unsigned step = 0; step < kEntries; ++step) {
+    const std::uint64_t i = first + step * kThreads;
+    if (i < n) store(i, loaded[step]);
+  }
+}
+
+/// Gives an elementwise kernel over n entries to the place's stream; nothing if there are none.
+template <class... Parameters>
+void launch_over(Place& place, const char* name, std::uint64_t n, void (*kernel)(Parameters...),
+                 std::type_identity_t<Parameters>... arguments) {
+  if (n == 0) return;
+  const Launch launch(place, name);
+  kernel<<<blocks_for(n, kEntries), kThreads, 0, launch.stream()>>>(arguments...);
+  launch.check();
 }
 
 inline __device__ bool is_nonfinite(float value) { return (__float_as_uint(value) & 0x7F80'0000U) == 0x7F80'0000U; }

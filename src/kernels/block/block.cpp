@@ -7,6 +7,8 @@
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "base/touch.h"
+#include "kernels/block/twins.h"
+#include "kernels/cuda.h"
 
 namespace laconic {
 namespace {
@@ -64,9 +66,10 @@ std::uint64_t blocks_size(std::span<const Block> blocks) {
 
 void gather_blocks(Place& place, View<const float> flat, std::span<const Block> blocks, std::uint64_t begin,
                    View<float> out) {
-  require_device("flat", flat.device(), place.device());
-  require_device("out", out.device(), place.device());
+  require_same_device("flat", flat.device(), place.device());
+  require_same_device("out", out.device(), place.device());
   require_blocks(blocks, begin, out.size(), flat.size());
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(gather_blocks, place, flat, blocks, begin, out);
   const Touch touch(place);
   parallel_ranges(place.pool(), out.size(), kCut, [&](Range range) {
     for_each_stretch(blocks, begin + range.begin, begin + range.end,
@@ -78,9 +81,10 @@ void gather_blocks(Place& place, View<const float> flat, std::span<const Block> 
 
 void scatter_blocks(Place& place, View<const float> values, std::span<const Block> blocks, std::uint64_t begin,
                     View<float> flat) {
-  require_device("values", values.device(), place.device());
-  require_device("flat", flat.device(), place.device());
+  require_same_device("values", values.device(), place.device());
+  require_same_device("flat", flat.device(), place.device());
   require_blocks(blocks, begin, values.size(), flat.size());
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(scatter_blocks, place, values, blocks, begin, flat);
   const Touch touch(place);
   parallel_ranges(place.pool(), values.size(), kCut, [&](Range range) {
     for_each_stretch(blocks, begin + range.begin, begin + range.end,

@@ -1,24 +1,19 @@
 #include "kernels/checksum/checksum.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "base/touch.h"
+#include "base/transfer.h"
 #include "base/workspace.h"
 #include "kernels/checksum/loops.h"
+#include "kernels/cuda.h"
 #include "kernels/simd.h"
 
 namespace laconic {
 namespace {
-
-constexpr std::size_t kNoHole = kStripeBytes;
-
-std::uint32_t fold(std::uint32_t hash, std::uint32_t next) {
-  return std::rotl((hash ^ next) * kFoldMultiplier, kFoldRotation);
-}
 
 /// One block; its first and its last stripe go through a copy where the hole or the end of the bytes lies in them.
 std::uint32_t block_checksum(SimdLevel level, View<const std::byte> block, std::size_t hole) {
@@ -43,14 +38,19 @@ std::uint32_t block_checksum(SimdLevel level, View<const std::byte> block, std::
   if (offset < block.size()) feed_copy(offset, block.size() - offset, kNoHole);
 
   auto hash = static_cast<std::uint32_t>(block.size());
-  for (const std::uint32_t lane : lanes) hash = fold(hash, lane);
+  for (const std::uint32_t lane : lanes) hash = folded(hash, lane);
   return hash;
 }
 
 std::uint32_t checksum_of(Place& place, View<const std::byte> bytes, std::size_t hole) {
-  require_device("bytes", bytes.device(), place.device());
-  const Touch touch(place);
+  require_same_device("bytes", bytes.device(), place.device());
   const Workspace::Scope scope(place.workspace());
+  if (place.device() == Device::cuda) {
+    const View<std::uint32_t> result = place.workspace().take<std::uint32_t>(1);
+    LACONIC_CUDA_CALL(checksum, place, bytes, hole, result);
+    return read_one<std::uint32_t>(place, result);
+  }
+  const Touch touch(place);
   const std::size_t blocks = (bytes.size() + kChecksumBlock - 1) / kChecksumBlock;
   const auto hashes = place.workspace().take<std::uint32_t>(blocks);
   parallel_ranges(place.pool(), bytes.size(), kChecksumBlock, [&](Range range) {
@@ -60,7 +60,7 @@ std::uint32_t checksum_of(Place& place, View<const std::byte> bytes, std::size_t
     }
   });
   auto hash = static_cast<std::uint32_t>(bytes.size());
-  for (const std::uint32_t each : hashes) hash = fold(hash, each);
+  for (const std::uint32_t each : hashes) hash = folded(hash, each);
   return hash;
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 #include "laconic/place.h"
+#include "laconic/view.h"
 
 namespace laconic {
 
@@ -14,6 +16,14 @@ inline constexpr std::uint32_t kLaneMultiplier = 0x9E3779B1U;
 inline constexpr std::uint32_t kFoldMultiplier = 0x85EBCA6BU;
 inline constexpr int kLaneRotation = 15;
 inline constexpr int kFoldRotation = 13;
+
+/// No multiple of 4 below kStripeBytes, where a hole may be.
+inline constexpr std::size_t kNoHole = kStripeBytes;
+
+/// A block's or the whole's hash with one more lane's or block's.
+constexpr std::uint32_t folded(std::uint32_t hash, std::uint32_t next) {
+  return std::rotl((hash ^ next) * kFoldMultiplier, kFoldRotation);
+}
 
 using ChecksumLanes = std::array<std::uint32_t, kChecksumLanes>;
 
@@ -27,5 +37,10 @@ void checksum_stripes(SimdLevel level, const std::byte* bytes, std::size_t strip
 namespace simd {
 void checksum_stripes(SimdLevel level, const std::byte* bytes, std::size_t stripes, ChecksumLanes& lanes);
 }  // namespace simd
+
+// The twin, on a place's stream: the checksum, or with kNoHole the plain one, into one word of the place's memory.
+namespace cuda {
+void checksum(Place& place, View<const std::byte> bytes, std::size_t hole, View<std::uint32_t> result);
+}  // namespace cuda
 
 }  // namespace laconic

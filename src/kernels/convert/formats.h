@@ -16,7 +16,7 @@ inline constexpr std::uint32_t kAboveHalf = (127U + 16U) << 23;           ///< 2
 inline constexpr std::uint32_t kOneHalf = 0x3F00'0000U;  ///< 0.5: its last bit is 2^-24, the smallest binary16 value
 
 /// Adding 0.5 rounds a magnitude below 2^-14 to a multiple of 2^-24, ties to even; these are the subnormal halves.
-inline std::uint16_t half_of(float value) {
+constexpr std::uint16_t half_of(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits >> 16 & 0x8000U;
   const std::uint32_t magnitude = bits & kMagnitude;
@@ -32,7 +32,7 @@ inline std::uint16_t half_of(float value) {
   return static_cast<std::uint16_t>(sign | half);
 }
 
-inline float float_of_half(std::uint16_t half) {
+constexpr float float_of_half(std::uint16_t half) {
   const std::uint32_t sign = (half & 0x8000U) << 16;
   const std::uint32_t shifted = (half & 0x7FFFU) << 13;
   std::uint32_t bits = 0;
@@ -48,19 +48,19 @@ inline float float_of_half(std::uint16_t half) {
   return std::bit_cast<float>(sign | bits);
 }
 
-inline std::uint16_t bfloat_of(float value) {
+constexpr std::uint16_t bfloat_of(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if ((bits & kMagnitude) > kExponent) return static_cast<std::uint16_t>(bits >> 16 | 0x40U);
   return static_cast<std::uint16_t>((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
 }
 
-inline float float_of_bfloat(std::uint16_t bfloat) {
+constexpr float float_of_bfloat(std::uint16_t bfloat) {
   std::uint32_t bits = std::uint32_t{bfloat} << 16;
   if ((bits & kMagnitude) > kExponent) bits |= 0x0040'0000U;
   return std::bit_cast<float>(bits);
 }
 
-inline bool nonfinite_half(std::uint16_t half) { return (half & 0x7C00U) == 0x7C00U; }
-inline bool nonfinite_bfloat(std::uint16_t bfloat) { return (bfloat & 0x7F80U) == 0x7F80U; }
+constexpr bool nonfinite_half(std::uint16_t half) { return (half & 0x7C00U) == 0x7C00U; }
+constexpr bool nonfinite_bfloat(std::uint16_t bfloat) { return (bfloat & 0x7F80U) == 0x7F80U; }
 
 }  // namespace laconic::formats

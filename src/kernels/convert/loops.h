@@ -30,4 +30,12 @@ void add_from_16bit(SimdLevel level, const std::uint16_t* values, ValueFormat fo
 bool round_through_16bit(SimdLevel level, ValueFormat format, float* values, float* errors, std::size_t n);
 }  // namespace simd
 
+// The twins, on a place's stream.
+namespace cuda {
+void to_16bit(Place& place, View<const float> values, ValueFormat format, View<std::uint16_t> out, StatusView status);
+void from_16bit(Place& place, View<const std::uint16_t> values, ValueFormat format, View<float> out);
+void add_from_16bit(Place& place, View<const std::uint16_t> values, ValueFormat format, View<float> out);
+void round_through_16bit(Place& place, ValueFormat format, View<float> values, View<float> errors, StatusView status);
+}  // namespace cuda
+
 }  // namespace laconic

@@ -7,9 +7,11 @@
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "base/touch.h"
-#include "kernels/residual.h"
+#include "kernels/cuda.h"
+#include "kernels/descent/twins.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/flagged.h"
+#include "kernels/residual.h"
 
 namespace laconic {
 namespace {
@@ -18,7 +20,7 @@ constexpr std::size_t kCut = 16;  ///< ranges begin at whole cache lines
 
 void require_views(Place& place, std::size_t size, std::initializer_list<View<const float>> views) {
   for (const View<const float>& view : views) {
-    require_device("of a step", view.device(), place.device());
+    require_same_device("of a step", view.device(), place.device());
     require_size("of a step", view.size(), size);
   }
 }
@@ -101,6 +103,9 @@ void sgd_step(Place& place, const Coefficients& coefficients, View<const float> 
               View<float> model) {
   require_views(place, model.size(), {gradient, model});
   if (!momentum.empty()) require_views(place, model.size(), {momentum});
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(sgd_step, place, coefficients, gradient, momentum, model);
+  }
   const auto loop = coefficients.weight_decay != 0.0F ? sgd_loop_of<true>(!momentum.empty(), coefficients.nesterov)
                                                       : sgd_loop_of<false>(!momentum.empty(), coefficients.nesterov);
   const Touch touch(place);
@@ -112,6 +117,9 @@ void sgd_step(Place& place, const Coefficients& coefficients, View<const float> 
 void adam_step(Place& place, const AdamCoefficients& coefficients, View<const float> gradient, View<float> first,
                View<float> second, View<float> model) {
   require_views(place, model.size(), {gradient, first, second, model});
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(adam_step, place, coefficients, gradient, first, second, model);
+  }
   const auto loop = coefficients.weight_decay != 0.0F ? adam_loop<true> : adam_loop<false>;
   const Touch touch(place);
   parallel_ranges(place.pool(), model.size(), kCut, [&](Range range) {
@@ -121,6 +129,7 @@ void adam_step(Place& place, const AdamCoefficients& coefficients, View<const fl
 
 void blend(Place& place, float share, View<const float> x, View<float> y) {
   require_views(place, y.size(), {x, y});
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(blend, place, share, x, y);
   const float rest = 1.0F - share;
   const Touch touch(place);
   parallel_ranges(place.pool(), y.size(), kCut, [&](Range range) {
@@ -130,6 +139,7 @@ void blend(Place& place, float share, View<const float> x, View<float> y) {
 
 void running_mean(Place& place, float beta, View<const float> before, View<const float> gradient, View<float> out) {
   require_views(place, out.size(), {before, gradient, out});
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(running_mean, place, beta, before, gradient, out);
   const float fresh = 1.0F - beta;
   const Touch touch(place);
   parallel_ranges(place.pool(), out.size(), kCut, [&](Range range) {
@@ -139,6 +149,7 @@ void running_mean(Place& place, float beta, View<const float> before, View<const
 
 void subtract_scaled(Place& place, View<const float> x, float scale, View<const float> y, View<float> out) {
   require_views(place, out.size(), {x, y, out});
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(subtract_scaled, place, x, scale, y, out);
   const Touch touch(place);
   parallel_ranges(place.pool(), out.size(), kCut, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) out[i] = x[i] - scale * y[i];
@@ -147,6 +158,7 @@ void subtract_scaled(Place& place, View<const float> x, float scale, View<const 
 
 void subtract_difference(Place& place, View<const float> x, View<const float> y, View<float> out) {
   require_views(place, out.size(), {x, y, out});
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(subtract_difference, place, x, y, out);
   const Touch touch(place);
   parallel_ranges(place.pool(), out.size(), kCut, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) out[i] = out[i] - (x[i] - y[i]);
@@ -156,6 +168,8 @@ void subtract_difference(Place& place, View<const float> x, View<const float> y,
 void add_residual(Place& place, View<const float> values, View<const float> residual, View<float> out,
                   StatusView status) {
   require_views(place, out.size(), {values, residual, out});
+  require_status(place, status);
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(add_residual, place, values, residual, out, status);
   parallel_flagged(place, out.size(), status, [&](Range range) {
     FiniteWatch finite;
     for (std::size_t i = range.begin; i < range.end; ++i) {
@@ -170,6 +184,10 @@ void add_step_to_error(Place& place, const Coefficients& coefficients, View<floa
                        StatusView status) {
   require_views(place, gradient.size(), {gradient, memory.model, memory.error, memory.next_error});
   if (coefficients.momentum != 0.0F) require_views(place, gradient.size(), {memory.momentum});
+  require_status(place, status);
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(add_step_to_error, place, coefficients, gradient, memory, status);
+  }
   parallel_flagged(place, gradient.size(), status,
                    [&](Range range) { return error_loop(coefficients, range, gradient, memory); });
 }
@@ -181,6 +199,9 @@ void follow_step(Place& place, const Coefficients& coefficients, View<const floa
   if (beta == 0.0F) return axpy(place, -learning_rate, gradient, model);
   if (!coefficients.nesterov) return axpy(place, -learning_rate, momentum, model);
   require_views(place, model.size(), {gradient, momentum, model});
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(follow_nesterov_step, place, coefficients, gradient, momentum, model);
+  }
   const Touch touch(place);
   parallel_ranges(place.pool(), model.size(), kCut, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) {

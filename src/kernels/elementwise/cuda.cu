@@ -1,4 +1,7 @@
+#include <limits>
+
 #include "base/cuda/launch.h"
+#include "base/cuda/list.h"
 #include "kernels/elementwise/loops.h"
 
 // Twins of kernels/elementwise. Products and sums are rounded separately because nvcc is told -fmad=false.
@@ -11,7 +14,8 @@ __global__ void fill_kernel(float value, float* values, std::uint64_t n) {
 }
 
 __global__ void axpy_kernel(float alpha, const float* x, float* y, std::uint64_t n) {
-  for_each_entry(n, [=](std::uint64_t i) { y[i] = y[i] + alpha * x[i]; });
+  load_then_store(
+      n, [=](std::uint64_t i) { return y[i] + alpha * x[i]; }, [=](std::uint64_t i, float sum) { y[i] = sum; });
 }
 
 __global__ void divide_kernel(float divisor, float* values, std::uint64_t n) {
@@ -22,6 +26,57 @@ __global__ void find_nonfinite_kernel(const float* values, std::uint64_t n, Stat
   bool nonfinite = false;
   for_each_entry(n, [&](std::uint64_t i) { nonfinite |= is_nonfinite(values[i]); });
   if (nonfinite) status->nonfinite = 1;  // whoever writes writes the same
+}
+
+__global__ void spoil_kernel(float not_a_number, float* values, const Status* status) {
+  if (status->nonfinite != 0) values[0] = not_a_number;
+}
+
+struct Part {
+  const float* values;
+  float weight;
+};
+
+/// All parts of an entry are read before it is written, so `out` may be one of them.
+template <bool kWeighted, class Parts>
+__global__ void sum_kernel(const __grid_constant__ Parts parts, unsigned count, float divisor, float* out,
+                           std::uint64_t n, Status* status) {
+  const std::uint64_t first = std::uint64_t{blockIdx.x} * kThreads * kEntries + threadIdx.x;
+  float sums[kEntries] = {};
+  for (unsigned part = 0; part < count; ++part) {
+    const Part each = parts[part];
+#pragma unroll
+    for (unsigned step = 0; step < kEntries; ++step) {
+      const std::uint64_t i = first + step * kThreads;
+      if (i >= n) continue;
+      const float term = kWeighted ? each.weight * each.values[i] : each.values[i];
+      sums[step] = part == 0 ? term : sums[step] + term;
+    }
+  }
+  bool nonfinite = false;
+#pragma unroll
+  for (unsigned step = 0; step < kEntries; ++step) {
+    const std::uint64_t i = first + step * kThreads;
+    if (i >= n) continue;
+    const float sum = divisor != 1.0F ? sums[step] / divisor : sums[step];
+    nonfinite |= is_nonfinite(sum);
+    out[i] = sum;
+  }
+  if (nonfinite) status->nonfinite = 1;
+}
+
+/// `weights` is empty for a plain sum.
+template <bool kWeighted>
+void sum_parts(Place& place, RankViews parts, std::span<const float> weights, float divisor, View<float> out,
+               StatusView status) {
+  if (out.empty()) return;
+  const auto part_at = [&](std::size_t i) { return Part{parts[i].data(), kWeighted ? weights[i] : 1.0F}; };
+  with_list<Part>(place, parts.size(), part_at, [&](const auto& list) {
+    const Launch launch(place, kWeighted ? "weighted_sum" : "sum_in_rank_order");
+    sum_kernel<kWeighted><<<blocks_for(out.size(), kEntries), kThreads, 0, launch.stream()>>>(
+        list, static_cast<unsigned>(parts.size()), divisor, out.data(), out.size(), status.data());
+    launch.check();
+  });
 }
 
 }  // namespace
@@ -60,6 +115,20 @@ void find_nonfinite(Place& place, View<const float> values, StatusView status) {
   const Launch launch(place, "find_nonfinite");
   find_nonfinite_kernel<<<blocks_for(values.size(), kEntries), kThreads, 0, launch.stream()>>>(
       values.data(), values.size(), status.data());
+  launch.check();
+}
+
+void sum_in_rank_order(Place& place, RankViews parts, float divisor, View<float> out, StatusView status) {
+  sum_parts<false>(place, parts, {}, divisor, out, status);
+}
+
+void weighted_sum(Place& place, RankViews parts, std::span<const float> weights, View<float> out, StatusView status) {
+  sum_parts<true>(place, parts, weights, 1.0F, out, status);
+}
+
+void spoil_if_nonfinite(Place& place, View<float> values, StatusView status) {
+  const Launch launch(place, "spoil_if_nonfinite");
+  spoil_kernel<<<1, 1, 0, launch.stream()>>>(std::numeric_limits<float>::quiet_NaN(), values.data(), status.data());
   launch.check();
 }
 

@@ -19,21 +19,21 @@ namespace {
 // Ranges begin at whole cache lines of the first view, so that threads do not share one.
 constexpr std::size_t kCut = 64;
 
-void require_status(Place& place, StatusView status) {
-  require_at_least("status", status.size(), 1);
-  require_same_device("status", status.device(), place.device());
-}
-
 void require_parts(Place& place, RankViews parts, View<float> out) {
-  require_device("out", out.device(), place.device());
+  require_same_device("out", out.device(), place.device());
   if (parts.empty()) throw InvalidConfig("a sum needs at least 1 part, got 0: pass one view per worker");
   for (const auto& part : parts) {
-    require_device("part", part.device(), place.device());
+    require_same_device("part", part.device(), place.device());
     require_size("part", part.size(), out.size());
   }
 }
 
 }  // namespace
+
+void require_status(Place& place, StatusView status) {
+  require_at_least("status", status.size(), 1);
+  require_same_device("status", status.device(), place.device());
+}
 
 void parallel_flagged(Place& place, std::size_t size, StatusView status, FunctionRef<bool(Range)> body) {
   require_status(place, status);
@@ -85,8 +85,11 @@ void divide(Place& place, float divisor, View<float> values) {
 }
 
 void sum_in_rank_order(Place& place, RankViews parts, float divisor, View<float> out, StatusView status) {
-  if (place.device() == Device::cuda) no_cuda_version("sum_in_rank_order");
   require_parts(place, parts, out);
+  require_status(place, status);
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(sum_in_rank_order, place, parts, divisor, out, status);
+  }
   parallel_flagged(place, out.size(), status, [&](Range range) {
     const EntryRange entries{range.begin, range.end};
     return LACONIC_DISPATCH(place.simd(), sum_in_rank_order, parts, divisor, out.data(), entries);
@@ -94,9 +97,12 @@ void sum_in_rank_order(Place& place, RankViews parts, float divisor, View<float>
 }
 
 void weighted_sum(Place& place, RankViews parts, std::span<const float> weights, View<float> out, StatusView status) {
-  if (place.device() == Device::cuda) no_cuda_version("weighted_sum");
   require_parts(place, parts, out);
   require_size("weights", weights.size(), parts.size());
+  require_status(place, status);
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(weighted_sum, place, parts, weights, out, status);
+  }
   parallel_flagged(place, out.size(), status, [&](Range range) {
     const EntryRange entries{range.begin, range.end};
     return LACONIC_DISPATCH(place.simd(), weighted_sum, parts, weights, out.data(), entries);
@@ -104,9 +110,10 @@ void weighted_sum(Place& place, RankViews parts, std::span<const float> weights,
 }
 
 void spoil_if_nonfinite(Place& place, View<float> values, StatusView status) {
-  require_device("values", values.device(), place.device());
+  require_same_device("values", values.device(), place.device());
   require_status(place, status);
   require_at_least("values", values.size(), 1);
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(spoil_if_nonfinite, place, values, status);
   const Touch touch(place);
   if (status[0].nonfinite != 0) values[0] = std::numeric_limits<float>::quiet_NaN();
 }

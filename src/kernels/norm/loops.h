@@ -2,8 +2,7 @@
 
 #include <cstdint>
 
-#include "laconic/place.h"
-#include "laconic/view.h"
+#include "kernels/norm/norm.h"
 
 // The loops behind kernels/norm: one result per block of kNormBlock values. The last block may be shorter.
 
@@ -23,3 +22,12 @@ namespace laconic::simd {
 void block_squares(SimdLevel level, View<const float> values, double* sums);
 void block_largest(SimdLevel level, View<const float> values, std::uint32_t* largest);
 }  // namespace laconic::simd
+
+// The twins, on a place's stream; contracts as in norm.h. Those that answer the host there answer in the place's memory
+// here.
+namespace laconic::cuda {
+void norm(Place& place, View<const float> values, Norm kind, View<float> result, StatusView status);
+void sum_of_squares(Place& place, View<const float> values, View<double> result, StatusView status);
+void squared_distance(Place& place, View<const float> x, View<const float> y, View<double> result);
+void mean_magnitude(Place& place, View<const float> values, View<float> result);
+}  // namespace laconic::cuda

@@ -8,7 +8,9 @@
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "base/touch.h"
+#include "base/transfer.h"
 #include "base/workspace.h"
+#include "kernels/cuda.h"
 #include "kernels/norm/loops.h"
 #include "kernels/simd.h"
 
@@ -16,9 +18,9 @@ namespace laconic {
 namespace {
 
 void require(Place& place, View<const float> values, std::size_t results, Device result_device, StatusView status) {
-  require_device("values", values.device(), place.device());
-  require_device("result", result_device, place.device());
-  require_device("status", status.device(), place.device());
+  require_same_device("values", values.device(), place.device());
+  require_same_device("result", result_device, place.device());
+  require_same_device("status", status.device(), place.device());
   require_size("result", results, 1);
   require_size("status", status.size(), 1);
 }
@@ -57,6 +59,7 @@ float largest_magnitude(Place& place, View<const float> values) {
 
 void norm(Place& place, View<const float> values, Norm kind, View<float> result, StatusView status) {
   require(place, values, result.size(), result.device(), status);
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(norm, place, values, kind, result, status);
   const Touch touch(place);
   const float value =
       kind == Norm::l2 ? static_cast<float>(std::sqrt(square_sum(place, values))) : largest_magnitude(place, values);
@@ -67,15 +70,22 @@ void norm(Place& place, View<const float> values, Norm kind, View<float> result,
 
 void sum_of_squares(Place& place, View<const float> values, View<double> result, StatusView status) {
   require(place, values, result.size(), result.device(), status);
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(sum_of_squares, place, values, result, status);
   const Touch touch(place);
   result[0] = square_sum(place, values);
   if (!std::isfinite(result[0])) status[0].nonfinite = 1;
 }
 
 double squared_distance(Place& place, View<const float> x, View<const float> y) {
-  require_device("x", x.device(), place.device());
-  require_device("y", y.device(), place.device());
+  require_same_device("x", x.device(), place.device());
+  require_same_device("y", y.device(), place.device());
   require_size("y", y.size(), x.size());
+  if (place.device() == Device::cuda) {
+    const Workspace::Scope scope(place.workspace());
+    const View<double> result = place.workspace().take<double>(1);
+    LACONIC_CUDA_CALL(squared_distance, place, x, y, result);
+    return read_one<double>(place, result);
+  }
   const Touch touch(place);
   double squares = 0.0;
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -86,10 +96,15 @@ double squared_distance(Place& place, View<const float> x, View<const float> y) 
 }
 
 float mean_magnitude(Place& place, View<const float> values) {
-  require_device("values", values.device(), place.device());
+  require_same_device("values", values.device(), place.device());
   if (values.empty()) return 0.0F;
-  const Touch touch(place);
   const Workspace::Scope scope(place.workspace());
+  if (place.device() == Device::cuda) {
+    const View<float> result = place.workspace().take<float>(1);
+    LACONIC_CUDA_CALL(mean_magnitude, place, values, result);
+    return read_one<float>(place, result);
+  }
+  const Touch touch(place);
   const View<double> sums = place.workspace().take<double>((values.size() + kNormBlock - 1) / kNormBlock);
   parallel_ranges(place.pool(), values.size(), kNormBlock, [&](Range range) {
     for (std::size_t begin = range.begin; begin < range.end; begin += kNormBlock) {

@@ -1,4 +1,5 @@
 #include "base/cuda/launch.h"
+#include "base/cuda/words.h"
 #include "kernels/bitpack/bitpack.h"
 #include "kernels/quantize/loops.h"
 
@@ -40,24 +41,6 @@ __device__ float value_of(std::uint32_t field, float step, int bits) {
   const std::uint32_t sign = 1U << (bits - 1);
   const float magnitude = static_cast<float>(field & (sign - 1)) * step;
   return (field & sign) != 0 ? -magnitude : magnitude;
-}
-
-/// Payloads lie at multiples of four bytes, but a view may begin anywhere.
-__device__ void store_word(std::byte* to, std::uint32_t word) {
-  if (reinterpret_cast<std::uintptr_t>(to) % sizeof(word) == 0) {
-    *reinterpret_cast<std::uint32_t*>(to) = word;
-    return;
-  }
-  for (unsigned byte = 0; byte < sizeof(word); ++byte) to[byte] = static_cast<std::byte>(word >> 8 * byte);
-}
-
-__device__ std::uint32_t load_word(const std::byte* from) {
-  if (reinterpret_cast<std::uintptr_t>(from) % sizeof(std::uint32_t) == 0) {
-    return *reinterpret_cast<const std::uint32_t*>(from);
-  }
-  std::uint32_t word = 0;
-  for (unsigned byte = 0; byte < sizeof(word); ++byte) word |= static_cast<std::uint32_t>(from[byte]) << 8 * byte;
-  return word;
 }
 
 /// Where a thread's lane begins among the values and in the packed groups.

@@ -6,7 +6,9 @@
 #include "base/thread_pool.h"
 #include "base/touch.h"
 #include "base/workspace.h"
+#include "kernels/cuda.h"
 #include "kernels/sparse/merge.h"
+#include "kernels/sparse/twins.h"
 
 namespace laconic {
 namespace {
@@ -14,8 +16,8 @@ namespace {
 constexpr std::size_t kCut = 64;
 
 void require_entries(Place& place, ConstSparseView entries) {
-  require_device("indices", entries.indices.device(), place.device());
-  require_device("values", entries.values.device(), place.device());
+  require_same_device("indices", entries.indices.device(), place.device());
+  require_same_device("values", entries.values.device(), place.device());
   require_size("values", entries.values.size(), entries.indices.size());
 }
 
@@ -23,7 +25,8 @@ void require_entries(Place& place, ConstSparseView entries) {
 
 void scatter_add(Place& place, ConstSparseView entries, View<float> out) {
   require_entries(place, entries);
-  require_device("out", out.device(), place.device());
+  require_same_device("out", out.device(), place.device());
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(scatter_add, place, entries, out);
   const Touch touch(place);
   // Indices are distinct, so no two threads meet in an entry.
   parallel_ranges(place.pool(), entries.size(), kCut, [&](Range range) {
@@ -36,7 +39,8 @@ void scatter_add(Place& place, ConstSparseView entries, View<float> out) {
 
 void scatter(Place& place, ConstSparseView entries, View<float> out) {
   require_entries(place, entries);
-  require_device("out", out.device(), place.device());
+  require_same_device("out", out.device(), place.device());
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(scatter, place, entries, out);
   const Touch touch(place);
   parallel_ranges(place.pool(), entries.size(), kCut, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) out[entries.indices[i]] = entries.values[i];
@@ -44,10 +48,11 @@ void scatter(Place& place, ConstSparseView entries, View<float> out) {
 }
 
 void gather(Place& place, View<const float> from, View<const std::uint32_t> indices, View<float> values) {
-  require_device("from", from.device(), place.device());
-  require_device("indices", indices.device(), place.device());
-  require_device("values", values.device(), place.device());
+  require_same_device("from", from.device(), place.device());
+  require_same_device("indices", indices.device(), place.device());
+  require_same_device("values", values.device(), place.device());
   require_size("values", values.size(), indices.size());
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(gather, place, from, indices, values);
   const Touch touch(place);
   parallel_ranges(place.pool(), indices.size(), kCut, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) values[i] = from[indices[i]];
@@ -55,16 +60,18 @@ void gather(Place& place, View<const float> from, View<const std::uint32_t> indi
 }
 
 void shift_indices(Place& place, std::uint64_t by, View<std::uint32_t> indices) {
-  require_device("indices", indices.device(), place.device());
+  require_same_device("indices", indices.device(), place.device());
   if (by == 0) return;
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(shift_indices, place, by, indices);
   const Touch touch(place);
   for (std::uint32_t& index : indices) index += static_cast<std::uint32_t>(by);
 }
 
 void copy_indices(Place& place, View<const std::uint32_t> from, View<std::uint32_t> to) {
-  require_device("from", from.device(), place.device());
-  require_device("to", to.device(), place.device());
+  require_same_device("from", from.device(), place.device());
+  require_same_device("to", to.device(), place.device());
   require_size("to", to.size(), from.size());
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(copy_indices, place, from, to);
   const Touch touch(place);
   std::copy(from.begin(), from.end(), to.begin());
 }
@@ -89,12 +96,12 @@ void read_indices(Place& place, View<const std::uint32_t> indices, std::span<con
 }
 
 std::uint64_t merge_sum(Place& place, std::span<const ConstSparseView> parts, SparseView sum) {
+  require_device("sum", sum.indices.device(), place.device());
   std::uint64_t total = 0;
   for (const auto& part : parts) {
     require_entries(place, part);
     total += part.size();
   }
-  require_device("sum", sum.indices.device(), place.device());
   require_at_least("sum", std::min(sum.indices.size(), sum.values.size()), total);
   const Touch touch(place);
   if (place.simd() != SimdLevel::reference) return merge_tiles(place, parts, sum);

@@ -6,6 +6,8 @@
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "base/touch.h"
+#include "kernels/cuda.h"
+#include "kernels/vote/loops.h"
 
 namespace laconic {
 namespace {
@@ -39,9 +41,10 @@ class Counters {
 }  // namespace
 
 void abstention_margins(Place& place, View<const float> values, float least, View<float> margins) {
-  require_device("values", values.device(), place.device());
-  require_device("margins", margins.device(), place.device());
+  require_same_device("values", values.device(), place.device());
+  require_same_device("margins", margins.device(), place.device());
   require_size("margins", margins.size(), values.size());
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(abstention_margins, place, values, least, margins);
   const Touch touch(place);
   parallel_ranges(place.pool(), values.size(), 16, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) margins[i] = std::fabs(values[i]) - least;
@@ -49,9 +52,10 @@ void abstention_margins(Place& place, View<const float> values, float least, Vie
 }
 
 void silence(Place& place, View<const float> nobody, View<float> vote) {
-  require_device("nobody", nobody.device(), place.device());
-  require_device("vote", vote.device(), place.device());
+  require_same_device("nobody", nobody.device(), place.device());
+  require_same_device("vote", vote.device(), place.device());
   require_size("vote", vote.size(), nobody.size());
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(silence, place, nobody, vote);
   const Touch touch(place);
   parallel_ranges(place.pool(), vote.size(), 16, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) vote[i] = nobody[i] < 0.0F ? 0.0F : vote[i];
@@ -61,11 +65,18 @@ void silence(Place& place, View<const float> nobody, View<float> vote) {
 void vote_with_abstentions(Place& place, std::span<const OpenBallot> ballots, const TieRule& rule,
                            View<std::uint32_t> signs, View<std::uint32_t> abstains) {
   LACONIC_CHECK(ballots.size() > 0U);
-  LACONIC_CHECK(ballots.size() <= 65'535U);
+  LACONIC_CHECK(ballots.size() <= kMostBallots);
+  require_same_device("signs", signs.device(), place.device());
+  require_same_device("abstains", abstains.device(), place.device());
   require_size("abstains", abstains.size(), signs.size());
   for (const OpenBallot& ballot : ballots) {
+    require_same_device("ballot.signs", ballot.signs.device(), place.device());
+    require_same_device("ballot.abstains", ballot.abstains.device(), place.device());
     require_size("ballot.signs", ballot.signs.size(), signs.size());
     require_size("ballot.abstains", ballot.abstains.size(), signs.size());
+  }
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(vote_with_abstentions, place, ballots, rule, signs, abstains);
   }
   const Touch touch(place);
   parallel_ranges(place.pool(), signs.size(), 16, [&](Range range) {

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "base/thread_pool.h"
+#include "kernels/vote/abstain.h"
 #include "kernels/vote/vote.h"
 
 // The loops behind kernels/vote. Each works on one range of words of all ballots, of which there are 1 to kMostBallots.
@@ -43,3 +44,12 @@ void vote(SimdLevel level, Ballots ballots, Range range, const TieRule& rule, st
 namespace laconic::simd {
 void vote(SimdLevel level, Ballots ballots, Range range, const TieRule& rule, std::uint32_t* out);
 }  // namespace laconic::simd
+
+// The twins, on a place's stream; contracts as in vote.h and abstain.h.
+namespace laconic::cuda {
+void vote(Place& place, Ballots ballots, const TieRule& rule, View<std::uint32_t> out);
+void abstention_margins(Place& place, View<const float> values, float least, View<float> margins);
+void silence(Place& place, View<const float> nobody, View<float> vote);
+void vote_with_abstentions(Place& place, std::span<const OpenBallot> ballots, const TieRule& rule,
+                           View<std::uint32_t> signs, View<std::uint32_t> abstains);
+}  // namespace laconic::cuda

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "base/touch.h"
+#include "kernels/cuda.h"
 #include "kernels/simd.h"
 #include "kernels/vote/loops.h"
 
@@ -22,11 +23,12 @@ void vote(Place& place, std::span<const View<const std::uint32_t>> ballots, cons
     throw InvalidConfig("a vote takes 1.." + std::to_string(kMostBallots) + " ballots, got " +
                         std::to_string(ballots.size()) + ": pass one view per worker");
   }
-  require_device("out", out.device(), place.device());
+  require_same_device("out", out.device(), place.device());
   for (const auto& ballot : ballots) {
-    require_device("ballot", ballot.device(), place.device());
+    require_same_device("ballot", ballot.device(), place.device());
     require_size("ballot", ballot.size(), out.size());
   }
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(vote, place, ballots, rule, out);
   const Touch touch(place);
   parallel_ranges(place.pool(), out.size(), kCut,
                   [&](Range range) { LACONIC_DISPATCH(place.simd(), vote, ballots, range, rule, out.data()); });
