@@ -22,6 +22,8 @@ class DeviceArray {
   }
   explicit DeviceArray(const std::vector<T>& values, std::size_t shift = 0) : DeviceArray(values.size(), shift) {
     cuda::check(cudaMemcpy(memory_ + offset_, values.data(), n_ * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
+    // A copy from pageable memory may return before the bytes have arrived, and a place's stream does not wait for it.
+    cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
   ~DeviceArray() { static_cast<void>(cudaFree(memory_)); }
   DeviceArray(const DeviceArray&) = delete;
