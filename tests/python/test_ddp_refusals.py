@@ -29,7 +29,7 @@ SETTINGS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"method": "mgrawa"}, ("mgrawa decides where the next gradient is taken", INSTEAD + '"mgrawa")')),
     ({"method": "regtopk", "step_guard": "on"}, ("step_guard must be off here, got 'on': it undoes steps",)),
     ({"method": "signum", "beta": 1.0}, ("signum: beta must be in [0, 0.999999], got 1: the worker's momentum",)),
-    ({"method": "qsgd", "bits": 1, "min_size": 0}, ("qsgd: bits must be in 2..16, got 1: bits of a value",)),
+    ({"method": "qsgd", "bits": 1, "min_size": 0}, ("qsgd: bits must be in 2..16, got 1: bits per value",)),
     ({"method": "qsgd", "bits": 3.5, "min_size": 0}, ("qsgd: bits must be in 2..16, got 3.5",)),
     ({"method": "qsgd"}, ("no parameter is left for qsgd", "min_size=10000", "min_size=0 compresses", NAMES)),
     ({"method": "qsgd", "min_size": 0, "return_": "requantized"}, ("got route = gather: set route = scatter",)),
