@@ -6,7 +6,7 @@
 help:
 	@echo "make demo      set up, build, and train one task with eleven methods; a table and build/demo/report.html"
 	@echo "make build     set up and build; the program is build/bin/laconic"
-	@echo "make test      set up, build, and run the tests of the optimised build"
+	@echo "make test      set up, build, and run the tests of the optimised build but the slow ones"
 	@echo "make test-all  also pip install, a build without the optional parts, sanitizers, types defined twice, fuzzing"
 	@echo "make bench     the full benchmarks; results also in build/bench-*.json"
 	@echo "make docs      the documentation as a site, build/site/index.html"
