@@ -161,4 +161,11 @@ bool BlockSum::decode_add(View<const std::byte> payload, std::uint64_t begin, Vi
   return block::decode_add(place(), payload, blocks_, begin, format(), range, status());
 }
 
+void average_over_ranks(Communicator& communicator, Place& place, View<float> values) {
+  DenseSum mean(communicator, place, values.size());
+  Status status;
+  mean.start(values, view_of(status));
+  mean.finish();
+}
+
 }  // namespace laconic

@@ -29,12 +29,7 @@ void broadcast_memory(Communicator& communicator, Place& place, View<float> memo
 void MethodCore::resize(Communicator* next) {
   if (has_run()) {
     meet_newcomers(*communicator_);
-    for (const View<float>& view : memory_.owed()) {
-      DenseSum mean(*communicator_, *place_, view.size());
-      Status status;
-      mean.start(view, view_of(status));
-      mean.finish();
-    }
+    for (const View<float>& view : memory_.owed()) average_over_ranks(*communicator_, *place_, view);
   }
   if (pipeline_) pipeline_->leave();
   if (next == nullptr) return;

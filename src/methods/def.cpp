@@ -333,11 +333,8 @@ void Def::do_read_out(View<const float> /*model*/, View<float> out) {
     copy(place(), point(), out);
     return;
   }
-  Status status;
   copy(place(), error(), out);
-  DenseSum mean(communicator(), place(), parameters());
-  mean.start(out, view_of(status));
-  mean.finish();
+  average_over_ranks(communicator(), place(), out);
   subtract_scaled(place(), point(), 1.0F, out, out);
 }
 
