@@ -1,12 +1,22 @@
 #include "methods/core.h"
 
 #include "laconic/error.h"
+#include "transport/staged/communicator.h"
 
 namespace laconic {
 
 MethodCore::MethodCore(std::string name, Communicator& communicator, Place& place, MethodMemory& memory,
                        ChunkedStep* chunked)
-    : name_(std::move(name)), communicator_(&communicator), place_(&place), memory_(memory), chunked_(chunked) {}
+    : name_(std::move(name)), place_(&place), memory_(memory), chunked_(chunked) {
+  communicator_ = &reaching(communicator);
+}
+
+/// The communicator itself, or one around it that stages the place's memory.
+Communicator& MethodCore::reaching(Communicator& given) {
+  if (given.takes(place_->device())) return given;
+  staged_ = std::make_unique<staged::StagedCommunicator>(given, *place_);
+  return *staged_;
+}
 
 void MethodCore::set_chunk_entries(std::uint64_t entries) {
   if (registered_) throw InvalidConfig(name_ + ": set_chunk_entries() after register_tensors(): set it before");

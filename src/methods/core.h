@@ -79,6 +79,7 @@ class MethodCore {
  private:
   static constexpr std::uint64_t kNoTensor = ~std::uint64_t{0};
 
+  Communicator& reaching(Communicator& given);
   std::uint64_t full_chunk() const;
   std::vector<AgreedField> agreed_fields() const;
   void put_identity(State& state) const;
@@ -90,6 +91,7 @@ class MethodCore {
 
   std::string name_;
   std::vector<SettingText> settings_;
+  std::unique_ptr<Communicator> staged_;  ///< around one that does not reach the place's memory
   Communicator* communicator_;
   Place* place_;
   MethodMemory& memory_;

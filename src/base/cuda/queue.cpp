@@ -60,14 +60,38 @@ void Queue::release(void* memory) noexcept {
 }
 
 void Queue::read(void* to, const void* from, std::size_t bytes) {
-  const OnDevice here(device_);
-  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
-  check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  copy(to, from, bytes);
+  wait();
 }
 
 void Queue::write(void* to, const void* from, std::size_t bytes) {
+  copy(to, from, bytes);
+  wait();
+}
+
+std::shared_ptr<std::byte> Queue::share_memory(std::size_t bytes) {
+  return {static_cast<std::byte*>(allocate(bytes)), [](std::byte* memory) { static_cast<void>(cudaFree(memory)); }};
+}
+
+std::shared_ptr<std::byte> Queue::share_pinned_memory(std::size_t bytes) {
   const OnDevice here(device_);
-  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
+  void* memory = nullptr;
+  check(cudaMallocHost(&memory, bytes), "cudaMallocHost");
+  return {static_cast<std::byte*>(memory), [](std::byte* given) { static_cast<void>(cudaFreeHost(given)); }};
+}
+
+void Queue::copy(void* to, const void* from, std::size_t bytes) {
+  const OnDevice here(device_);
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "cudaMemcpyAsync");
+}
+
+void Queue::clear(void* memory, std::size_t bytes) {
+  const OnDevice here(device_);
+  check(cudaMemsetAsync(memory, 0, bytes, stream_), "cudaMemsetAsync");
+}
+
+void Queue::wait() {
+  const OnDevice here(device_);
   check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 

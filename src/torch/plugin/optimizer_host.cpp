@@ -80,10 +80,7 @@ void OptimizerHost::average(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> flat;
   for (const at::Tensor& tensor : tensors) flat.push_back(tensor.detach().to(at::kCPU, at::kFloat).reshape({-1}));
   const at::Tensor all = at::cat(flat);
-  DenseSum mean(*side_, place_, static_cast<std::uint64_t>(all.numel()));
-  Status status;
-  mean.start(float_view(all, "what is averaged"), view_of(status));
-  mean.finish();
+  average_over_ranks(*side_, place_, float_view(all, "what is averaged"));
   std::int64_t offset = 0;
   for (const at::Tensor& tensor : tensors) {
     tensor.detach().copy_(all.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
