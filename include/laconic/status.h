@@ -51,6 +51,9 @@ inline StatusView view_of(Status& status) { return {&status, 1}; }
 /// Copies the status to the CPU. On a device it waits for the place's work.
 Status read_status(Place& place, StatusView status);
 
+/// Copies a status from the CPU, after the place's work so far.
+void write_status(Place& place, StatusView status, const Status& value);
+
 /// Throws CorruptPayload if a decoder met a fault. The message names the offset, the value found and the value
 /// expected.
 void require_sound(Place& place, StatusView status);

@@ -38,6 +38,16 @@ Status read_status(Place& place, StatusView status) {
   return here;
 }
 
+void write_status(Place& place, StatusView status, const Status& value) {
+  require_at_least("status", status.size(), 1);
+  require_same_device("status", status.device(), place.device());
+  if (place.queue() == nullptr) {
+    status[0] = value;
+  } else {
+    place.queue()->write(status.data(), &value, sizeof(value));
+  }
+}
+
 void require_sound(Place& place, StatusView view) {
   const Status status = read_status(place, view);
   if (status.fault == PayloadFault::none) return;
