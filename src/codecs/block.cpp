@@ -36,11 +36,13 @@ bool open(Place& place, View<const std::byte> payload, std::span<const Block> bl
           std::uint64_t count, ValueFormat format, PayloadHeader& header, StatusView status) {
   require_format(format);
   require_range(blocks, begin, count);
-  return open_payload(place, payload, Codec::block, header, status) && check_flags(header, kNonfiniteFlag, status) &&
-         check_format(header, static_cast<std::uint8_t>(format), status) && check_elements(header, count, status) &&
-         check_count(header, signature(blocks, begin, count), PayloadFault::wrong_blocks, status) &&
-         check_length(header, max_payload_bytes(count, format), status) &&
-         check_filling(payload, sizeof(header) + count * bytes_of(format), header.payload_bytes, status);
+  return open_payload(place, payload, Codec::block, header, status) &&
+         check_flags(place, header, kNonfiniteFlag, status) &&
+         check_format(place, header, static_cast<std::uint8_t>(format), status) &&
+         check_elements(place, header, count, status) &&
+         check_count(place, header, signature(blocks, begin, count), PayloadFault::wrong_blocks, status) &&
+         check_length(place, header, max_payload_bytes(count, format), status) &&
+         check_filling(place, payload, sizeof(header) + count * bytes_of(format), header.payload_bytes, status);
 }
 
 }  // namespace
@@ -87,13 +89,13 @@ bool decode(Place& place, View<const std::byte> payload, std::span<const Block> 
   if (!open(place, payload, blocks, begin, count, format, header, status)) return false;
   if (format == ValueFormat::f32) {
     scatter_blocks(place, body_of<float>(payload, sizeof(header), count), blocks, begin, flat);
-    return accept(header, status);
+    return accept(place, header, status);
   }
   const Workspace::Scope scope(place.workspace());
   const auto values = place.workspace().take<float>(count);
   get_values(place, payload, sizeof(header), format, values);
   scatter_blocks(place, values, blocks, begin, flat);
-  return accept(header, status);
+  return accept(place, header, status);
 }
 
 bool decode_add(Place& place, View<const std::byte> payload, std::span<const Block> blocks, std::uint64_t begin,
@@ -102,7 +104,7 @@ bool decode_add(Place& place, View<const std::byte> payload, std::span<const Blo
   PayloadHeader header;
   if (!open(place, payload, blocks, begin, values.size(), format, header, status)) return false;
   add_values(place, payload, sizeof(header), format, values);
-  return accept(header, status);
+  return accept(place, header, status);
 }
 
 }  // namespace laconic::block

@@ -61,19 +61,21 @@ void add_values(Place& place, View<const std::byte> payload, std::uint64_t offse
                 View<float> values);
 
 /// Writes zero bytes from `from` up to `to`.
-void put_filling(View<std::byte> payload, std::uint64_t from, std::uint64_t to);
+void put_filling(Place& place, View<std::byte> payload, std::uint64_t from, std::uint64_t to);
 
 /// Returns false and notes wrong_length if one of the bytes from `from` up to `to` is not zero.
-bool check_filling(View<const std::byte> payload, std::uint64_t from, std::uint64_t to, StatusView status);
+bool check_filling(Place& place, View<const std::byte> payload, std::uint64_t from, std::uint64_t to,
+                   StatusView status);
 
 /// The checks of an opened header that every codec makes. On a fault, each notes it and returns false.
-bool check_elements(const PayloadHeader& header, std::uint64_t expected, StatusView status);
-bool check_format(const PayloadHeader& header, std::uint8_t expected, StatusView status);
-bool check_flags(const PayloadHeader& header, std::uint8_t allowed, StatusView status);
-bool check_length(const PayloadHeader& header, std::uint64_t expected, StatusView status);
-bool check_count(const PayloadHeader& header, std::uint32_t expected, PayloadFault fault, StatusView status);
+bool check_elements(Place& place, const PayloadHeader& header, std::uint64_t expected, StatusView status);
+bool check_format(Place& place, const PayloadHeader& header, std::uint8_t expected, StatusView status);
+bool check_flags(Place& place, const PayloadHeader& header, std::uint8_t allowed, StatusView status);
+bool check_length(Place& place, const PayloadHeader& header, std::uint64_t expected, StatusView status);
+bool check_count(Place& place, const PayloadHeader& header, std::uint32_t expected, PayloadFault fault,
+                 StatusView status);
 
 /// Copies the sender's non-finite flag into the status. Returns true, for `return accept(...)`.
-bool accept(const PayloadHeader& header, StatusView status);
+bool accept(Place& place, const PayloadHeader& header, StatusView status);
 
 }  // namespace laconic

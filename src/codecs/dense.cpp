@@ -17,13 +17,16 @@ bool read(Place& place, View<const std::byte> payload, ValueFormat format, View<
   const std::uint64_t n = values.size();
   PayloadHeader header;
   const bool sound =
-      open_payload(place, payload, Codec::dense, header, status) && check_flags(header, kNonfiniteFlag, status) &&
-      check_format(header, static_cast<std::uint8_t>(format), status) && check_elements(header, n, status) &&
-      check_count(header, signature, fault, status) && check_length(header, max_payload_bytes(n, format), status) &&
-      check_filling(payload, sizeof(header) + n * bytes_of(format), header.payload_bytes, status);
+      open_payload(place, payload, Codec::dense, header, status) &&
+      check_flags(place, header, kNonfiniteFlag, status) &&
+      check_format(place, header, static_cast<std::uint8_t>(format), status) &&
+      check_elements(place, header, n, status) &&
+      check_count(place, header, signature, fault, status) &&
+      check_length(place, header, max_payload_bytes(n, format), status) &&
+      check_filling(place, payload, sizeof(header) + n * bytes_of(format), header.payload_bytes, status);
   if (!sound) return false;
   take(place, payload, sizeof(header), format, values);
-  return accept(header, status);
+  return accept(place, header, status);
 }
 
 }  // namespace

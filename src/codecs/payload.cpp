@@ -54,11 +54,11 @@ bool open_payload(Place& place, View<const std::byte> payload, Codec codec, Payl
   require_device("payload", payload.device(), place.device());
   require_aligned(payload);
   const std::uint64_t size = payload.size();
-  if (size < sizeof(header)) return note_fault(status, PayloadFault::too_short, size, size, sizeof(header));
+  if (size < sizeof(header)) return note_fault(place, status, PayloadFault::too_short, size, size, sizeof(header));
   header = read_header(place, payload);
 
   const auto refuse = [&](PayloadFault fault, std::size_t offset, std::uint64_t found, std::uint64_t expected) {
-    return note_fault(status, fault, offset, found, expected);
+    return note_fault(place, status, fault, offset, found, expected);
   };
   if (header.magic != kPayloadMagic) {
     return refuse(PayloadFault::wrong_magic, offsetof(PayloadHeader, magic), header.magic, kPayloadMagic);
@@ -97,14 +97,15 @@ PayloadHeader read_header(Place& place, View<const std::byte> payload) {
   return header;
 }
 
-bool note_fault(StatusView status, PayloadFault fault, std::uint64_t offset, std::uint64_t found,
+bool note_fault(Place& place, StatusView status, PayloadFault fault, std::uint64_t offset, std::uint64_t found,
                 std::uint64_t expected) {
-  Status& noted = status[0];
+  Status noted = read_status(place, status);
   if (noted.fault != PayloadFault::none) return false;
   noted.fault = fault;
   noted.fault_offset = offset;
   noted.fault_found = found;
   noted.fault_expected = expected;
+  write_status(place, status, noted);
   return false;
 }
 
@@ -130,7 +131,7 @@ void put_values(Place& place, View<const float> values, ValueFormat format, View
   } else {
     to_16bit(place, values, format, body_of<std::uint16_t>(payload, offset, values.size()), status);
   }
-  put_filling(payload, offset + values.size() * bytes_of(format), offset + value_bytes(values.size(), format));
+  put_filling(place, payload, offset + values.size() * bytes_of(format), offset + value_bytes(values.size(), format));
 }
 
 void get_values(Place& place, View<const std::byte> payload, std::uint64_t offset, ValueFormat format,
@@ -151,47 +152,55 @@ void add_values(Place& place, View<const std::byte> payload, std::uint64_t offse
   }
 }
 
-void put_filling(View<std::byte> payload, std::uint64_t from, std::uint64_t to) {
+void put_filling(Place& place, View<std::byte> payload, std::uint64_t from, std::uint64_t to) {
   if (from < to) std::memset(payload.data() + from, 0, to - from);
 }
 
-bool check_filling(View<const std::byte> payload, std::uint64_t from, std::uint64_t to, StatusView status) {
+bool check_filling(Place& place, View<const std::byte> payload, std::uint64_t from, std::uint64_t to,
+                   StatusView status) {
   for (; from < to; ++from) {
     const auto found = std::to_integer<std::uint64_t>(payload[from]);
-    if (found != 0) return note_fault(status, PayloadFault::wrong_length, from, found, 0);
+    if (found != 0) return note_fault(place, status, PayloadFault::wrong_length, from, found, 0);
   }
   return true;
 }
 
-bool check_elements(const PayloadHeader& header, std::uint64_t expected, StatusView status) {
+bool check_elements(Place& place, const PayloadHeader& header, std::uint64_t expected, StatusView status) {
   if (header.elements == expected) return true;
-  return note_fault(status, PayloadFault::wrong_elements, offsetof(PayloadHeader, elements), header.elements, expected);
-}
-
-bool check_format(const PayloadHeader& header, std::uint8_t expected, StatusView status) {
-  if (header.format == expected) return true;
-  return note_fault(status, PayloadFault::wrong_format, offsetof(PayloadHeader, format), header.format, expected);
-}
-
-bool check_flags(const PayloadHeader& header, std::uint8_t allowed, StatusView status) {
-  if ((header.flags & ~unsigned{allowed}) == 0) return true;
-  return note_fault(status, PayloadFault::wrong_format, offsetof(PayloadHeader, flags), header.flags,
-                    header.flags & unsigned{allowed});
-}
-
-bool check_length(const PayloadHeader& header, std::uint64_t expected, StatusView status) {
-  if (header.payload_bytes == expected) return true;
-  return note_fault(status, PayloadFault::wrong_length, offsetof(PayloadHeader, payload_bytes), header.payload_bytes,
+  return note_fault(place, status, PayloadFault::wrong_elements, offsetof(PayloadHeader, elements), header.elements,
                     expected);
 }
 
-bool check_count(const PayloadHeader& header, std::uint32_t expected, PayloadFault fault, StatusView status) {
-  if (header.count == expected) return true;
-  return note_fault(status, fault, offsetof(PayloadHeader, count), header.count, expected);
+bool check_format(Place& place, const PayloadHeader& header, std::uint8_t expected, StatusView status) {
+  if (header.format == expected) return true;
+  return note_fault(place, status, PayloadFault::wrong_format, offsetof(PayloadHeader, format), header.format,
+                    expected);
 }
 
-bool accept(const PayloadHeader& header, StatusView status) {
-  if ((header.flags & kNonfiniteFlag) != 0) status[0].nonfinite = 1;
+bool check_flags(Place& place, const PayloadHeader& header, std::uint8_t allowed, StatusView status) {
+  if ((header.flags & ~unsigned{allowed}) == 0) return true;
+  return note_fault(place, status, PayloadFault::wrong_format, offsetof(PayloadHeader, flags), header.flags,
+                    header.flags & unsigned{allowed});
+}
+
+bool check_length(Place& place, const PayloadHeader& header, std::uint64_t expected, StatusView status) {
+  if (header.payload_bytes == expected) return true;
+  return note_fault(place, status, PayloadFault::wrong_length, offsetof(PayloadHeader, payload_bytes),
+                    header.payload_bytes,
+                    expected);
+}
+
+bool check_count(Place& place, const PayloadHeader& header, std::uint32_t expected, PayloadFault fault,
+                 StatusView status) {
+  if (header.count == expected) return true;
+  return note_fault(place, status, fault, offsetof(PayloadHeader, count), header.count, expected);
+}
+
+bool accept(Place& place, const PayloadHeader& header, StatusView status) {
+  if ((header.flags & kNonfiniteFlag) == 0) return true;
+  Status noted = read_status(place, status);
+  noted.nonfinite = 1;
+  write_status(place, status, noted);
   return true;
 }
 

@@ -18,7 +18,8 @@ PayloadHeader header_for(const Layout& layout, std::uint64_t begin, std::uint64_
 }
 
 /// Bits behind a tensor's last sign must be zero.
-bool check_tails(View<const std::uint32_t> words, const Layout& layout, std::uint64_t begin, std::uint64_t end,
+bool check_tails(Place& place, View<const std::uint32_t> words, const Layout& layout, std::uint64_t begin,
+                 std::uint64_t end,
                  StatusView status) {
   bool sound = true;
   std::uint64_t word = 0;
@@ -26,7 +27,8 @@ bool check_tails(View<const std::uint32_t> words, const Layout& layout, std::uin
     word += sign_words(slice.count);
     const std::uint64_t used = slice.count % kSignsPerWord;
     if (used == 0 || words[word - 1] >> used == 0) return;
-    sound = note_fault(status, PayloadFault::wrong_length, sizeof(PayloadHeader) + 4 * (word - 1), words[word - 1],
+    sound = note_fault(place, status, PayloadFault::wrong_length, sizeof(PayloadHeader) + 4 * (word - 1),
+                       words[word - 1],
                        words[word - 1] & ((std::uint32_t{1} << used) - 1));
   });
   return sound;
@@ -76,16 +78,17 @@ bool open(Place& place, View<const std::byte> payload, const Layout& layout, std
   words_of_payload = {};
   const std::uint64_t count = words(layout, begin, end);
   PayloadHeader header;
-  if (!open_payload(place, payload, Codec::sign, header, status) || !check_flags(header, kNonfiniteFlag, status) ||
-      !check_format(header, kSignFormat, status) || !check_elements(header, end - begin, status) ||
-      !check_count(header, 0, PayloadFault::wrong_count, status) ||
-      !check_length(header, sizeof(header) + count * sizeof(std::uint32_t), status)) {
+  if (!open_payload(place, payload, Codec::sign, header, status) ||
+      !check_flags(place, header, kNonfiniteFlag, status) ||
+      !check_format(place, header, kSignFormat, status) || !check_elements(place, header, end - begin, status) ||
+      !check_count(place, header, 0, PayloadFault::wrong_count, status) ||
+      !check_length(place, header, sizeof(header) + count * sizeof(std::uint32_t), status)) {
     return false;
   }
   const auto found = body_of<std::uint32_t>(payload, sizeof(header), count);
-  if (!check_tails(found, layout, begin, end, status)) return false;
+  if (!check_tails(place, found, layout, begin, end, status)) return false;
   words_of_payload = found;
-  return accept(header, status);
+  return accept(place, header, status);
 }
 
 bool decode(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,

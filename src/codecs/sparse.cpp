@@ -31,14 +31,14 @@ void require_range(IndexRange range) {
 void put_gaps(Place& place, View<const std::uint32_t> gaps, View<const std::uint8_t> widths, View<std::byte> section) {
   std::memcpy(section.data(), widths.data(), widths.size());
   const std::uint64_t groups_offset = width_bytes(gaps.size());
-  put_filling(section, widths.size(), groups_offset);
+  put_filling(place, section, widths.size(), groups_offset);
   std::uint64_t end = groups_offset;
   for_each_run(gaps.size(), widths, [&](std::uint64_t first, std::uint64_t entries, int width, std::uint64_t offset) {
     const std::uint64_t bytes = packed_bytes(entries, width);
     pack_fields(place, gaps.sub(first, entries), width, section.sub(groups_offset + offset, bytes));
     end = groups_offset + offset + bytes;
   });
-  put_filling(section, end, section.size());
+  put_filling(place, section, end, section.size());
 }
 
 /// What a decoder knows once the header has been checked.
@@ -50,65 +50,68 @@ struct Incoming {
 };
 
 /// Whether a payload whose indices take `index_bytes` is as long as this one, and if not notes that.
-bool has_length(const Incoming& incoming, std::uint64_t index_bytes, StatusView status) {
+bool has_length(Place& place, const Incoming& incoming, std::uint64_t index_bytes, StatusView status) {
   const std::uint64_t expected = kIndicesOffset + index_bytes + incoming.value_bytes;
   if (incoming.payload.size() == expected) return true;
-  return note_fault(status, PayloadFault::wrong_length, offsetof(PayloadHeader, payload_bytes), incoming.payload.size(),
+  return note_fault(place, status, PayloadFault::wrong_length, offsetof(PayloadHeader, payload_bytes),
+                    incoming.payload.size(),
                     expected);
 }
 
-bool wrong_indices(const Incoming& incoming, StatusView status) {
-  return note_fault(status, PayloadFault::wrong_index, kIndicesOffset, incoming.indices.size(), incoming.range.size);
+bool wrong_indices(Place& place, const Incoming& incoming, StatusView status) {
+  return note_fault(place, status, PayloadFault::wrong_index, kIndicesOffset, incoming.indices.size(),
+                    incoming.range.size);
 }
 
 bool get_raw(Place& place, const Incoming& incoming, std::uint64_t& bytes, StatusView status) {
   const std::uint64_t count = incoming.indices.size();
   bytes = raw_bytes(count);
-  if (!has_length(incoming, bytes, status)) return false;
+  if (!has_length(place, incoming, bytes, status)) return false;
   const auto relative = body_of<std::uint32_t>(incoming.payload, kIndicesOffset, count);
   return indices_of_relative(place, relative, incoming.range.first, incoming.range.size, incoming.indices) ||
-         wrong_indices(incoming, status);
+         wrong_indices(place, incoming, status);
 }
 
 bool get_bitmap(Place& place, const Incoming& incoming, std::uint64_t& bytes, StatusView status) {
   bytes = bitmap_bytes(incoming.range.size);
-  if (!has_length(incoming, bytes, status)) return false;
+  if (!has_length(place, incoming, bytes, status)) return false;
   const auto words = body_of<std::uint32_t>(incoming.payload, kIndicesOffset, bytes / sizeof(std::uint32_t));
   return indices_of_bitmap(place, words, incoming.range.first, incoming.range.size, incoming.indices) ||
-         wrong_indices(incoming, status);
+         wrong_indices(place, incoming, status);
 }
 
-bool check_widths(View<const std::uint8_t> widths, StatusView status) {
+bool check_widths(Place& place, View<const std::uint8_t> widths, StatusView status) {
   for (std::size_t group = 0; group < widths.size(); ++group) {
     if (widths[group] <= 32) continue;
-    return note_fault(status, PayloadFault::wrong_format, kIndicesOffset + group, widths[group], 32);
+    return note_fault(place, status, PayloadFault::wrong_format, kIndicesOffset + group, widths[group], 32);
   }
   return true;
 }
 
 /// Bits behind the last gap, in its byte and up to the end of the section, must be zero.
-bool check_gap_tail(const Incoming& incoming, std::uint8_t last_width, std::uint64_t end, std::uint64_t section_end,
+bool check_gap_tail(Place& place, const Incoming& incoming, std::uint8_t last_width, std::uint64_t end,
+                    std::uint64_t section_end,
                     StatusView status) {
   const std::uint64_t tail_bits = incoming.indices.size() % kGapGroup * last_width % 8;
   if (tail_bits != 0) {
     const auto last = std::to_integer<std::uint64_t>(incoming.payload[end - 1]);
-    if (last >> tail_bits != 0) return note_fault(status, PayloadFault::wrong_length, end - 1, last, 0);
+    if (last >> tail_bits != 0) return note_fault(place, status, PayloadFault::wrong_length, end - 1, last, 0);
   }
-  return check_filling(incoming.payload, end, section_end, status);
+  return check_filling(place, incoming.payload, end, section_end, status);
 }
 
 bool get_gaps(Place& place, const Incoming& incoming, std::uint64_t& bytes, StatusView status) {
   const std::uint64_t count = incoming.indices.size();
   const std::uint64_t groups_offset = kIndicesOffset + width_bytes(count);
   if (incoming.payload.size() < groups_offset) {
-    return note_fault(status, PayloadFault::wrong_length, offsetof(PayloadHeader, payload_bytes),
+    return note_fault(place, status, PayloadFault::wrong_length, offsetof(PayloadHeader, payload_bytes),
                       incoming.payload.size(), groups_offset);
   }
   const auto widths = body_of<std::uint8_t>(incoming.payload, kIndicesOffset, gap_groups(count));
-  if (!check_widths(widths, status)) return false;
+  if (!check_widths(place, widths, status)) return false;
   bytes = gap_bytes(count, widths);
-  if (!has_length(incoming, bytes, status) ||
-      !check_filling(incoming.payload, kIndicesOffset + widths.size(), groups_offset, status)) {
+  if (!has_length(place, incoming, bytes, status) ||
+      !check_filling(place, incoming.payload, kIndicesOffset + widths.size(), groups_offset, status)) {
     return false;
   }
   std::uint64_t end = groups_offset;
@@ -118,9 +121,9 @@ bool get_gaps(Place& place, const Incoming& incoming, std::uint64_t& bytes, Stat
     end = groups_offset + offset + packed.size();
   });
   const std::uint8_t last_width = widths.empty() ? 0 : widths[widths.size() - 1];
-  if (!check_gap_tail(incoming, last_width, end, kIndicesOffset + bytes, status)) return false;
+  if (!check_gap_tail(place, incoming, last_width, end, kIndicesOffset + bytes, status)) return false;
   return indices_of_gaps(place, incoming.range.first, incoming.range.size, incoming.indices) ||
-         wrong_indices(incoming, status);
+         wrong_indices(place, incoming, status);
 }
 
 bool get_indices(Place& place, IndexCoding coding, const Incoming& incoming, std::uint64_t& bytes, StatusView status) {
@@ -129,7 +132,8 @@ bool get_indices(Place& place, IndexCoding coding, const Incoming& incoming, std
     case IndexCoding::gaps: return get_gaps(place, incoming, bytes, status);
     case IndexCoding::bitmap: return get_bitmap(place, incoming, bytes, status);
   }
-  return note_fault(status, PayloadFault::wrong_format, offsetof(PayloadHeader, flags), static_cast<unsigned>(coding),
+  return note_fault(place, status, PayloadFault::wrong_format, offsetof(PayloadHeader, flags),
+                    static_cast<unsigned>(coding),
                     2);
 }
 
@@ -137,19 +141,20 @@ bool get_indices(Place& place, IndexCoding coding, const Incoming& incoming, std
 bool open(Place& place, View<const std::byte> payload, IndexRange range, ValueFormat format, std::uint64_t capacity,
           PayloadHeader& header, StatusView status) {
   if (!open_payload(place, payload, Codec::sparse, header, status) ||
-      !check_flags(header, kNonfiniteFlag | kCodingMask, status) ||
-      !check_format(header, static_cast<std::uint8_t>(format), status) || !check_elements(header, range.size, status)) {
+      !check_flags(place, header, kNonfiniteFlag | kCodingMask, status) ||
+      !check_format(place, header, static_cast<std::uint8_t>(format), status) ||
+      !check_elements(place, header, range.size, status)) {
     return false;
   }
   const std::uint64_t most = std::min<std::uint64_t>(capacity, range.size);
   if (header.count > most) {
-    return note_fault(status, PayloadFault::wrong_count, offsetof(PayloadHeader, count), header.count, most);
+    return note_fault(place, status, PayloadFault::wrong_count, offsetof(PayloadHeader, count), header.count, most);
   }
-  if (header.payload_bytes < kIndicesOffset) return check_length(header, kIndicesOffset, status);
+  if (header.payload_bytes < kIndicesOffset) return check_length(place, header, kIndicesOffset, status);
   std::uint64_t first = 0;
   std::memcpy(&first, payload.data() + kFirstOffset, sizeof(first));
   if (first != range.first) {
-    return note_fault(status, PayloadFault::wrong_elements, kFirstOffset, first, range.first);
+    return note_fault(place, status, PayloadFault::wrong_elements, kFirstOffset, first, range.first);
   }
   return true;
 }
@@ -197,7 +202,7 @@ void encode(Place& place, ConstSparseView entries, IndexRange range, ValueFormat
   seal_payload(place, header, payload, status);
 }
 
-std::uint64_t peek_count(View<const std::byte> payload) {
+std::uint64_t peek_count(Place& place, View<const std::byte> payload) {
   if (payload.size() < sizeof(PayloadHeader)) return 0;
   PayloadHeader header;
   std::memcpy(&header, payload.data(), sizeof(header));
@@ -223,10 +228,10 @@ bool decode(Place& place, View<const std::byte> payload, IndexRange range, Value
   if (!get_indices(place, coding, incoming, bytes, status)) return false;
   const std::uint64_t values_offset = kIndicesOffset + bytes;
   const std::uint64_t values_end = values_offset + header.count * bytes_of(format);
-  if (!check_filling(payload, values_end, header.payload_bytes, status)) return false;
+  if (!check_filling(place, payload, values_end, header.payload_bytes, status)) return false;
   get_values(place, payload, values_offset, format, entries.values.sub(0, header.count));
   status[0].count = header.count;
-  return accept(header, status);
+  return accept(place, header, status);
 }
 
 }  // namespace laconic::sparse

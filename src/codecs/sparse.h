@@ -21,7 +21,7 @@ void encode(Place& place, ConstSparseView entries, IndexRange range, ValueFormat
 
 /// The number of entries that a payload's header states, or 0 if the payload is shorter than a header. Use it to size
 /// buffers before decoding.
-std::uint64_t peek_count(View<const std::byte> payload);
+std::uint64_t peek_count(Place& place, View<const std::byte> payload);
 
 /// Writes status.count entries, at most entries.size(), with absolute, ascending indices. Rejects other ranges and
 /// formats, more entries than fit, and any index outside the range or out of order. Then it returns false and

@@ -48,14 +48,15 @@ float sendable(float norm, std::uint32_t tensor, StatusView status) {
   return norm;
 }
 
-bool check_sender_norm(const PayloadHeader& header, StatusView status) {
+bool check_sender_norm(Place& place, const PayloadHeader& header, StatusView status) {
   const auto norm = std::bit_cast<float>(header.count);
   if (norm >= 0.0F && std::isfinite(norm)) return true;
-  return note_fault(status, PayloadFault::wrong_norm, offsetof(PayloadHeader, count), header.count, 0);
+  return note_fault(place, status, PayloadFault::wrong_norm, offsetof(PayloadHeader, count), header.count, 0);
 }
 
 /// Norms sound, and zero bits behind the last field of each slice.
-bool check_sections(View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,
+bool check_sections(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin,
+                    std::uint64_t end,
                     int bits, StatusView status) {
   bool sound = true;
   for_each_section(layout, begin, end, bits,
@@ -64,16 +65,16 @@ bool check_sections(View<const std::byte> payload, const Layout& layout, std::ui
                      const float norm = body_of<float>(payload, norm_offset, 1)[0];
                      if (!(norm >= 0.0F && std::isfinite(norm))) {
                        const auto found = body_of<std::uint32_t>(payload, norm_offset, 1)[0];
-                       sound = note_fault(status, PayloadFault::wrong_norm, norm_offset, found, 0);
+                       sound = note_fault(place, status, PayloadFault::wrong_norm, norm_offset, found, 0);
                        return;
                      }
                      const std::uint64_t tail_bits = slice.count * static_cast<std::uint64_t>(bits) % 8;
                      const auto last = std::to_integer<std::uint64_t>(payload[offset + bytes - 1]);
                      if (tail_bits != 0 && last >> tail_bits != 0) {
-                       sound = note_fault(status, PayloadFault::wrong_length, offset + bytes - 1, last, 0);
+                       sound = note_fault(place, status, PayloadFault::wrong_length, offset + bytes - 1, last, 0);
                        return;
                      }
-                     sound = check_filling(payload, offset + bytes, offset + padded(bytes), status);
+                     sound = check_filling(place, payload, offset + bytes, offset + padded(bytes), status);
                    });
   return sound;
 }
@@ -114,9 +115,10 @@ void encode(Place& place, View<const float> values, const Layout& layout, std::u
       [&](const Slice& slice, std::uint64_t norm_offset, std::uint64_t offset, std::uint64_t bytes) {
         const auto norm = body_of<float>(payload, norm_offset, 1);
         norm[0] = sendable(norms[slice.tensor], slice.tensor, status);
-        const Quantizer quantizer{.bits = bits, .rounding = stream.of_tensor(layout.number(slice.tensor)), .first = slice.first};
+        const Quantizer quantizer{.bits = bits, .rounding = stream.of_tensor(layout.number(slice.tensor)),
+                                  .first = slice.first};
         quantize(place, values.sub(slice.offset - begin, slice.count), norm, quantizer, payload.sub(offset, bytes));
-        put_filling(payload, offset + bytes, offset + padded(bytes));
+        put_filling(place, payload, offset + bytes, offset + padded(bytes));
       });
   PayloadHeader header = header_of(Codec::uniform, static_cast<std::uint8_t>(bits), total, end - begin);
   header.count = std::bit_cast<std::uint32_t>(sendable(sender_norm, 0, status));
@@ -129,10 +131,12 @@ bool decode_add(Place& place, View<const std::byte> payload, const Layout& layou
   require_size("values", values.size(), end - begin);
   const Touch touch(place);
   PayloadHeader header;
-  if (!open_payload(place, payload, Codec::uniform, header, status) || !check_flags(header, kNonfiniteFlag, status) ||
-      !check_format(header, static_cast<std::uint8_t>(bits), status) || !check_elements(header, end - begin, status) ||
-      !check_sender_norm(header, status) || !check_length(header, total, status) ||
-      !check_sections(payload, layout, begin, end, bits, status)) {
+  if (!open_payload(place, payload, Codec::uniform, header, status) ||
+      !check_flags(place, header, kNonfiniteFlag, status) ||
+      !check_format(place, header, static_cast<std::uint8_t>(bits), status) ||
+      !check_elements(place, header, end - begin, status) ||
+      !check_sender_norm(place, header, status) || !check_length(place, header, total, status) ||
+      !check_sections(place, payload, layout, begin, end, bits, status)) {
     return false;
   }
   for_each_section(layout, begin, end, bits,
@@ -140,7 +144,7 @@ bool decode_add(Place& place, View<const std::byte> payload, const Layout& layou
                      dequantize_add(place, payload.sub(offset, bytes), body_of<float>(payload, norm_offset, 1), bits,
                                     values.sub(slice.offset - begin, slice.count));
                    });
-  return accept(header, status);
+  return accept(place, header, status);
 }
 
 float sender_norm(Place& place, View<const std::byte> payload) {

@@ -272,9 +272,9 @@ void SparseSum::expect(std::uint64_t bytes, std::uint64_t most_entries, sparse::
   const std::uint64_t most_bytes =
       sparse::max_payload_bytes(std::min(most_entries, range.size), range.size, options_.format);
   if (bytes < sizeof(PayloadHeader)) {
-    note_fault(status(), PayloadFault::too_short, 0, bytes, sizeof(PayloadHeader));
+    note_fault(place(), status(), PayloadFault::too_short, 0, bytes, sizeof(PayloadHeader));
   } else if (bytes > most_bytes) {
-    note_fault(status(), PayloadFault::wrong_length, 0, bytes, most_bytes);
+    note_fault(place(), status(), PayloadFault::wrong_length, 0, bytes, most_bytes);
   }
 }
 
