@@ -11,7 +11,7 @@ namespace laconic::staged {
 /// Takes views on a device over an engine that moves CPU memory: bytes that are sent are copied to pinned memory first,
 /// bytes that arrive are copied to the device. Start waits until the place has computed what is sent. When a handle is
 /// done, the bytes that arrived are there for all work that the place is given from then on. Calls on CPU memory go
-/// straight to the engine.
+/// straight to the engine; a group of one needs none.
 class StagedCommunicator final : public Communicator {
  public:
   /// Both must outlive it.
@@ -33,6 +33,8 @@ class StagedCommunicator final : public Communicator {
   std::string description() const override { return engine_->description() + ", through pinned memory"; }
 
  private:
+  void deliver_alone(const Call& call);
+
   std::unique_ptr<Communicator> owned_;  ///< null if the engine is the caller's
   Communicator* engine_;
   Place& place_;
