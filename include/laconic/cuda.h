@@ -24,6 +24,8 @@ struct CudaOptions {
   /// The caller's stream on that device, which must outlive the place; nullptr is CUDA's default stream. If it is not
   /// set, the place creates its own stream, which does not wait for the default stream.
   std::optional<CUstream_st*> stream = std::nullopt;
+  /// Whether the place's own stream goes before other streams where both have work.
+  bool high_priority = false;
 };
 
 /// The number of devices that this process can use.

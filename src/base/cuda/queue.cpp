@@ -37,7 +37,11 @@ OnDevice::~OnDevice() {
 Queue::Queue(const CudaOptions& options) : device_(existing(options.device)), own_(!options.stream.has_value()) {
   const OnDevice here(device_);
   if (own_) {
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+    int lowest = 0;
+    int highest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
+    check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, options.high_priority ? highest : lowest),
+          "cudaStreamCreateWithPriority");
   } else {
     stream_ = *options.stream;
   }
