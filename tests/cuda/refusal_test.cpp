@@ -23,7 +23,6 @@
 #include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/norm/norm.h"
-#include "kernels/regtopk/regtopk.h"
 #include "kernels/sparse/draw.h"
 #include "kernels/sparse/indices.h"
 #include "kernels/sparse/sparse.h"
@@ -195,12 +194,6 @@ TEST_F(OnDevice, WhatHasNoTwinIsRefusedBeforeMemoryIsTouched) {
       {"kernels/sparse/indices", [&] { indices_of_relative(place_, words, 0, kSize, words); }},
       {"kernels/sparse/indices", [&] { bitmap_of_indices(place_, words, 0, words); }},
       {"kernels/sparse/indices", [&] { indices_of_bitmap(place_, words, 0, 32 * kSize - 1, words); }},
-      {"kernels/topk/topk", [&] { error_feedback_topk(place_, floats, floats, floats, entries, status); }},
-      {"kernels/topk/topk", [&] { split_largest(place_, entries, entries, take_entries(0)); }},
-      {"kernels/regtopk/regtopk",
-       [&] {
-         error_feedback_regtopk(place_, floats, floats, floats, {words, floats, floats}, {}, entries, status);
-       }},
       {"codecs/payload", [&] { seal_payload(place_, header, bytes, status); }},
       {"codecs/payload", [&] { open_payload(place_, bytes, Codec::dense, header, status); }},
       {"codecs/uniform",

@@ -1,0 +1,178 @@
+#pragma once
+
+// The first kernel of a selection: bounds for the scan, from a sample.
+
+#include "kernels/residual.h"
+#include "kernels/topk/cuda/search.h"
+#include "kernels/topk/sample.h"
+
+#ifdef __CUDACC__
+namespace laconic::cuda::search {
+
+using laconic::topk::kLine;
+
+inline constexpr unsigned kSampleThreads = 1024;  ///< of the one block that samples
+inline constexpr unsigned kLinesPerThread = 2;
+inline constexpr unsigned kMostLines = kSampleThreads * kLinesPerThread;
+inline constexpr float kWarmFraction = 0.9F;  ///< of the last threshold, where candidates begin
+
+/// Standard deviations by which a bound errs on the safe side, and by which a sample must exceed k to confirm a guess.
+inline constexpr float kMarginDeviations = 4.0F;
+inline constexpr float kConfirmDeviations = 2.0F;
+
+// A sample's keys are chosen by two digits; the bits below them are dropped, which lowers a bound a little.
+inline constexpr unsigned kDigitBits = 11;
+inline constexpr unsigned kDigits = 1U << kDigitBits;
+inline constexpr unsigned kHighDigit = 31 - kDigitBits;
+inline constexpr unsigned kLowDigit = kHighDigit - kDigitBits;
+
+/// How many keys of the sample are at least a bound, and how that varies between lines.
+struct SampleCount {
+  float mean;
+  float deviation;
+};
+
+/// Keys of whole cache lines, one line from each of equal shares of the view; each thread has some.
+struct Sample {
+  std::uint32_t keys[kLinesPerThread][kLine];
+  unsigned lines;
+
+  __device__ static bool has_line(unsigned i, unsigned lines) { return threadIdx.x + i * kSampleThreads < lines; }
+
+  template <class Scores>
+  __device__ void read(const Search& search, const Scores& scores) {
+    const std::uint64_t all = search.entries.size / kLine;
+    lines = static_cast<unsigned>(all < kMostLines ? all : kMostLines);
+#pragma unroll
+    for (unsigned i = 0; i < kLinesPerThread; ++i) {
+      if (has_line(i, lines)) read_line(search, scores, threadIdx.x + i * kSampleThreads, keys[i]);
+    }
+  }
+
+  template <class Scores>
+  __device__ void read_line(const Search& search, const Scores& scores, unsigned line, std::uint32_t* line_keys) const {
+    const std::uint64_t begin = laconic::topk::sampled_at(search.entries.size, lines, line, false);
+    const bool gradient_aligned = is_vector(search.gradient + begin);
+    const bool residual_aligned = is_vector(search.residual + begin);
+    float values[kLine];
+#pragma unroll
+    for (unsigned j = 0; j < kLine; j += 4) {
+      const float4 g = load_vector(search.gradient + begin + j, gradient_aligned);
+      const float4 e = load_vector(search.residual + begin + j, residual_aligned);
+      values[j] = with_residual(g.x, e.x);
+      values[j + 1] = with_residual(g.y, e.y);
+      values[j + 2] = with_residual(g.z, e.z);
+      values[j + 3] = with_residual(g.w, e.w);
+    }
+#pragma unroll
+    for (unsigned j = 0; j < kLine; ++j) line_keys[j] = key_of(values[j]);
+    if constexpr (Scores::kRescored) {
+      std::uint32_t next = scores.first_from(search.entries, begin);
+#pragma unroll
+      for (unsigned j = 0; j < kLine; ++j) line_keys[j] = scores.key_if_next(begin + j, values[j], line_keys[j], next);
+    }
+  }
+
+  __device__ SampleCount count(std::uint32_t bound) const {
+    std::uint32_t sum = 0;
+    std::uint32_t squares = 0;
+#pragma unroll
+    for (unsigned i = 0; i < kLinesPerThread; ++i) {
+      if (!has_line(i, lines)) continue;
+      std::uint32_t here = 0;
+#pragma unroll
+      for (unsigned j = 0; j < kLine; ++j) here += keys[i][j] >= bound ? 1 : 0;
+      sum += here;
+      squares += here * here;
+    }
+    const auto mean = static_cast<float>(sums_of_block<kSampleThreads>(sum).all);
+    const auto all_squares = static_cast<float>(sums_of_block<kSampleThreads>(squares).all);
+    const float variance = all_squares - mean * mean / static_cast<float>(lines);
+    return {mean, sqrtf(fmaxf(variance, mean))};
+  }
+
+  /// The highest key of which at least `rank` keys are no smaller, without its lowest bits; 0 if the rank is beyond the
+  /// sample.
+  __device__ std::uint32_t at_rank(float rank) const {
+    const unsigned size = lines * kLine;
+    if (!(rank < static_cast<float>(size))) return 0;
+    const auto whole = static_cast<std::uint32_t>(rank < 1.0F ? 1.0F : rank);
+    const Bin high = digit_of(whole, kHighDigit, 0);
+    const Bin low = digit_of(whole - high.above, kLowDigit, high.index);
+    return (high.index << kDigitBits | low.index) << kLowDigit;
+  }
+
+  /// The digit at `shift` of the key of that rank among the keys whose bits above the digit are `prefix`.
+  __device__ Bin digit_of(std::uint32_t rank, unsigned shift, std::uint32_t prefix) const {
+    __shared__ std::uint32_t bins[kDigits];
+    for (unsigned i = threadIdx.x; i < kDigits; i += kSampleThreads) bins[i] = 0;
+    __syncthreads();
+#pragma unroll
+    for (unsigned i = 0; i < kLinesPerThread; ++i) {
+#pragma unroll
+      for (unsigned j = 0; j < kLine; ++j) {
+        const std::uint32_t key = has_line(i, lines) ? keys[i][j] : 0;
+        const bool counts = has_line(i, lines) && key >> shift >> kDigitBits == prefix;
+        count_in_bins(bins, key >> shift & (kDigits - 1), counts);
+      }
+    }
+    __syncthreads();
+    const Bin bin = find_bin<kSampleThreads, kDigits>(rank, [&](unsigned i) { return bins[i]; });
+    return bin;
+  }
+};
+
+inline __device__ float safety_margin(float deviation) {
+  return kMarginDeviations * deviation + kMarginDeviations * kMarginDeviations / 2;
+}
+
+struct ScanBounds {
+  std::uint32_t candidate;
+  std::uint32_t zero;
+};
+
+/// Whether a sample agrees with a guess: enough candidates, not far too many selected, and room for them.
+inline __device__ bool confirms(const Sample& sample, const Search& search, ScanBounds bounds, float expected) {
+  const SampleCount candidates = sample.count(bounds.candidate);
+  const SampleCount zeros = sample.count(bounds.zero);
+  const float n = static_cast<float>(search.entries.size);
+  const float room = 0.75F * static_cast<float>(search.candidates.room) * static_cast<float>(sample.lines * kLine) / n;
+  return candidates.mean >= expected + kConfirmDeviations * candidates.deviation &&
+         zeros.mean <= expected + safety_margin(fmaxf(zeros.deviation, sqrtf(expected))) &&
+         (candidates.mean <= room || search.candidates.room == search.entries.size);
+}
+
+inline __device__ ScanBounds sampled_bounds(const Sample& sample, const Search& search) {
+  const float expected = static_cast<float>(static_cast<double>(search.k) * (sample.lines * kLine) /
+                                            static_cast<double>(search.entries.size));
+  const float guess = search.status->threshold;
+  if (guess > 0.0F && key_of(guess) < kNonfiniteKey) {
+    const ScanBounds bounds{key_of(kWarmFraction * guess), key_of(guess)};
+    if (confirms(sample, search, bounds, expected)) return bounds;
+  }
+  const std::uint32_t middle = sample.at_rank(rintf(expected));
+  const float deviation = sample.count(middle).deviation;
+  return {sample.at_rank(expected + safety_margin(deviation)), middle};
+}
+
+/// One block of kSampleThreads. Also sets up what later kernels count in.
+template <class Scores>
+__global__ void __launch_bounds__(kSampleThreads) bounds_kernel(Search search, Scores scores) {
+  for (unsigned i = threadIdx.x; i < kPasses * kHistogram; i += kSampleThreads) search.histograms[i] = 0;
+  ScanBounds bounds{kNonfiniteKey, kNonfiniteKey};  // k = 0: only what is not finite
+  if (search.k > 0) {
+    Sample sample;
+    sample.read(search, scores);
+    bounds = sampled_bounds(sample, search);
+  }
+  if (threadIdx.x != 0) return;
+  State state{};
+  state.candidate = min(bounds.candidate, kNonfiniteKey);
+  state.zero = min(bounds.zero, kNonfiniteKey);
+  state.mode = Mode::candidates;
+  state.window = {state.candidate, kBinBits, kBins, search.k};
+  *search.state = state;
+}
+
+}  // namespace laconic::cuda::search
+#endif
