@@ -15,8 +15,8 @@ namespace {
 
 TEST(EmulationDeathTest, NamesWhoWaitsInABarrierForEver) {
   EXPECT_DEATH(some_threads_miss_a_barrier(),
-               "kernel missed_barrier_kernel, launched at .*faults.cu:[0-9]+, block \\(0, 0, 0\\), has threads that wait "
-               "for others for ever\n  threads 0 to 39 wait in __syncthreads at .*faults.cu:[0-9]+, in .*\n"
+               "kernel missed_barrier_kernel, launched at .*faults.cu:[0-9]+, block \\(0, 0, 0\\), has threads that "
+               "wait for others for ever\n  threads 0 to 39 wait in __syncthreads at .*faults.cu:[0-9]+, in .*\n"
                "  threads 40 to 63 have returned");
   EXPECT_DEATH(threads_meet_in_different_barriers(), "different_barriers_kernel.* has threads in different barriers");
   EXPECT_DEATH(a_lane_returns_before_the_ballot(),

@@ -109,7 +109,8 @@ class Memory {
       std::perror("CUDA emulation: mmap of 64 GiB of addresses for device memory");
       std::abort();
     }
-    base_ = static_cast<char*>(range) + (kPageBytes - reinterpret_cast<std::uintptr_t>(range) % kPageBytes) % kPageBytes;
+    const std::size_t beyond = reinterpret_cast<std::uintptr_t>(range) % kPageBytes;
+    base_ = static_cast<char*>(range) + (kPageBytes - beyond) % kPageBytes;
     static_cast<void>(madvise(base_, kMemoryBytes, MADV_HUGEPAGE));  // only for speed
     struct sigaction action {};
     action.sa_sigaction = explain;
@@ -128,8 +129,9 @@ class Memory {
   static void explain(int /*signal*/, siginfo_t* info, void* /*context*/) {
     if (!instance().owns(info->si_addr)) return;
     constexpr std::string_view kText =
-        "CUDA emulation: the CPU touched device memory outside of a kernel or a copy (or a kernel touched device memory "
-        "beyond all that is allocated). Look at the stack of this crash; LACONIC_EMULATION_PROTECT=0 lets it pass\n";
+        "CUDA emulation: the CPU touched device memory outside of a kernel or a copy (or a kernel touched device "
+        "memory beyond all that is allocated). The stack of this crash says where; LACONIC_EMULATION_PROTECT=0 lets it "
+        "pass\n";
     static_cast<void>(!write(STDERR_FILENO, kText.data(), kText.size()));
   }
 
@@ -182,7 +184,7 @@ std::size_t dynamic_shared_limit() { return dynamic_limit; }
 
 void require_reachable(const char* kernel, int argument, const void* pointer) {
   if (pointer == nullptr || Memory::instance().owns(pointer) || Pinned::instance().owns(pointer)) return;
-  std::fprintf(stderr, "CUDA emulation: argument %d of kernel %s points to the host's memory, which a GPU cannot read\n",
+  std::fprintf(stderr, "CUDA emulation: argument %d of kernel %s points to the host's memory: copy it to the device\n",
                argument, kernel);
   std::abort();
 }
