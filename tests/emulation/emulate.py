@@ -98,10 +98,11 @@ def main(command):
     if status != 0:
         return status
     with open(middle, encoding="utf-8") as file:
-        text = file.read()
+        text = emulated(file.read())
     with open(middle, "w", encoding="utf-8") as file:
-        file.write(emulated(text))
-    return subprocess.call([middle if each == source else each for each in without_dependencies(command)])
+        file.write(text)
+    second = [middle if each == source else each for each in without_dependencies(command)]
+    return subprocess.call(second + ["-Wno-pedantic"])  # of line markers
 
 
 if __name__ == "__main__":

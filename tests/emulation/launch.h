@@ -75,8 +75,8 @@ class Launch {
   Location at_;
 };
 
-// What threads of a block do together. All that are meant must come to the call; if one never does, the program ends and
-// says who waits where.
+// What threads of a block do together. All that are meant must come to the call; if one never does, the program ends
+// and says who waits where.
 
 enum class Together : std::uint8_t { nothing, sync, count, all, any };
 

@@ -27,6 +27,7 @@ namespace laconic::emulation {
 namespace {
 
 constexpr std::size_t kMemoryBytes = std::size_t{64} << 30;  ///< of addresses; pages exist once they are written
+constexpr std::size_t kPageBytes = std::size_t{2} << 20;     ///< large pages: few of them are quick to open and close
 constexpr std::size_t kAlignment = 256;
 constexpr int kMultiprocessors = 132;
 constexpr int kMostThreads = 1024;                          ///< of a block
@@ -61,7 +62,7 @@ class Memory {
     if (begin + bytes > kMemoryBytes) return nullptr;
     used_.emplace(begin, bytes);
     if (begin + bytes > high_) {
-      high_ = (begin + bytes + page_ - 1) / page_ * page_;
+      high_ = (begin + bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
       set_access(true);
     }
     std::memset(base_ + begin, kPoison, bytes);
@@ -103,12 +104,14 @@ class Memory {
     const char* const setting = std::getenv("LACONIC_EMULATION_PROTECT");
     protects_ = setting == nullptr || std::string_view(setting) != "0";
     void* const range =
-        mmap(nullptr, kMemoryBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        mmap(nullptr, kMemoryBytes + kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED) {
       std::perror("CUDA emulation: mmap of 64 GiB of addresses for device memory");
       std::abort();
     }
-    base_ = static_cast<char*>(range);
+    const std::size_t beyond = reinterpret_cast<std::uintptr_t>(range) % kPageBytes;
+    base_ = static_cast<char*>(range) + (kPageBytes - beyond) % kPageBytes;
+    static_cast<void>(madvise(base_, kMemoryBytes, MADV_HUGEPAGE));  // only for speed
     struct sigaction action {};
     action.sa_sigaction = explain;
     action.sa_flags = SA_SIGINFO | SA_RESETHAND;
@@ -126,12 +129,12 @@ class Memory {
   static void explain(int /*signal*/, siginfo_t* info, void* /*context*/) {
     if (!instance().owns(info->si_addr)) return;
     constexpr std::string_view kText =
-        "CUDA emulation: the CPU touched device memory outside of a kernel or a copy (or a kernel touched device memory "
-        "beyond all that is allocated). Look at the stack of this crash; LACONIC_EMULATION_PROTECT=0 lets it pass\n";
+        "CUDA emulation: the CPU touched device memory outside of a kernel or a copy (or a kernel touched device "
+        "memory beyond all that is allocated). The stack of this crash says where; LACONIC_EMULATION_PROTECT=0 lets it "
+        "pass\n";
     static_cast<void>(!write(STDERR_FILENO, kText.data(), kText.size()));
   }
 
-  const std::size_t page_ = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   bool protects_ = true;
   char* base_ = nullptr;
   std::mutex mutex_;
@@ -181,7 +184,7 @@ std::size_t dynamic_shared_limit() { return dynamic_limit; }
 
 void require_reachable(const char* kernel, int argument, const void* pointer) {
   if (pointer == nullptr || Memory::instance().owns(pointer) || Pinned::instance().owns(pointer)) return;
-  std::fprintf(stderr, "CUDA emulation: argument %d of kernel %s points to the host's memory, which a GPU cannot read\n",
+  std::fprintf(stderr, "CUDA emulation: argument %d of kernel %s points to the host's memory: copy it to the device\n",
                argument, kernel);
   std::abort();
 }

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <memory>
 
 #include "launch.h"
 
@@ -212,8 +213,8 @@ class Block {
 
   /// The block of the launch that runs; a block that is not in a launch can do nothing.
   static Block& current() {
-    static thread_local Block block;
-    return block;
+    static thread_local const std::unique_ptr<Block> block = std::make_unique<Block>();
+    return *block;
   }
 
   void begin_launch(const char* kernel, const Location& at, std::size_t shared) {
@@ -389,7 +390,7 @@ class Block {
   [[noreturn]] void run_threads() {
     for (;;) {
       Fiber& mine = *current_;
-      while (next_ < count_ && ready_count_ == 0) run_thread(mine, next_++);
+      while (next_ < count_ && ready_count_ == 0) run_thread(mine, in_turn(next_++));
       if (ready_count_ == 0 && next_ == count_ && returned_ < count_) fail("has threads that wait for others for ever");
       free_[free_count_++] = &mine;
       if (ready_count_ > 0) {
@@ -399,6 +400,9 @@ class Block {
       }
     }
   }
+
+  /// Every other block begins with its last thread: who reads what another wrote needs a barrier in between.
+  unsigned in_turn(unsigned number) const { return serial_ % 2 == 0 ? count_ - 1 - number : number; }
 
   void run_thread(Fiber& fiber, unsigned number) {
     fiber.thread = number;
@@ -416,7 +420,7 @@ class Block {
   void (*body_)(const void*) = nullptr;
   const void* data_ = nullptr;
   unsigned count_ = 0;     ///< threads of the block
-  unsigned next_ = 0;      ///< the first that has not begun
+  unsigned next_ = 0;      ///< how many of them have begun
   unsigned returned_ = 0;  ///< how many have
   unsigned at_block_ = 0;  ///< how many wait for the whole block
   std::uint64_t serial_ = 0;
