@@ -79,7 +79,7 @@ TEST_F(CudaTopk, EverySizeAndAlignment) {
 
 TEST_F(CudaTopk, EveryKindAndGuess) {
   for (const Kind& kind : data_kinds()) {
-    for (const std::size_t n : {std::size_t{900}, std::size_t{35'003}}) {
+    for (const std::size_t n : {std::size_t{900}, std::size_t{17'003}}) {
       const auto gradient = values_of(kind, n, 1);
       const auto residual = values_of(kind, n, 2);
       for (const std::size_t k : {std::size_t{1}, n / 100, n / 3}) {

@@ -2,7 +2,6 @@
 
 // The first kernel of a selection: bounds for the scan, from a sample.
 
-#include "kernels/residual.h"
 #include "kernels/topk/cuda/search.h"
 #include "kernels/topk/sample.h"
 
@@ -44,24 +43,25 @@ struct Sample {
     lines = static_cast<unsigned>(all < kSampleThreads ? all : kSampleThreads);
     if (!has_line()) return;
     const std::uint64_t begin = laconic::topk::sampled_at(search.entries.size, lines, threadIdx.x, false);
-    const bool gradient_aligned = is_vector(search.gradient + begin);
-    const bool residual_aligned = is_vector(search.residual + begin);
+    const float* gradient = search.gradient + begin;
+    const float* residual = search.residual + begin;
+    const bool aligned = is_vector(gradient) && is_vector(residual);
     float values[kLine];
-#pragma unroll
-    for (unsigned j = 0; j < kLine; j += 4) {
-      const float4 g = load_vector(search.gradient + begin + j, gradient_aligned);
-      const float4 e = load_vector(search.residual + begin + j, residual_aligned);
-      values[j] = with_residual(g.x, e.x);
-      values[j + 1] = with_residual(g.y, e.y);
-      values[j + 2] = with_residual(g.z, e.z);
-      values[j + 3] = with_residual(g.w, e.w);
-    }
+    aligned ? add_line<true>(gradient, residual, values) : add_line<false>(gradient, residual, values);
 #pragma unroll
     for (unsigned j = 0; j < kLine; ++j) keys[j] = key_of(values[j]);
     if constexpr (Scores::kRescored) {
       std::uint32_t next = scores.first_from(search.entries, begin);
 #pragma unroll
       for (unsigned j = 0; j < kLine; ++j) keys[j] = scores.key_if_next(begin + j, values[j], keys[j], next);
+    }
+  }
+
+  template <bool kAligned>
+  __device__ static void add_line(const float* gradient, const float* residual, float* values) {
+#pragma unroll
+    for (unsigned j = 0; j < kLine; j += 4) {
+      add_vectors(load_vector<kAligned>(gradient + j), load_vector<kAligned>(residual + j), values + j);
     }
   }
 
@@ -90,11 +90,12 @@ struct Sample {
     __shared__ std::uint32_t bins[kDigits];
     for (unsigned i = threadIdx.x; i < kDigits; i += kSampleThreads) bins[i] = 0;
     __syncthreads();
+    Counter counter(bins);
 #pragma unroll
     for (unsigned j = 0; j < kLine; ++j) {
-      const std::uint32_t key = has_line() ? keys[j] : 0;
-      count_in_bins(bins, key >> shift & (kDigits - 1), has_line() && key >> shift >> kDigitBits == prefix);
+      if (has_line() && keys[j] >> shift >> kDigitBits == prefix) counter.add(keys[j] >> shift & (kDigits - 1));
     }
+    counter.flush();
     __syncthreads();
     return find_bin<kSampleThreads, kDigits>(rank, [&](unsigned i) { return bins[i]; });
   }
