@@ -30,7 +30,7 @@ struct Lists {
 
 __global__ void split_kernel(Search search, Lists lists) {
   const auto walk = [&](std::uint64_t tile, auto body) { for_each_in_tile(search.entries, Magnitudes{}, tile, body); };
-  for_each_ranked(search, walk, [&](std::uint32_t position, float value, bool kept, std::uint32_t before) {
+  for_each_ranked<false>(search, walk, [&](std::uint32_t position, float value, bool kept, std::uint32_t before) {
     const std::uint32_t index = lists.indices[position];
     if (kept) return select_entry(search, index, value, before);
     lists.left_indices[position - before] = index;

@@ -2,7 +2,6 @@
 
 // The first kernel of a selection: bounds for the scan, from a sample.
 
-#include "kernels/residual.h"
 #include "kernels/topk/cuda/search.h"
 #include "kernels/topk/sample.h"
 
@@ -11,9 +10,7 @@ namespace laconic::cuda::search {
 
 using laconic::topk::kLine;
 
-inline constexpr unsigned kSampleThreads = 1024;  ///< of the one block that samples
-inline constexpr unsigned kLinesPerThread = 2;
-inline constexpr unsigned kMostLines = kSampleThreads * kLinesPerThread;
+inline constexpr unsigned kSampleThreads = 1024;  ///< of the one block that samples, a line each
 inline constexpr float kWarmFraction = 0.9F;  ///< of the last threshold, where candidates begin
 
 /// Standard deviations by which a bound errs on the safe side, and by which a sample must exceed k to confirm a guess.
@@ -32,61 +29,48 @@ struct SampleCount {
   float deviation;
 };
 
-/// Keys of whole cache lines, one line from each of equal shares of the view; each thread has some.
+/// Keys of whole cache lines, one line from each of equal shares of the view; each thread has one, if there are as many.
 struct Sample {
-  std::uint32_t keys[kLinesPerThread][kLine];
+  std::uint32_t keys[kLine];
   unsigned lines;
 
-  __device__ static bool has_line(unsigned i, unsigned lines) { return threadIdx.x + i * kSampleThreads < lines; }
+  __device__ bool has_line() const { return threadIdx.x < lines; }
+  __device__ unsigned size() const { return lines * kLine; }
 
   template <class Scores>
   __device__ void read(const Search& search, const Scores& scores) {
     const std::uint64_t all = search.entries.size / kLine;
-    lines = static_cast<unsigned>(all < kMostLines ? all : kMostLines);
-#pragma unroll
-    for (unsigned i = 0; i < kLinesPerThread; ++i) {
-      if (has_line(i, lines)) read_line(search, scores, threadIdx.x + i * kSampleThreads, keys[i]);
-    }
-  }
-
-  template <class Scores>
-  __device__ void read_line(const Search& search, const Scores& scores, unsigned line, std::uint32_t* line_keys) const {
-    const std::uint64_t begin = laconic::topk::sampled_at(search.entries.size, lines, line, false);
-    const bool gradient_aligned = is_vector(search.gradient + begin);
-    const bool residual_aligned = is_vector(search.residual + begin);
+    lines = static_cast<unsigned>(all < kSampleThreads ? all : kSampleThreads);
+    if (!has_line()) return;
+    const std::uint64_t begin = laconic::topk::sampled_at(search.entries.size, lines, threadIdx.x, false);
+    const float* gradient = search.gradient + begin;
+    const float* residual = search.residual + begin;
+    const bool aligned = is_vector(gradient) && is_vector(residual);
     float values[kLine];
+    aligned ? add_line<true>(gradient, residual, values) : add_line<false>(gradient, residual, values);
 #pragma unroll
-    for (unsigned j = 0; j < kLine; j += 4) {
-      const float4 g = load_vector(search.gradient + begin + j, gradient_aligned);
-      const float4 e = load_vector(search.residual + begin + j, residual_aligned);
-      values[j] = with_residual(g.x, e.x);
-      values[j + 1] = with_residual(g.y, e.y);
-      values[j + 2] = with_residual(g.z, e.z);
-      values[j + 3] = with_residual(g.w, e.w);
-    }
-#pragma unroll
-    for (unsigned j = 0; j < kLine; ++j) line_keys[j] = key_of(values[j]);
+    for (unsigned j = 0; j < kLine; ++j) keys[j] = key_of(values[j]);
     if constexpr (Scores::kRescored) {
       std::uint32_t next = scores.first_from(search.entries, begin);
 #pragma unroll
-      for (unsigned j = 0; j < kLine; ++j) line_keys[j] = scores.key_if_next(begin + j, values[j], line_keys[j], next);
+      for (unsigned j = 0; j < kLine; ++j) keys[j] = scores.key_if_next(begin + j, values[j], keys[j], next);
+    }
+  }
+
+  template <bool kAligned>
+  __device__ static void add_line(const float* gradient, const float* residual, float* values) {
+#pragma unroll
+    for (unsigned j = 0; j < kLine; j += 4) {
+      add_vectors(load_vector<kAligned>(gradient + j), load_vector<kAligned>(residual + j), values + j);
     }
   }
 
   __device__ SampleCount count(std::uint32_t bound) const {
-    std::uint32_t sum = 0;
-    std::uint32_t squares = 0;
+    std::uint32_t here = 0;
 #pragma unroll
-    for (unsigned i = 0; i < kLinesPerThread; ++i) {
-      if (!has_line(i, lines)) continue;
-      std::uint32_t here = 0;
-#pragma unroll
-      for (unsigned j = 0; j < kLine; ++j) here += keys[i][j] >= bound ? 1 : 0;
-      sum += here;
-      squares += here * here;
-    }
-    const auto mean = static_cast<float>(sums_of_block<kSampleThreads>(sum).all);
-    const auto all_squares = static_cast<float>(sums_of_block<kSampleThreads>(squares).all);
+    for (unsigned j = 0; j < kLine; ++j) here += has_line() && keys[j] >= bound ? 1 : 0;
+    const auto mean = static_cast<float>(sums_of_block<kSampleThreads>(here).all);
+    const auto all_squares = static_cast<float>(sums_of_block<kSampleThreads>(here * here).all);
     const float variance = all_squares - mean * mean / static_cast<float>(lines);
     return {mean, sqrtf(fmaxf(variance, mean))};
   }
@@ -94,8 +78,7 @@ struct Sample {
   /// The highest key of which at least `rank` keys are no smaller, without its lowest bits; 0 if the rank is beyond the
   /// sample.
   __device__ std::uint32_t at_rank(float rank) const {
-    const unsigned size = lines * kLine;
-    if (!(rank < static_cast<float>(size))) return 0;
+    if (!(rank < static_cast<float>(size()))) return 0;
     const auto whole = static_cast<std::uint32_t>(rank < 1.0F ? 1.0F : rank);
     const Bin high = digit_of(whole, kHighDigit, 0);
     const Bin low = digit_of(whole - high.above, kLowDigit, high.index);
@@ -107,18 +90,14 @@ struct Sample {
     __shared__ std::uint32_t bins[kDigits];
     for (unsigned i = threadIdx.x; i < kDigits; i += kSampleThreads) bins[i] = 0;
     __syncthreads();
+    Counter counter(bins);
 #pragma unroll
-    for (unsigned i = 0; i < kLinesPerThread; ++i) {
-#pragma unroll
-      for (unsigned j = 0; j < kLine; ++j) {
-        const std::uint32_t key = has_line(i, lines) ? keys[i][j] : 0;
-        const bool counts = has_line(i, lines) && key >> shift >> kDigitBits == prefix;
-        count_in_bins(bins, key >> shift & (kDigits - 1), counts);
-      }
+    for (unsigned j = 0; j < kLine; ++j) {
+      if (has_line() && keys[j] >> shift >> kDigitBits == prefix) counter.add(keys[j] >> shift & (kDigits - 1));
     }
+    counter.flush();
     __syncthreads();
-    const Bin bin = find_bin<kSampleThreads, kDigits>(rank, [&](unsigned i) { return bins[i]; });
-    return bin;
+    return find_bin<kSampleThreads, kDigits>(rank, [&](unsigned i) { return bins[i]; });
   }
 };
 
@@ -136,14 +115,14 @@ inline __device__ bool confirms(const Sample& sample, const Search& search, Scan
   const SampleCount candidates = sample.count(bounds.candidate);
   const SampleCount zeros = sample.count(bounds.zero);
   const float n = static_cast<float>(search.entries.size);
-  const float room = 0.75F * static_cast<float>(search.candidates.room) * static_cast<float>(sample.lines * kLine) / n;
+  const float room = 0.75F * static_cast<float>(search.candidates.room) * static_cast<float>(sample.size()) / n;
   return candidates.mean >= expected + kConfirmDeviations * candidates.deviation &&
          zeros.mean <= expected + safety_margin(fmaxf(zeros.deviation, sqrtf(expected))) &&
          (candidates.mean <= room || search.candidates.room == search.entries.size);
 }
 
 inline __device__ ScanBounds sampled_bounds(const Sample& sample, const Search& search) {
-  const float expected = static_cast<float>(static_cast<double>(search.k) * (sample.lines * kLine) /
+  const float expected = static_cast<float>(static_cast<double>(search.k) * (sample.size()) /
                                             static_cast<double>(search.entries.size));
   const float guess = search.status->threshold;
   if (guess > 0.0F && key_of(guess) < kNonfiniteKey) {

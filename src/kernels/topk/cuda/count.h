@@ -7,17 +7,18 @@
 #ifdef __CUDACC__
 namespace laconic::cuda::search {
 
-inline constexpr unsigned kMostCountBlocks = 528;  ///< four for each of 132 multiprocessors
+inline constexpr unsigned kMostCountBlocks = 660;  ///< five for each of 132 multiprocessors
 inline constexpr unsigned kKeysPerBlock = 4096;    ///< fewer candidates are not worth a block
 
-inline __device__ void count_key(std::uint32_t* bins, const Window& window, std::uint32_t key, bool valid) {
+inline __device__ void count_key(Counter& counter, const Window& window, std::uint32_t key, bool valid) {
+  if (!valid || key < window.low) return;
   const std::uint32_t bin = (key - window.low) >> window.shift;
-  count_in_bins(bins, bin < window.bins ? bin : kBins, valid && key >= window.low);
+  counter.add(bin < window.bins ? bin : kBins);
 }
 
-/// Candidates [begin, end) for this block.
+/// This block's share of the candidates.
 inline __device__ void count_candidates(const Search& search, const Window& window, unsigned blocks,
-                                        std::uint32_t* bins) {
+                                        Counter& counter) {
   constexpr unsigned kAtOnce = 8;
   const std::uint64_t found = search.state->found;
   const std::uint64_t begin = found * blockIdx.x / blocks;
@@ -31,7 +32,7 @@ inline __device__ void count_candidates(const Search& search, const Window& wind
     }
 #pragma unroll
     for (unsigned i = 0; i < kAtOnce; ++i) {
-      count_key(bins, window, keys[i], at + i * kThreads + threadIdx.x < end);
+      count_key(counter, window, keys[i], at + i * kThreads + threadIdx.x < end);
     }
   }
 }
@@ -47,13 +48,13 @@ inline __device__ void restore_tile(const Search& search, std::uint64_t tile) {
 
 template <class Scores>
 __device__ void count_everything(const Search& search, const Scores& scores, const Window& window, bool restore,
-                                 std::uint32_t* bins) {
+                                 Counter& counter) {
   constexpr unsigned kWarps = kThreads / kWarp;
   const std::uint64_t tiles = search.entries.tiles();
   for (std::uint64_t tile = blockIdx.x * kWarps + warp(); tile < tiles; tile += gridDim.x * kWarps) {
     if (restore) restore_tile(search, tile);
     for_each_in_tile(search.entries, scores, tile, [&](std::uint32_t, float, std::uint32_t key, bool valid) {
-      count_key(bins, window, key, valid);
+      count_key(counter, window, key, valid);
     });
   }
 }
@@ -144,12 +145,14 @@ __global__ void count_kernel(Search search, Scores scores, unsigned pass) {
   __syncthreads();
   const State& state = *search.state;
   const Window window = state.window;
+  Counter counter(bins);
   if (pass != kCoarse && state.mode == Mode::everything) {
     const bool restore = pass == kFirst && search.candidates.tiles != nullptr;
-    count_everything(search, scores, window, restore, bins);
+    count_everything(search, scores, window, restore, counter);
   } else if (state.found <= search.candidates.room) {
-    count_candidates(search, window, blocks, bins);
+    count_candidates(search, window, blocks, counter);
   }
+  counter.flush();
   std::uint32_t* histogram = search.histograms + pass * kHistogram;
   if (!add_bins(bins, histogram, search.state->finished + pass, blocks)) return;
   pass == kCoarse ? judge_candidates(search, histogram) : narrow_window(search, histogram, pass);

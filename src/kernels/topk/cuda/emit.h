@@ -44,8 +44,9 @@ inline __device__ Ranks ranks_before_warp(const Search& search, Ranks mine) {
 }
 
 /// Calls body(index, value, selected, before) for each entry of the block's tiles, where `before` of those with lower
-/// indices are selected. walk(tile, body) goes through a tile.
-template <class Walk, class Body>
+/// indices are selected. walk(tile, body) goes through a tile. If only the selected are of interest, a warp that has none
+/// does not read its tiles again.
+template <bool kOnlySelected, class Walk, class Body>
 __device__ void for_each_ranked(const Search& search, Walk walk, Body body) {
   const std::uint32_t threshold = search.state->window.low;
   const std::uint32_t equals = search.state->window.rank;
@@ -59,7 +60,10 @@ __device__ void for_each_ranked(const Search& search, Walk walk, Body body) {
       ranks.equal += valid && key == threshold ? 1 : 0;
     });
   }
+  const Ranks mine = ranks;
   ranks = ranks_before_warp(search, ranks);
+  const bool has_selected = mine.greater > 0 || (mine.equal > 0 && ranks.equal < equals);
+  if (kOnlySelected && !__any_sync(kAllThreadsOfWarp, has_selected)) return;
   const unsigned lower_lanes = (1U << lane()) - 1;
   for (std::uint64_t tile = first_tile; tile < end; ++tile) {
     walk(tile, [&](std::uint32_t index, float value, std::uint32_t key, bool valid) {
@@ -94,7 +98,7 @@ __global__ void emit_kernel(Search search, Scores scores) {
   if (mode == Mode::give_up) return give_up(search);
   if (mode == Mode::everything) {
     const auto walk = [&](std::uint64_t tile, auto body) { for_each_in_tile(search.entries, scores, tile, body); };
-    for_each_ranked(search, walk, [&](std::uint32_t index, float value, bool selected, std::uint32_t at) {
+    for_each_ranked<true>(search, walk, [&](std::uint32_t index, float value, bool selected, std::uint32_t at) {
       if (!selected) return;
       select_entry(search, index, value, at);
       search.rest[index] = 0.0F;
@@ -103,7 +107,7 @@ __global__ void emit_kernel(Search search, Scores scores) {
   }
   const std::uint32_t zero = search.state->zero;
   const auto walk = [&](std::uint64_t tile, auto body) { for_each_candidate(search.candidates, tile, body); };
-  for_each_ranked(search, walk, [&](std::uint32_t index, float value, bool selected, std::uint32_t at) {
+  for_each_ranked<false>(search, walk, [&](std::uint32_t index, float value, bool selected, std::uint32_t at) {
     if (selected) select_entry(search, index, value, at);
     const bool is_zero = key_of(value) >= zero;
     if (selected != is_zero) search.rest[index] = selected ? 0.0F : value;

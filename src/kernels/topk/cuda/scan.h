@@ -2,7 +2,6 @@
 
 // The pass over all entries.
 
-#include "kernels/residual.h"
 #include "kernels/topk/cuda/search.h"
 
 #ifdef __CUDACC__
@@ -26,23 +25,23 @@ struct OfThread {
   __device__ void load_whole(const Search& search, std::int64_t begin) {
     const float* gradient = search.gradient + begin;
     const float* residual = search.residual + begin;
-    const bool gradient_aligned = is_vector(gradient);
-    const bool residual_aligned = is_vector(residual);
+    const bool aligned = is_vector(gradient) && is_vector(residual);
+    aligned ? load_vectors<true>(gradient, residual) : load_vectors<false>(gradient, residual);
+    valid = (1U << kPerThread) - 1;
+  }
+
+  /// All loads are under way before the first is used.
+  template <bool kAligned>
+  __device__ void load_vectors(const float* gradient, const float* residual) {
     float4 g[kVectors];
     float4 e[kVectors];
 #pragma unroll
     for (unsigned v = 0; v < kVectors; ++v) {
-      g[v] = load_vector(gradient + offset(4 * v), gradient_aligned);
-      e[v] = load_vector(residual + offset(4 * v), residual_aligned);
+      g[v] = load_vector<kAligned>(gradient + offset(4 * v));
+      e[v] = load_vector<kAligned>(residual + offset(4 * v));
     }
 #pragma unroll
-    for (unsigned v = 0; v < kVectors; ++v) {
-      values[4 * v] = with_residual(g[v].x, e[v].x);
-      values[4 * v + 1] = with_residual(g[v].y, e[v].y);
-      values[4 * v + 2] = with_residual(g[v].z, e[v].z);
-      values[4 * v + 3] = with_residual(g[v].w, e[v].w);
-    }
-    valid = (1U << kPerThread) - 1;
+    for (unsigned v = 0; v < kVectors; ++v) add_vectors(g[v], e[v], values + 4 * v);
   }
 
   /// The first and the last tile may have entries outside the view.
@@ -165,8 +164,10 @@ inline __device__ void scan_tile(const Search& search) {
   }
 }
 
+inline constexpr unsigned kScanBlocks = 4;  ///< on a multiprocessor: registers for eight vectors under way per thread
+
 template <class Scores>
-__global__ void __launch_bounds__(kThreads, 4) scan_kernel(Search search) {
+__global__ void __launch_bounds__(kThreads, kScanBlocks) scan_kernel(Search search) {
   if (threadIdx.x == 0 && blockIdx.x % kTilesPerBlock == 0) {
     search.greater[blockIdx.x / kTilesPerBlock] = 0;
     search.equal[blockIdx.x / kTilesPerBlock] = 0;

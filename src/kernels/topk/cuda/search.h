@@ -14,6 +14,7 @@
 
 #include "base/cuda/scan.h"
 #include "base/workspace.h"
+#include "kernels/residual.h"
 #include "kernels/topk/selection.h"
 
 namespace laconic::cuda::search {
@@ -119,9 +120,18 @@ inline __device__ bool is_vector(const float* memory) {
   return reinterpret_cast<std::uintptr_t>(memory) % sizeof(float4) == 0;
 }
 
-inline __device__ float4 load_vector(const float* from, bool aligned) {
-  if (aligned) return __ldcs(reinterpret_cast<const float4*>(from));
+template <bool kAligned>
+__device__ float4 load_vector(const float* from) {
+  if constexpr (kAligned) return __ldcs(reinterpret_cast<const float4*>(from));
   return make_float4(from[0], from[1], from[2], from[3]);
+}
+
+/// Four entries of a.
+inline __device__ void add_vectors(const float4& gradient, const float4& residual, float* values) {
+  values[0] = with_residual(gradient.x, residual.x);
+  values[1] = with_residual(gradient.y, residual.y);
+  values[2] = with_residual(gradient.z, residual.z);
+  values[3] = with_residual(gradient.w, residual.w);
 }
 
 inline __device__ std::uint32_t magnitude_bits(std::uint32_t bits) { return bits & 0x7FFF'FFFFU; }
@@ -183,20 +193,27 @@ __device__ void for_each_candidate(const Candidates& candidates, std::uint64_t t
   }
 }
 
-/// Adds 1 to the bin of each lane that counts. Lanes with the first one's bin share an addition: equal keys would
-/// otherwise wait for each other. All lanes of the warp call it.
-inline __device__ void count_in_bins(std::uint32_t* bins, std::uint32_t bin, bool counts) {
-  const unsigned counting = __ballot_sync(kAllThreadsOfWarp, counts);
-  if (counting == 0) return;
-  const int leader = __ffs(static_cast<int>(counting)) - 1;
-  const std::uint32_t common = __shfl_sync(kAllThreadsOfWarp, bin, leader);
-  const unsigned same = __ballot_sync(kAllThreadsOfWarp, counts && bin == common);
-  if (static_cast<int>(lane()) == leader) {
-    atomicAdd(bins + common, static_cast<std::uint32_t>(__popc(same)));
-  } else if (counts && bin != common) {
-    atomicAdd(bins + bin, 1U);
+/// A thread's additions to a histogram in shared memory. Those to one bin that follow each other are one: many equal
+/// keys would otherwise wait for each other.
+class Counter {
+ public:
+  explicit __device__ Counter(std::uint32_t* bins) : bins_(bins) {}
+
+  __device__ void add(std::uint32_t bin) {
+    if (bin != bin_) flush();
+    bin_ = bin;
+    ++count_;
   }
-}
+  __device__ void flush() {
+    if (count_ > 0) atomicAdd(bins_ + bin_, count_);
+    count_ = 0;
+  }
+
+ private:
+  std::uint32_t* bins_;
+  std::uint32_t bin_ = 0;
+  std::uint32_t count_ = 0;
+};
 
 /// A bin and how many entries are in those above it.
 struct Bin {

@@ -1,7 +1,7 @@
 #pragma once
 
 // The launches of a selection. They depend on n and k alone, and so does the scratch memory: about 8 bytes (12 if
-// entries are rescored) for each of 6k + n / 2,048 + 65,536 candidates.
+// entries are rescored) for each of 6k + n / 1,024 + 65,536 candidates.
 
 #include <algorithm>
 
@@ -16,7 +16,7 @@ namespace laconic::cuda::search {
 /// Normal values have 2k to 3k candidates above 0.9 x the threshold, and more only if k / n is small; the constants cover
 /// the error of a sample when k is tiny. A selection of a large part of the entries has little more than k.
 inline std::uint64_t room_for_candidates(std::uint64_t n, std::uint64_t k) {
-  return std::min(n, 2 * k + std::min(4 * k, n / 16) + n / 2048 + 65'536);
+  return std::min(n, 2 * k + std::min(4 * k, n / 16) + n / 1024 + 65'536);
 }
 
 inline unsigned blocks_of(std::uint64_t work, std::uint64_t per_block, std::uint64_t most) {
