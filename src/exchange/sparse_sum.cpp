@@ -44,7 +44,7 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
   send_.reserve(payload + ranks * sparse::max_payload_bytes(0, n, options_.format));
   receive_.reserve(ranks * payload);
   for (EntryBuffer* buffer : {&decoded_, &summed_, &union_}) buffer->reserve(place, all);
-  if (options_.keep_union) left_.reserve(place, all);
+  left_.reserve(place, options_.keep_union ? all : 0);
 }
 
 void SparseSum::start(ConstSparseView mine, View<float> mean, StatusView status) {

@@ -89,6 +89,7 @@ class Def : public ModelBase, private ChunkedStep {
     return drawn_.subspan(chunk_sum.first_block, chunk_sum.block_count);
   }
 
+  View<float> no_values() const { return momentum_.view(0); }
   View<float> point() const { return point_.view(parameters()); }
   View<float> error() const { return error_.view(parameters()); }
   View<float> next_error() const { return next_error_.view(parameters()); }
@@ -123,7 +124,8 @@ void Def::prepare() {
   for (Buffer<float>* buffer : {&mean_, &left_, &moved_}) buffer->reserve(place(), blocks_.size());
   fill(place(), 0.0F, point());
   fill(place(), 0.0F, error());
-  if (steps_locally()) met_error_.reserve(place(), parameters());
+  met_error_.reserve(place(), steps_locally() ? parameters() : 0);
+  momentum_.reserve(place(), 0);  // so that an empty one lies on the place's device too
   fill(place(), 0.0F, met_error());
   if (options_.momentum != 0.0F) keep_momentum();
   coefficients_.prepare(tensors());
@@ -234,7 +236,7 @@ void Def::accumulate(const CoefficientRun& run, View<float> gradient, StatusView
                     {.model = here(model()),
                      .error = here(error()),
                      .next_error = here(next_error()),
-                     .momentum = moves ? here(momentum()) : View<float>()},
+                     .momentum = moves ? here(momentum()) : no_values()},
                     status);
   if (moves) undo_.note(run.offset, gradient);  // which holds the momentum as it was
 }
@@ -285,7 +287,7 @@ void Def::commit_local(View<float> model, View<const float> gradient) {
 /// model −= η·d, once accumulate has left the momentum as it was in the gradient.
 void Def::move_local(const CoefficientRun& run, View<const float> gradient, View<float> model) {
   const bool moves = run.coefficients.momentum != 0.0F;
-  const View<const float> m = moves ? momentum().sub(run.offset, run.size) : View<float>();
+  const View<const float> m = moves ? momentum().sub(run.offset, run.size) : no_values();
   follow_step(place(), run.coefficients, gradient, m, model);
 }
 

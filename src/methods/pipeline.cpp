@@ -189,8 +189,10 @@ void ChunkPipeline::read_statuses() {
 }
 
 void ChunkPipeline::clear_gradients() {
-  fill(core_.place(), 0.0F, flat_);
-  for (const View<float>& gradient : gradients_) fill(core_.place(), 0.0F, gradient);
+  if (!flat_.empty()) return fill(core_.place(), 0.0F, flat_);
+  for (const View<float>& gradient : gradients_) {
+    if (!gradient.empty()) fill(core_.place(), 0.0F, gradient);
+  }
 }
 
 }  // namespace laconic

@@ -58,7 +58,7 @@ class Psync : public ModelBase {
   void load_memory(const State& state) override { optimizer_.load(place(), state); }
   /// No residual; the optimizer's memory.
   std::vector<View<float>> owed() override {
-    std::vector<View<float>> views{View<float>()};
+    std::vector<View<float>> views{View<float>(nullptr, 0, place().device())};
     for (const View<float>& view : optimizer_.memory()) views.push_back(view);
     return views;
   }
