@@ -13,7 +13,7 @@ using laconic::topk::kLine;
 inline constexpr unsigned kSampleThreads = 1024;  ///< of the one block that samples, a line each
 inline constexpr float kWarmFraction = 0.9F;  ///< of the last threshold, where candidates begin
 
-/// Standard deviations by which a bound errs on the safe side, and by which a sample must exceed k to confirm a guess.
+/// Standard deviations by which a bound errs on the safe side, and by which the candidates from a guess must exceed k.
 inline constexpr float kMarginDeviations = 4.0F;
 inline constexpr float kConfirmDeviations = 2.0F;
 
@@ -110,28 +110,32 @@ struct ScanBounds {
   std::uint32_t zero;
 };
 
-/// Whether a sample agrees with a guess: enough candidates, not far too many selected, and room for them.
-inline __device__ bool confirms(const Sample& sample, const Search& search, ScanBounds bounds, float expected) {
-  const SampleCount candidates = sample.count(bounds.candidate);
-  const SampleCount zeros = sample.count(bounds.zero);
-  const float n = static_cast<float>(search.entries.size);
-  const float room = 0.75F * static_cast<float>(search.candidates.room) * static_cast<float>(sample.size()) / n;
-  return candidates.mean >= expected + kConfirmDeviations * candidates.deviation &&
-         zeros.mean <= expected + safety_margin(fmaxf(zeros.deviation, sqrtf(expected))) &&
-         (candidates.mean <= room || search.candidates.room == search.entries.size);
+/// Whether the sample shows enough candidates from that key on, and room for them.
+inline __device__ bool suffices(const Sample& sample, const Search& search, std::uint32_t candidate, float expected) {
+  const SampleCount found = sample.count(candidate);
+  const float share = static_cast<float>(search.candidates.room) / static_cast<float>(search.entries.size);
+  const bool fits = share >= 1.0F || found.mean <= 0.75F * share * static_cast<float>(sample.size());
+  return fits && found.mean >= expected + kConfirmDeviations * found.deviation;
 }
 
+/// From the last threshold if the sample does not contradict it, otherwise from the sample alone.
 inline __device__ ScanBounds sampled_bounds(const Sample& sample, const Search& search) {
-  const float expected = static_cast<float>(static_cast<double>(search.k) * (sample.size()) /
+  const float expected = static_cast<float>(static_cast<double>(search.k) * sample.size() /
                                             static_cast<double>(search.entries.size));
   const float guess = search.status->threshold;
   if (guess > 0.0F && key_of(guess) < kNonfiniteKey) {
-    const ScanBounds bounds{key_of(kWarmFraction * guess), key_of(guess)};
-    if (confirms(sample, search, bounds, expected)) return bounds;
+    const std::uint32_t zero = key_of(guess);
+    const SampleCount found = sample.count(zero);
+    const float margin = safety_margin(fmaxf(found.deviation, sqrtf(expected)));
+    if (fabsf(found.mean - expected) <= margin) {
+      const std::uint32_t candidate = key_of(kWarmFraction * guess);
+      if (suffices(sample, search, candidate, expected)) return {candidate, zero};
+      return {min(sample.at_rank(expected + margin), zero), zero};
+    }
   }
   const std::uint32_t middle = sample.at_rank(rintf(expected));
-  const float deviation = sample.count(middle).deviation;
-  return {sample.at_rank(expected + safety_margin(deviation)), middle};
+  const float margin = safety_margin(sample.count(middle).deviation);
+  return {sample.at_rank(expected + margin), middle};
 }
 
 /// One block of kSampleThreads. Also sets up what later kernels count in.
