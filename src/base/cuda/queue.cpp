@@ -113,6 +113,12 @@ int cuda_device_count() {
   return 0;
 }
 
+std::string cuda_device_name(int device) {
+  cudaDeviceProp properties{};
+  cuda::check(cudaGetDeviceProperties(&properties, cuda::existing(device)), "cudaGetDeviceProperties");
+  return properties.name;
+}
+
 std::unique_ptr<Place> cuda_place(CudaOptions options) {
   return std::make_unique<Place>(Device::cuda, std::make_unique<cuda::Queue>(options));
 }
