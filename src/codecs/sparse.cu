@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/cuda/launch.h"
 #include "base/cuda/words.h"
 #include "base/transfer.h"
 #include "base/workspace.h"
@@ -29,7 +30,7 @@ using sparse::kMostWidth;
 using sparse::width_bytes;
 
 constexpr std::uint64_t kBytesAUnit = kPackGroup / 8;  ///< bytes that one bit of width takes in a full group
-constexpr unsigned kNoCoding = 99;                     ///< in the plan of a payload that is not sound
+constexpr unsigned kNoCoding = 3;  ///< of lists that do not ascend, so that receivers refuse them, and of refused ones
 
 struct Plan {
   std::uint64_t index_bytes;
@@ -98,14 +99,13 @@ __global__ void plan_encoding_kernel(Groups groups, std::uint64_t count, IndexRa
                                      std::byte* payload, Plan* plan, Status* status) {
   const WidthSums sums = sum_widths(groups.widths, count, groups.before);
   const std::uint64_t unsound = least(groups.unsound, gap_groups(count), count);
-  // Indices that do not ascend have no gaps worth sending, and no coding may take more room than there is.
-  const std::uint64_t bits = unsound == count ? sums.bits : kMostWidth * count;
-  const sparse::ChosenCoding chosen = sparse::choose_coding(count, range.size, bits);
+  const sparse::ChosenCoding chosen = unsound == count ? sparse::choose_coding(count, range.size, sums.bits)
+                                                       : sparse::ChosenCoding{IndexCoding{kNoCoding}, 0};
   if (chosen.coding == IndexCoding::gaps) {
     for (std::uint64_t group = threadIdx.x; group < width_bytes(count); group += kThreads) {
       payload[kIndicesOffset + group] = static_cast<std::byte>(group < gap_groups(count) ? groups.widths[group] : 0);
     }
-    const std::uint64_t end = kIndicesOffset + width_bytes(count) + (bits + 7) / 8;
+    const std::uint64_t end = kIndicesOffset + width_bytes(count) + (sums.bits + 7) / 8;
     if (end + threadIdx.x < kIndicesOffset + chosen.bytes) payload[end + threadIdx.x] = std::byte{0};
   }
   const std::uint64_t values_end = kIndicesOffset + chosen.bytes + count * bytes_of(format);
@@ -225,7 +225,7 @@ __global__ void plan_decoding_kernel(Source source, std::uint32_t* before, Plan*
   const std::uint64_t index_bytes = has_gaps             ? gap_bytes(header.count, sums.bits)
                                     : header.coding == 0 ? sparse::raw_bytes(header.count)
                                                          : sparse::bitmap_bytes(source.range.size);
-  const bool sound = header.coding <= 2 && sums.wrong_group == kNoGroup && header.length != 0 &&
+  const bool sound = header.coding != kNoCoding && sums.wrong_group == kNoGroup && header.length != 0 &&
                      (has_gaps || header.coding != static_cast<unsigned>(IndexCoding::gaps)) &&
                      kIndicesOffset + index_bytes + value_bytes(header.count, source.format) == header.length;
   *plan = {index_bytes, sound ? header.coding : kNoCoding};
@@ -343,7 +343,8 @@ void encode_sparse(Place& place, ConstSparseView entries, IndexRange range, Valu
 void inspect_sparse(Place& place, View<const std::byte> payload, IndexRange range, ValueFormat format,
                     View<std::uint32_t> indices, SparseInspection& found) {
   const std::uint64_t body = payload.size() > kIndicesOffset ? payload.size() - kIndicesOffset : 0;
-  const Source source{payload.data(), payload.size(), range, format, std::min<std::uint64_t>(indices.size(), range.size)};
+  const Source source{payload.data(), payload.size(), range, format,
+                      std::min<std::uint64_t>(indices.size(), range.size)};
   const bool may_be_bitmap = sparse::bitmap_bytes(range.size) <= body;
   const std::uint64_t bitmap_units = may_be_bitmap ? (range.size + kBitmapUnit - 1) / kBitmapUnit : 0;
   const std::uint64_t most_sound = std::min(source.most, body / bytes_of(format));  // of which the values fit

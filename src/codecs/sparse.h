@@ -27,8 +27,8 @@ std::uint64_t peek_count(Place& place, View<const std::byte> payload);
 
 /// Writes status.count entries, at most entries.size(), with absolute, ascending indices. Rejects other ranges and
 /// formats, more entries than fit, and any index outside the range or out of order. Then it returns false and
-/// status.count is 0, although `entries` may hold a prefix. `count`, in CPU memory, receives status.count too: on a device
-/// that spares a wait.
+/// status.count is 0, although `entries` may hold a prefix. `count`, in CPU memory, receives status.count too: on a
+/// device that spares a wait.
 bool decode(Place& place, View<const std::byte> payload, IndexRange range, ValueFormat format, SparseView entries,
             StatusView status, std::uint64_t* count = nullptr);
 

@@ -2,8 +2,8 @@
 #include "kernels/bitpack/fields.h"
 #include "kernels/bitpack/loops.h"
 
-// Twins of kernels/bitpack: a thread packs one word of the groups or one byte of the stream behind them, and unpacks one
-// field. Neighbouring threads work on neighbouring lanes, so they read and write neighbouring words.
+// Twins of kernels/bitpack: a thread packs one word of the groups or one byte of the stream behind them, and unpacks
+// one field. Neighbouring threads work on neighbouring lanes, so they read and write neighbouring words.
 
 namespace laconic::cuda {
 namespace {

@@ -2,6 +2,7 @@
 
 // The layout of bitpack.h, one word, byte or field at a time, for kernels on a device.
 
+#include "base/cuda/launch.h"
 #include "base/cuda/words.h"
 #include "kernels/bitpack/bitpack.h"
 

@@ -3,8 +3,8 @@
 #include "kernels/sparse/twins.h"
 
 // Twin of kernels/sparse/draw. Floyd's sampling takes one draw after another, but what it ends with can be said of all
-// at once. Draw i falls on d(i); let it collide if d(i) was taken before. It was taken if an earlier draw fell on it, or
-// if it is below + j for an earlier draw j that collided, since that one then took below + j. So a thread follows
+// at once. Draw i falls on d(i); let it collide if d(i) was taken before. It was taken if an earlier draw fell on it,
+// or if it is below + j for an earlier draw j that collided, since that one then took below + j. So a thread follows
 // i -> d(i) - below -> ... down to a draw that says yes or no; these chains are short. The result is every d(i), and
 // below + i for each draw i that collides. A table of hashes answers which draw fell on a place first.
 

@@ -19,12 +19,15 @@ __global__ void group_gaps_kernel(const std::uint32_t* indices, std::uint64_t n,
   }
   __syncthreads();
   const std::uint64_t begin = std::uint64_t{blockIdx.x} * kGapGroup;
+  std::uint32_t mine = 0;
   for (unsigned at = threadIdx.x; at < kGapGroup && begin + at < n; at += kThreads) {
     const std::uint32_t gap = gap_before(indices, begin + at, first);
     if (gaps != nullptr) gaps[begin + at] = gap;
-    atomicOr(&bits, gap);
+    mine |= gap;
     if (!sound_index(indices, begin + at, first, size)) atomicMin(&wrong, at);
   }
+  mine = __reduce_or_sync(kAllThreadsOfWarp, mine);
+  if (lane() == 0) atomicOr(&bits, mine);
   __syncthreads();
   if (threadIdx.x != 0) return;
   widths[blockIdx.x] = static_cast<std::uint8_t>(32 - __clz(static_cast<int>(bits)));

@@ -2,10 +2,10 @@
 #include "base/cuda/scan.h"
 #include "kernels/sparse/twins.h"
 
-// Twin of merge_sum. Each block of threads merges its share of the index space, a tile of it at a time: sums of the tile
-// lie in shared memory, with a bit for each index that some part has. Parts are added one after another, and indices of
-// one part are distinct, so every sum is taken in rank order without atomics. A first pass over the same tiles only
-// counts, so that the second knows where its share of the result begins.
+// Twin of merge_sum. Each block of threads merges its share of the index space, a tile of it at a time: sums of the
+// tile lie in shared memory, with a bit for each index that some part has. Parts are added one after another, and
+// indices of one part are distinct, so every sum is taken in rank order without atomics. A first pass over the same
+// tiles only counts, so that the second knows where its share of the result begins.
 
 namespace laconic::cuda {
 namespace {

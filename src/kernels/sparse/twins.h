@@ -43,8 +43,8 @@ void indices_of_relative(Place& place, View<const std::uint32_t> relative, std::
 void bitmap_of_indices(Place& place, View<const std::uint32_t> indices, std::uint64_t first, View<std::uint32_t> words);
 /// Bits of a bitmap that a block of threads handles.
 inline constexpr std::uint64_t kBitmapUnit = 8192;
-/// size > 0. `measures` has one entry more than there are units; the last receives the number of set bits, which must be
-/// indices.size().
+/// size > 0. `measures` has one entry more than there are units; the last receives the number of set bits, which must
+/// be indices.size().
 void indices_of_bitmap(Place& place, View<const std::uint32_t> words, std::uint64_t first, std::uint64_t size,
                        View<std::uint32_t> indices, View<std::uint64_t> measures);
 

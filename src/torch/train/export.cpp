@@ -49,7 +49,7 @@ void export_model(const std::string& path, const FlatNetwork& network, const Rem
 
 void import_model(const std::string& path, FlatNetwork& network, View<float> parameters) {
   require_size("parameters", parameters.size(), network.size());
-  require_device("parameters", parameters.device(), Device::cpu);
+  require_same_device("parameters", parameters.device(), Device::cpu);
   const SafetensorsFile file = read_safetensors(path);
   std::map<std::string, const NamedArray*> found;
   for (const NamedArray& array : file.arrays) found[array.name] = &array;
