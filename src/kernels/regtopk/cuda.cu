@@ -49,7 +49,8 @@ struct Regularized {
 
   /// Keys of a warp's 32 neighbouring entries. `next` is the first position in the support that is not before them, and
   /// afterwards the first behind them.
-  __device__ std::uint32_t key_in_chunk(std::uint64_t chunk, float value, std::uint32_t key, std::uint32_t& next) const {
+  __device__ std::uint32_t key_in_chunk(std::uint64_t chunk, float value, std::uint32_t key,
+                                        std::uint32_t& next) const {
     const std::uint64_t position = std::uint64_t{next} + lane();
     const std::uint64_t index = position < size ? indices[position] : chunk + kWarp;
     const auto count = static_cast<unsigned>(__popc(__ballot_sync(kAllThreadsOfWarp, index < chunk + kWarp)));

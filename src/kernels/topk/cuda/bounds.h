@@ -29,7 +29,8 @@ struct SampleCount {
   float deviation;
 };
 
-/// Keys of whole cache lines, one line from each of equal shares of the view; each thread has one, if there are as many.
+/// Keys of whole cache lines, one line from each of equal shares of the view. Each thread has one, or none in a short
+/// view.
 struct Sample {
   std::uint32_t keys[kLine];
   unsigned lines;

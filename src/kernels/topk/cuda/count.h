@@ -124,7 +124,8 @@ inline __device__ void narrow_window(const Search& search, const std::uint32_t* 
   search.status->count = search.k;
 }
 
-/// How many blocks have work in a pass. It must not depend on what the last of them writes, since others may start later.
+/// How many blocks have work in a pass. It must not depend on what the last of them writes, since idle ones may start
+/// later.
 inline __device__ unsigned working_blocks(const Search& search, unsigned pass) {
   const State& state = *search.state;
   const bool everything = pass != kCoarse && state.mode == Mode::everything;

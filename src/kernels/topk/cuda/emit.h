@@ -35,17 +35,19 @@ inline __device__ Ranks ranks_before_warp(const Search& search, Ranks mine) {
     all.equal += warps[i].equal;
   }
   if (warp() == 0) {
-    earlier_blocks.greater = static_cast<std::uint32_t>(sum_before_block(search.greater, all.greater));
+    const std::uint64_t greater = sum_before_block(search.greater, all.greater);
+    if (lane() == 0) earlier_blocks.greater = static_cast<std::uint32_t>(greater);
   } else if (warp() == 1) {
-    earlier_blocks.equal = static_cast<std::uint32_t>(sum_before_block(search.equal, all.equal));
+    const std::uint64_t equal = sum_before_block(search.equal, all.equal);
+    if (lane() == 0) earlier_blocks.equal = static_cast<std::uint32_t>(equal);
   }
   __syncthreads();
   return {earlier_blocks.greater + before.greater, earlier_blocks.equal + before.equal};
 }
 
 /// Calls body(index, value, selected, before) for each entry of the block's tiles, where `before` of those with lower
-/// indices are selected. walk(tile, body) goes through a tile. If only the selected are of interest, a warp that has none
-/// does not read its tiles again.
+/// indices are selected. walk(tile, body) goes through a tile. If only the selected are of interest, a warp that has
+/// none does not read its tiles again.
 template <bool kOnlySelected, class Walk, class Body>
 __device__ void for_each_ranked(const Search& search, Walk walk, Body body) {
   const std::uint32_t threshold = search.state->window.low;

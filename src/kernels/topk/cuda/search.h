@@ -5,8 +5,8 @@
 //
 // bounds: a sample of cache lines confirms the last threshold or gives a new one. Entries with keys from `candidate` on
 //   (0.9 x the threshold) are candidates.
-// scan: a = gradient + residual, once over all entries, tile by tile. Candidates go to the workspace, by ascending index
-//   in each tile. `rest` receives a, or at once 0 where the key is at least `zero`, the expected threshold.
+// scan: a = gradient + residual, once over all entries, tile by tile. Candidates go to the workspace, by ascending
+//   index in each tile. `rest` receives a, or at once 0 where the key is at least `zero`, the expected threshold.
 // count, four passes: histograms of the candidates' keys, 12 bits and then the 12 below, give the exact threshold. If
 //   the candidates do not contain the k largest, or there was no room for them, the passes count all entries instead,
 //   12 + 12 + 7 bits, which is exact for any data.
@@ -23,7 +23,7 @@ using laconic::topk::key_of;
 using laconic::topk::kNonfiniteKey;
 using laconic::topk::Selection;
 
-inline constexpr unsigned kTile = 4096;       ///< entries of a scan's block; tiles begin at multiples of 16 bytes of `rest`
+inline constexpr unsigned kTile = 4096;       ///< entries of a block of the scan
 inline constexpr unsigned kTilesPerWarp = 2;  ///< in emit
 inline constexpr unsigned kTilesPerBlock = kTilesPerWarp * kThreads / kWarp;
 
@@ -73,7 +73,7 @@ struct Stored {
   std::uint32_t count;
 };
 
-/// All entries, in tiles that begin `lead` entries before the first one.
+/// All entries, in tiles that begin `lead` entries before the first one, at a multiple of 16 bytes.
 struct Entries {
   const float* values;
   std::uint64_t size;
@@ -83,8 +83,8 @@ struct Entries {
   __host__ __device__ std::uint64_t tiles() const { return (size + lead + tile - 1) / tile; }
 };
 
-/// Candidates in the workspace. `keys` is the same memory as `values` if no entry is rescored: then the sign bit is to be
-/// ignored.
+/// Candidates in the workspace. If no entry is rescored, `keys` is the same memory as `values`, and the sign bit is to
+/// be ignored.
 struct Candidates {
   std::uint32_t* indices;
   std::uint32_t* values;  ///< bits of a
@@ -105,8 +105,8 @@ struct Search {
   Status* status;
   Candidates candidates;
   State* state;
-  std::uint32_t* histograms;     ///< kPasses of kHistogram
-  unsigned long long* greater;   ///< words of sum_before_block, one per block of emit
+  std::uint32_t* histograms;    ///< kPasses of kHistogram
+  unsigned long long* greater;  ///< words of sum_before_block, one per block of emit
   unsigned long long* equal;
 };
 

@@ -13,8 +13,8 @@
 #ifdef __CUDACC__
 namespace laconic::cuda::search {
 
-/// Normal values have 2k to 3k candidates above 0.9 x the threshold, and more only if k / n is small; the constants cover
-/// the error of a sample when k is tiny. A selection of a large part of the entries has little more than k.
+/// Normal values have 2k to 3k candidates above 0.9 x the threshold, and more only if k / n is small. The terms without
+/// k cover the error of a sample if k is tiny. A selection of a large part of the entries has little more than k.
 inline std::uint64_t room_for_candidates(std::uint64_t n, std::uint64_t k) {
   return std::min(n, 2 * k + std::min(4 * k, n / 16) + n / 1024 + 65'536);
 }
