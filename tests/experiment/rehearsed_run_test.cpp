@@ -6,6 +6,7 @@
 #include "experiment/run.h"
 #include "methods/table.h"
 #include "support/method_names.h"
+#include "support/placed_values.h"
 #include "support/rehearsal.h"
 #include "support/support.h"
 #include "support/temporary_folder.h"

@@ -99,7 +99,7 @@ std::string summary(const RunConfig& config, const RunResult& result) {
       {"step", fmt::format("{}: gradient {}, select {}, encode {}, exchange {}, decode {}", share(result.step_seconds),
                            share(result.gradient_seconds), share(result.select_seconds), share(traffic.encode_seconds),
                            share(traffic.exchange_seconds), share(traffic.decode_seconds))}};
-  if (!config.task.name.empty()) rows.push_back({"device", result.device});
+  if (result.device != device_name(Device::cpu)) rows.push_back({"device", result.device});
   if (result.mean_bits > 0.0) rows.push_back({"bits", fmt::format("{:.2f} per value", result.mean_bits)});
   if (result.rounds > 0) rows.push_back({"rounds", std::to_string(result.rounds)});
   if (result.skipped > 0) rows.push_back({"skipped", std::to_string(result.skipped)});

