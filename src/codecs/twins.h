@@ -2,7 +2,7 @@
 
 #include "codecs/received.h"
 
-// The codecs' work on a device, on a place's stream. Only `inspect` and `sparse::inspect_device` wait.
+// The codecs' work on a device, on a place's stream. Only `inspect` waits.
 namespace laconic::cuda {
 
 /// seal_payload.
