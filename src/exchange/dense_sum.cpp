@@ -168,13 +168,8 @@ bool BlockSum::decode_add(View<const std::byte> payload, std::uint64_t begin, Vi
 
 void average_over_ranks(Communicator& communicator, Place& place, View<float> values) {
   DenseSum mean(communicator, place, values.size());
-<<<<<<< HEAD
-  Status status;
-  mean.start(values, view_of(status));
-=======
   const ScratchStatus status(place);
   mean.start(values, status.view());
->>>>>>> w-device
   mean.finish();
 }
 
