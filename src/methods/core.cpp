@@ -13,9 +13,9 @@ MethodCore::MethodCore(std::string name, Communicator& communicator, Place& plac
   communicator_ = &reaching(communicator);
 }
 
-/// The communicator itself, or one around it that stages the place's memory.
+/// The communicator itself, or for a place on a device one around it that follows the place's work.
 Communicator& MethodCore::reaching(Communicator& given) {
-  if (given.takes(place_->device())) return given;
+  if (place_->device() == Device::cpu) return given;
   staged_ = std::make_unique<staged::StagedCommunicator>(given, *place_);
   return *staged_;
 }

@@ -93,7 +93,7 @@ class MethodCore {
 
   std::string name_;
   std::vector<SettingText> settings_;
-  std::unique_ptr<Communicator> staged_;  ///< around one that does not reach the place's memory
+  std::unique_ptr<Communicator> staged_;  ///< around the caller's, for a place on a device
   Communicator* communicator_;
   Place* place_;
   MethodMemory& memory_;

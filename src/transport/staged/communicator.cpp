@@ -10,6 +10,10 @@ Handle StagedCommunicator::start(const Call& call) {
     deliver_alone(call);
     return {};
   }
+  if (engine_reaches()) {
+    place_.queue()->wait();
+    return engine_->start(call);
+  }
   StagedOperation& operation =
       operations_.take([this] { return std::make_unique<StagedOperation>(place_, operations_); });
   try {
@@ -19,6 +23,10 @@ Handle StagedCommunicator::start(const Call& call) {
     throw;
   }
   return {&operation, timeout()};
+}
+
+std::string StagedCommunicator::description() const {
+  return engine_->description() + (engine_reaches() ? ", on the device" : ", through pinned memory");
 }
 
 /// What a group of one sends itself stays on the device.

@@ -8,10 +8,11 @@
 
 namespace laconic::staged {
 
-/// Takes views on a device over an engine that moves CPU memory: bytes that are sent are copied to pinned memory first,
-/// bytes that arrive are copied to the device. Start waits until the place has computed what is sent. When a handle is
-/// done, the bytes that arrived are there for all work that the place is given from then on. Calls on CPU memory go
-/// straight to the engine; a group of one needs none.
+/// Takes views on a place's device in the order of the place's work: start waits until the place has computed what is
+/// sent, and when a handle is done, the bytes that arrived are there for all work that the place is given from then on.
+/// An engine that reaches the device gets the views themselves. For any other, bytes that are sent are copied to pinned
+/// memory first, and bytes that arrive are copied to the device. Calls on CPU memory go straight to the engine; a group
+/// of one needs none.
 class StagedCommunicator final : public Communicator {
  public:
   /// Both must outlive it.
@@ -30,9 +31,10 @@ class StagedCommunicator final : public Communicator {
   void fail(std::string_view reason) noexcept override { engine_->fail(reason); }
   Milliseconds timeout() const override { return engine_->timeout(); }
   void set_timeout(Milliseconds timeout) override { engine_->set_timeout(timeout); }
-  std::string description() const override { return engine_->description() + ", through pinned memory"; }
+  std::string description() const override;
 
  private:
+  bool engine_reaches() const { return engine_->takes(place_.device()); }
   void deliver_alone(const Call& call);
 
   std::unique_ptr<Communicator> owned_;  ///< null if the engine is the caller's
