@@ -182,7 +182,7 @@ std::vector<Tensor> tensors_of(const DdpModel& model) {
 DdpHost::DdpHost(std::shared_ptr<Communicator> communicator, int threads, DdpModel model,
                  std::vector<MethodGroup> groups, const MethodSetOptions& options)
     : used_(options.drops_unused ? std::make_unique<UsedParameters>(model.parameters) : nullptr) {
-  Workplace work = workplace_for(model.parameters, threads);
+  Workplace work = workplace_for(model.parameters, threads, WorkStream::own);
   reason_for_cpu_ = std::move(work.reason);
   staging_ = std::make_shared<Staging>(model, work.stream);
   host_ = std::make_unique<GradientHost>(std::move(communicator), std::move(work.place), tensors_of(model),
