@@ -108,6 +108,7 @@ else()
 endif()
 if(LACONIC_CUDA AND NOT LACONIC_CUDA_EMULATED)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    # Code for sm_80 (also runs on 86 and 89) and sm_90, and PTX of both, which drivers compile for later GPUs.
     set(CMAKE_CUDA_ARCHITECTURES 80 90)
   endif()
   enable_language(CUDA)

@@ -272,7 +272,7 @@ def named(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
 def described(names: Sequence[str], parameters: Sequence[torch.Tensor], by: Sequence[str]) -> dict[str, str]:
     """The parameters as texts that ranks can compare. `by`: the method of each."""
     return {
-        f"parameter {i}": f"{name} ({parameter.numel()} entries, {parameter.dtype}, {parameter.device.type}) by {how}"
+        f"parameter {i}": f"{name} ({parameter.numel()} entries, {parameter.dtype}) by {how}"
         for i, (name, parameter, how) in enumerate(zip(names, parameters, by, strict=True))
     }
 

@@ -75,7 +75,7 @@ struct Restricted {
 const std::vector<Restricted>& restricted_headers() {
   const static List mpi{"include/laconic/mpi.h", "src/transport/mpi", "tests"};
   const static List torch{"src/torch", "tests/torch", "tests/python"};
-  const static List cuda{"src/base", "src/kernels", "src/torch", "tests"};
+  const static List cuda{"src/base", "src/kernels", "src/torch", "tests", "examples"};
   static const std::vector<Restricted> table{
       // Loops over gradients are kernels: methods and exchanges have no threads, and no way to open a place's memory.
       {"base/thread_pool.h", {"src/base", "src/kernels", "src/transport", "bench", "tests"}},

@@ -30,6 +30,7 @@ TEST(Methods, AreListed) {
     EXPECT_TRUE(row.at("face") == "gradient" || row.at("face") == "model");
     EXPECT_TRUE(row.at("memory_bytes").is_number());
     EXPECT_GE(row.at("most_memory_bytes"), row.at("memory_bytes"));
+    EXPECT_GT(row.at("device_memory_bytes"), row.at("memory_bytes"));
     EXPECT_TRUE(row.at("most_memory_bytes") == row.at("memory_bytes") || row.at("memory_remark") != "") << row;
     EXPECT_TRUE(row.contains("scope") && row.contains("summary"));
     for (const auto& parameter : row.at("parameters")) {

@@ -32,11 +32,12 @@ std::string memory_text(const MemoryBytes& memory) {
 }
 
 void show_table() {
-  std::vector<std::vector<std::string>> methods{{"METHOD", "FACE", "SCOPE", "MEMORY", "WHAT IT DOES", "PAPER"}};
+  std::vector<std::vector<std::string>> methods{
+      {"METHOD", "FACE", "SCOPE", "MEMORY", "ON A GPU", "WHAT IT DOES", "PAPER"}};
   std::vector<std::vector<std::string>> parameters{{"METHOD", "PARAMETER", "RANGE", "DEFAULT", "WHAT IT IS"}};
   for (const MethodRow& row : method_table()) {
     methods.push_back({row.name, face_name(row.face), scope_of(row).value_or("-"), memory_text(row.memory_bytes),
-                       row.summary, row.paper});
+                       text_of(row.device_bytes) + " B", row.summary, row.paper});
     const char* name = row.name;  // once a method
     for (const Parameter& parameter : row.parameters) {
       parameters.push_back({name, parameter.name, parameter.range(), default_text(parameter), parameter.help});
@@ -47,7 +48,8 @@ void show_table() {
       << text_table(methods)
       << "\nMEMORY is bytes per parameter of the model on each rank, with default settings and SGD with momentum, and the\n"
       << "most with other settings or another optimizer; laconic methods NAME shows with which. The optimizer's own\n"
-      << "memory, messages, scratch and what grows with the entries that are sent come on top.\n\n"
+      << "memory, messages, scratch and what grows with the entries that are sent come on top. ON A GPU is the same\n"
+      << "with messages and scratch, for 8 ranks with default settings.\n\n"
       << text_table(parameters)
       << "\nDEFAULT -: none, or derived from the run. laconic methods NAME shows one method alone, with an example.\n";
 }
@@ -68,6 +70,7 @@ void show_page(const MethodRow& row) {
   std::string memory = memory_text(row.memory_bytes) + " per parameter of the model on each rank";
   if (*row.memory_bytes.remark != '\0') memory += fmt::format(" ({})", row.memory_bytes.remark);
   lines.push_back({"memory", memory});
+  lines.push_back({"on a GPU", text_of(row.device_bytes) + " B with messages and scratch, for 8 ranks"});
   lines.push_back({"example", example_call(row)});
   std::vector<std::vector<std::string>> parameters{{"PARAMETER", "RANGE", "DEFAULT", "WHAT IT IS"}};
   for (const Parameter& each : row.parameters) {
@@ -97,6 +100,7 @@ Json json_of(const MethodRow& row) {
           {"memory_bytes", row.memory_bytes.usual},
           {"most_memory_bytes", row.memory_bytes.most},
           {"memory_remark", row.memory_bytes.remark},
+          {"device_memory_bytes", row.device_bytes},
           {"summary", row.summary},
           {"paper", row.paper},
           {"extra", row.extra},
