@@ -159,7 +159,7 @@ TEST_P(GpuRuns, TrainTheSameTwiceAndOnAllRanks) {
   for (const RunResult& result : first) {
     EXPECT_EQ(result.model, first.front().model);
     EXPECT_EQ(result.loss, first.front().loss);
-    if (!method_row(GetParam()).traits.meets_in_rounds) {
+    if (!models_may_differ(config)) {
       EXPECT_EQ(result.worker_model, first.front().worker_model);
     }
   }
@@ -192,7 +192,9 @@ TEST_F(Gpu, TrainsAsTheCpuDoes) {
   const RunResult here = run(config).front();
   EXPECT_EQ(here.device, "cpu");
   EXPECT_NEAR(there.loss, here.loss, 0.01 * here.loss);
-  EXPECT_EQ(there.sent_by_rank, here.sent_by_rank);
+  // A device exchanges larger chunks, which have fewer headers.
+  const auto sent = [](const RunResult& result) { return static_cast<double>(result.sent_by_rank.front()); };
+  EXPECT_NEAR(sent(there), sent(here), 0.001 * sent(here));
 }
 
 TEST_F(Gpu, GivesAnIdleStreamToTheNextWorker) {
