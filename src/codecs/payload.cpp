@@ -76,6 +76,20 @@ bool is_flagged(Place& place, View<const std::byte> payload) {
   return (read_header(place, payload).flags & kNonfiniteFlag) != 0;
 }
 
+void note_flagged(Place& place, Each<View<const std::byte>> payloads, int first_rank, StatusView status) {
+  require_status(place, status);
+  auto rank = static_cast<std::uint32_t>(first_rank);
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(note_flagged, place, payloads, rank, status);
+  payloads([&](View<const std::byte> payload) {
+    const std::uint32_t candidate = ++rank;
+    if (!is_flagged(place, payload)) return;
+    const Touch touch(place);
+    Status& noted = status[0];
+    noted.nonfinite = 1;
+    if (noted.nonfinite_rank == 0 || candidate < noted.nonfinite_rank) noted.nonfinite_rank = candidate;
+  });
+}
+
 PayloadHeader read_header(Place& place, View<const std::byte> payload) {
   std::array<std::byte, sizeof(PayloadHeader)> bytes{};
   copy_to_host<std::byte>(place, payload.sub(0, bytes.size()), bytes.data());

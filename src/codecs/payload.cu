@@ -37,7 +37,7 @@ __global__ void inspect_kernel(const std::byte* payload, Inspection* found) {
   found->wrong_word = kNoWord;
 }
 
-__global__ void words_kernel(const std::byte* payload, const __grid_constant__ InParameters<WordCheck> checks,
+__global__ void words_kernel(const std::byte* payload, const __grid_constant__ Batch<WordCheck> checks,
                              unsigned count, unsigned first, Inspection* found) {
   if (threadIdx.x >= count) return;
   const WordCheck check = checks[threadIdx.x];
@@ -48,12 +48,28 @@ __global__ void nonfinite_kernel(Status* status) { status->nonfinite = 1; }
 
 __global__ void count_kernel(std::uint64_t count, Status* status) { status->count = count; }
 
-__global__ void norms_kernel(const float* norms, const __grid_constant__ InParameters<std::uint32_t> tensors,
+__global__ void norms_kernel(const float* norms, const __grid_constant__ Batch<std::uint32_t> tensors,
                              unsigned count, float* to, Status* status) {
   if (threadIdx.x >= count) return;
   const float norm = norms[tensors[threadIdx.x]];
   to[threadIdx.x] = is_nonfinite(norm) ? 0.0F : norm;
   if (is_nonfinite(norm)) status->nonfinite = 1;
+}
+
+__global__ void flagged_kernel(const __grid_constant__ Batch<const std::byte*> payloads, unsigned count,
+                               std::uint32_t first_rank, Status* status) {
+  __shared__ std::uint32_t lowest;
+  if (threadIdx.x == 0) lowest = count;
+  __syncthreads();
+  if (threadIdx.x < count) {
+    const auto flags = static_cast<std::uint8_t>(payloads[threadIdx.x][offsetof(PayloadHeader, flags)]);
+    if ((flags & kNonfiniteFlag) != 0) atomicMin(&lowest, threadIdx.x);
+  }
+  __syncthreads();
+  if (threadIdx.x != 0 || lowest == count) return;
+  const std::uint32_t candidate = first_rank + lowest + 1;
+  status->nonfinite = 1;
+  if (status->nonfinite_rank == 0 || candidate < status->nonfinite_rank) status->nonfinite_rank = candidate;
 }
 
 }  // namespace
@@ -74,8 +90,8 @@ void inspect(Place& place, View<const std::byte> payload, Received::Words words,
   launch.check();
   checksum(place, payload, payload.data() + offsetof(PayloadHeader, payload_bytes), kChecksumOffset,
            {&there.data()->checksum, 1, Device::cuda});
-  const auto give = [&](const InParameters<WordCheck>& list, unsigned count, unsigned first) {
-    words_kernel<<<1, kMostInParameters, 0, launch.stream()>>>(payload.data(), list, count, first, there.data());
+  const auto give = [&](const Batch<WordCheck>& list, unsigned count, unsigned first) {
+    words_kernel<<<1, kMostInBatch<WordCheck>, 0, launch.stream()>>>(payload.data(), list, count, first, there.data());
     launch.check();
   };
   Batches<WordCheck, decltype(give)> batches(give);
@@ -103,11 +119,22 @@ void set_count(Place& place, std::uint64_t count, StatusView status) {
   launch.check();
 }
 
-void put_norms(Place& place, View<const float> norms, FunctionRef<void(FunctionRef<void(std::uint32_t)>)> tensors,
-               View<float> to, StatusView status) {
+void note_flagged(Place& place, Each<View<const std::byte>> payloads, std::uint32_t first_rank, StatusView status) {
+  const Launch launch(place, "note_flagged");
+  const auto give = [&](const Batch<const std::byte*>& list, unsigned count, unsigned first) {
+    flagged_kernel<<<1, kMostInBatch<const std::byte*>, 0, launch.stream()>>>(list, count, first_rank + first,
+                                                                              status.data());
+    launch.check();
+  };
+  Batches<const std::byte*, decltype(give)> batches(give);
+  payloads([&](View<const std::byte> payload) { batches.add(payload.data()); });
+  batches.finish();
+}
+
+void put_norms(Place& place, View<const float> norms, Each<std::uint32_t> tensors, View<float> to, StatusView status) {
   const Launch launch(place, "put_norms");
-  const auto give = [&](const InParameters<std::uint32_t>& list, unsigned count, unsigned first) {
-    norms_kernel<<<1, kMostInParameters, 0, launch.stream()>>>(norms.data(), list, count, to.data() + first,
+  const auto give = [&](const Batch<std::uint32_t>& list, unsigned count, unsigned first) {
+    norms_kernel<<<1, kMostInBatch<std::uint32_t>, 0, launch.stream()>>>(norms.data(), list, count, to.data() + first,
                                                                status.data());
     launch.check();
   };

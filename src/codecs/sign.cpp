@@ -18,13 +18,22 @@ PayloadHeader header_for(const Layout& layout, std::uint64_t begin, std::uint64_
   return header_of(Codec::sign, kSignFormat, max_payload_bytes(layout, begin, end), end - begin);
 }
 
+/// Calls body(slice, its first word, number of its words) for each slice, in order.
+template <class Body>
+void for_each_section(const Layout& layout, std::uint64_t begin, std::uint64_t end, Body&& body) {
+  std::uint64_t word = 0;
+  layout.for_each_slice(begin, end, [&](const Slice& slice) {
+    const std::uint64_t count = sign_words(slice.count);
+    body(slice, word, count);
+    word += count;
+  });
+}
+
 /// Bits behind a tensor's last sign must be zero.
 template <class Check>
 void check_tails(const Layout& layout, std::uint64_t begin, std::uint64_t end, const Check& check) {
-  std::uint64_t offset = sizeof(PayloadHeader);
-  layout.for_each_slice(begin, end, [&](const Slice& slice) {
-    check(filling_of(offset, slice.count, WordCheck::Rule::zero_bits));
-    offset += sign_words(slice.count) * sizeof(std::uint32_t);
+  for_each_section(layout, begin, end, [&](const Slice& slice, std::uint64_t word, std::uint64_t /*count*/) {
+    check(filling_of(sizeof(PayloadHeader) + word * sizeof(std::uint32_t), slice.count, WordCheck::Rule::zero_bits));
   });
 }
 
@@ -46,12 +55,12 @@ void encode(Place& place, View<const float> values, const Layout& layout, std::u
   const auto out = body(payload, layout, begin, end);
   require_size("values", values.size(), end - begin);
   const Touch touch(place);
-  std::uint64_t word = 0;
-  layout.for_each_slice(begin, end, [&](const Slice& slice) {
-    const std::uint64_t count = sign_words(slice.count);
-    pack_signs(place, values.sub(slice.offset - begin, slice.count), out.sub(word, count), status);
-    word += count;
-  });
+  const auto slices = [&](const auto& pack) {
+    for_each_section(layout, begin, end, [&](const Slice& slice, std::uint64_t word, std::uint64_t count) {
+      pack(SignsToPack{values.sub(slice.offset - begin, slice.count), out.sub(word, count)});
+    });
+  };
+  pack_signs(place, slices, status);
   seal(place, layout, begin, end, payload, status);
 }
 
@@ -89,12 +98,12 @@ bool decode(Place& place, View<const std::byte> payload, const Layout& layout, s
   const Touch touch(place);
   View<const std::uint32_t> found;
   if (!open(place, payload, layout, begin, end, found, status)) return false;
-  std::uint64_t word = 0;
-  layout.for_each_slice(begin, end, [&](const Slice& slice) {
-    const std::uint64_t count = sign_words(slice.count);
-    unpack_signs(place, found.sub(word, count), 1.0F, values.sub(slice.offset - begin, slice.count));
-    word += count;
-  });
+  const auto slices = [&](const auto& unpack) {
+    for_each_section(layout, begin, end, [&](const Slice& slice, std::uint64_t word, std::uint64_t count) {
+      unpack(SignsToUnpack{found.sub(word, count), values.sub(slice.offset - begin, slice.count)});
+    });
+  };
+  unpack_signs(place, slices, 1.0F);
   return true;
 }
 

@@ -98,9 +98,12 @@ void tensor_norms(Place& place, View<const float> flat, const Layout& layout, No
                   StatusView status) {
   require_size("flat", flat.size(), layout.size());
   require_size("norms", norms.size(), layout.tensors());
-  for (std::size_t tensor = 0; tensor < layout.tensors(); ++tensor) {
-    norm(place, flat.sub(layout.offset(tensor), layout.size(tensor)), kind, norms.sub(tensor, 1), status);
-  }
+  const auto tensors = [&](const auto& body) {
+    for (std::size_t tensor = 0; tensor < layout.tensors(); ++tensor) {
+      body(NormPart{flat.sub(layout.offset(tensor), layout.size(tensor)), norms.sub(tensor, 1)});
+    }
+  };
+  laconic::norms(place, tensors, kind, status);
 }
 
 void encode(Place& place, View<const float> values, const Layout& layout, std::uint64_t begin, std::uint64_t end,
@@ -116,22 +119,22 @@ void encode(Place& place, View<const float> values, const Layout& layout, std::u
   require_same_device("status", status.device(), place.device());
   const Touch touch(place);
   put_norms(place, norms, layout, begin, end, payload, status);
-  for_each_section(
-      layout, begin, end, bits,
-      [&](const Slice& slice, std::uint64_t norm_offset, std::uint64_t offset, std::uint64_t bytes) {
-        const auto norm = body_of<float>(payload, norm_offset, 1);
-        const Quantizer quantizer{.bits = bits, .rounding = stream.of_tensor(layout.number(slice.tensor)),
-                                  .first = slice.first};
-        quantize(place, values.sub(slice.offset - begin, slice.count), norm, quantizer, payload.sub(offset, bytes));
-        put_filling(place, payload, offset + bytes, offset + padded(bytes));
-      });
+  const auto slices = [&](const auto& body) {
+    for_each_section(
+        layout, begin, end, bits,
+        [&](const Slice& slice, std::uint64_t norm_offset, std::uint64_t offset, std::uint64_t bytes) {
+          body(QuantizeSlice{values.sub(slice.offset - begin, slice.count), body_of<float>(payload, norm_offset, 1),
+                             payload.sub(offset, padded(bytes)), layout.number(slice.tensor), slice.first});
+        });
+  };
+  quantize(place, slices, bits, stream);
   PayloadHeader header = header_of(Codec::uniform, static_cast<std::uint8_t>(bits), total, end - begin);
   header.count = std::bit_cast<std::uint32_t>(sendable(place, sender_norm, 0, status));
   seal_payload(place, header, payload, status);
 }
 
 bool decode_add(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin,
-                std::uint64_t end, int bits, View<float> values, StatusView status) {
+                std::uint64_t end, int bits, View<float> values, StatusView status, float* sender_norm) {
   const std::uint64_t total = max_payload_bytes(layout, begin, end, bits);
   require_size("values", values.size(), end - begin);
   const Touch touch(place);
@@ -142,16 +145,16 @@ bool decode_add(Place& place, View<const std::byte> payload, const Layout& layou
       !has_sender_norm(received) || !received.has_length(total) || !received.has_sound(sections)) {
     return false;
   }
-  for_each_section(layout, begin, end, bits,
-                   [&](const Slice& slice, std::uint64_t norm_offset, std::uint64_t offset, std::uint64_t bytes) {
-                     dequantize_add(place, payload.sub(offset, bytes), body_of<float>(payload, norm_offset, 1), bits,
-                                    values.sub(slice.offset - begin, slice.count));
-                   });
+  const auto slices = [&](const auto& body) {
+    for_each_section(layout, begin, end, bits,
+                     [&](const Slice& slice, std::uint64_t norm_offset, std::uint64_t offset, std::uint64_t bytes) {
+                       body(DequantizeSlice{payload.sub(offset, bytes), body_of<float>(payload, norm_offset, 1),
+                                            values.sub(slice.offset - begin, slice.count)});
+                     });
+  };
+  dequantize_add(place, slices, bits);
+  if (sender_norm != nullptr) *sender_norm = std::bit_cast<float>(received.header().count);
   return received.accept();
-}
-
-float sender_norm(Place& place, View<const std::byte> payload) {
-  return std::bit_cast<float>(read_header(place, payload).count);
 }
 
 }  // namespace laconic::uniform

@@ -23,11 +23,9 @@ void encode(Place& place, View<const float> values, const Layout& layout, std::u
             View<const float> norms, int bits, const RandomStream& stream, View<std::byte> payload, StatusView status,
             float sender_norm = 0.0F);
 
-/// Adds the decoded values to the range. On a fault it writes nothing and returns false.
+/// Adds the decoded values to the range. On a fault it writes nothing and returns false. `sender_norm`, in CPU memory,
+/// receives the sender's own norm.
 bool decode_add(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin,
-                std::uint64_t end, int bits, View<float> values, StatusView status);
-
-/// The sender's own norm, from a payload that was decoded.
-float sender_norm(Place& place, View<const std::byte> payload);
+                std::uint64_t end, int bits, View<float> values, StatusView status, float* sender_norm = nullptr);
 
 }  // namespace laconic::uniform

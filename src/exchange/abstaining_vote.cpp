@@ -19,8 +19,7 @@ View<Bytes> abstains_in(View<Bytes> payload) {
 
 AbstainingVote::AbstainingVote(Communicator& communicator, Place& place, Layout layout, Ties ties)
     : SignVote(communicator, place, std::move(layout), ties, kSignsPerWord),
-      ballots_(static_cast<std::size_t>(size())),
-      slices_(static_cast<std::size_t>(size())) {
+      ballots_(static_cast<std::size_t>(size())) {
   lay_out_planes(2);
 }
 
@@ -50,14 +49,8 @@ void AbstainingVote::make_own_range() {
   require_payloads_sound();
   note_nonfinite(receive_);
   const View<std::byte> slot = returned_.slot(rank());
-  const View<std::uint32_t> signs = own_words(signs_in(slot));
-  const View<std::uint32_t> abstains = own_words(abstains_in(slot));
-  for_each_own_slice([&](std::uint64_t word, std::uint64_t words, const TieRule& rule) {
-    for (std::size_t i = 0; i < slices_.size(); ++i) {
-      slices_[i] = {ballots_[i].signs.sub(word, words), ballots_[i].abstains.sub(word, words)};
-    }
-    vote_with_abstentions(place(), slices_, rule, signs.sub(word, words), abstains.sub(word, words));
-  });
+  const auto slices = [&](const auto& body) { for_each_own_slice(body); };
+  vote_with_abstentions(place(), ballots_, tie_rule(), slices, own_words(signs_in(slot)), own_words(abstains_in(slot)));
   seal_own(signs_in(slot));
   seal_own(abstains_in(slot));
 }

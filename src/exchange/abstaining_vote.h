@@ -24,7 +24,6 @@ class AbstainingVote : public SignVote {
 
   float least_ = 0.0F;
   std::vector<OpenBallot> ballots_;
-  std::vector<OpenBallot> slices_;
 };
 
 }  // namespace laconic

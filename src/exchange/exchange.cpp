@@ -118,16 +118,14 @@ void Exchange::flag_nonfinite(Slots& slots) {
 }
 
 void Exchange::note_nonfinite(const Slots& slots) {
-  for (int from = 0; from < slots.ranks(); ++from) note_nonfinite(slots.payload(from), from);
+  const auto payloads = [&](const auto& body) {
+    for (int from = 0; from < slots.ranks(); ++from) body(slots.payload(from));
+  };
+  note_flagged(place_, payloads, 0, status_);
 }
 
 void Exchange::note_nonfinite(View<const std::byte> payload, int from) {
-  if (!is_flagged(place_, payload)) return;
-  Status noted = read_status(place_, status_);
-  const auto candidate = static_cast<std::uint32_t>(from) + 1;
-  noted.nonfinite = 1;
-  if (noted.nonfinite_rank == 0 || candidate < noted.nonfinite_rank) noted.nonfinite_rank = candidate;
-  write_status(place_, status_, noted);
+  note_flagged(place_, just(payload), from, status_);
 }
 
 }  // namespace laconic

@@ -16,8 +16,7 @@ std::uint64_t unit_of(const Layout& layout, int ranks) {
 
 PackedVote::PackedVote(Communicator& communicator, Place& place, Layout layout, Ties ties)
     : SignVote(communicator, place, layout, ties, unit_of(layout, communicator.size())),
-      ballots_(static_cast<std::size_t>(size())),
-      slices_(static_cast<std::size_t>(size())) {
+      ballots_(static_cast<std::size_t>(size())) {
   lay_out_planes(1);
 }
 
@@ -36,11 +35,8 @@ void PackedVote::make_own_range() {
   }
   require_payloads_sound();
   note_nonfinite(receive_);
-  const View<std::uint32_t> votes = own_words(returned_.slot(rank()));
-  for_each_own_slice([&](std::uint64_t word, std::uint64_t words, const TieRule& rule) {
-    for (std::size_t i = 0; i < slices_.size(); ++i) slices_[i] = ballots_[i].sub(word, words);
-    vote(place(), slices_, rule, votes.sub(word, words));
-  });
+  const auto slices = [&](const auto& body) { for_each_own_slice(body); };
+  vote(place(), ballots_, tie_rule(), slices, own_words(returned_.slot(rank())));
   seal_own(returned_.slot(rank()));
 }
 

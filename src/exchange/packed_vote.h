@@ -23,7 +23,6 @@ class PackedVote : public SignVote {
   bool read_range(int owner) override;
 
   std::vector<View<const std::uint32_t>> ballots_;
-  std::vector<View<const std::uint32_t>> slices_;
 };
 
 }  // namespace laconic

@@ -113,9 +113,12 @@ void QuantizedSum::encode_return(View<const float> sum) {
   // A tensor that several ranks own has a norm in each part; what it rounds to is drawn by coordinate all the same.
   const std::uint64_t begin = begin_of(rank());
   const View<float> norms = norms_.view(layout_.tensors());
-  layout_.for_each_slice(begin, end_of(rank()), [&](const Slice& slice) {
-    norm(place(), sum.sub(slice.offset - begin, slice.count), options_.norm, norms.sub(slice.tensor, 1), status());
-  });
+  const auto parts = [&](const auto& body) {
+    layout_.for_each_slice(begin, end_of(rank()), [&](const Slice& slice) {
+      body(NormPart{sum.sub(slice.offset - begin, slice.count), norms.sub(slice.tensor, 1)});
+    });
+  };
+  laconic::norms(place(), parts, options_.norm, status());
   uniform::encode(place(), sum, layout_, begin, end_of(rank()), norms, bits_,
                   stream(Purpose::return_rounding, kSharedRank), payload, status());
 }
@@ -141,8 +144,8 @@ void QuantizedSum::add_in_rank_order(const Slots& slots, std::uint64_t begin, st
   const View<float> sum = mean_.sub(begin, end - begin);
   fill(place(), -0.0F, sum);  // -0 + x is x, bit for bit: the sum starts with rank 0's
   for (int from = 0; from < size(); ++from) {
-    if (!uniform::decode_add(place(), slots.payload(from), layout_, begin, end, bits_, sum, status())) break;
-    own_norms_[static_cast<std::size_t>(from)] = uniform::sender_norm(place(), slots.payload(from));
+    float* const own_norm = &own_norms_[static_cast<std::size_t>(from)];
+    if (!uniform::decode_add(place(), slots.payload(from), layout_, begin, end, bits_, sum, status(), own_norm)) break;
   }
   require_payloads_sound();
   note_nonfinite(slots);

@@ -28,17 +28,17 @@ class SignVote : public OwnerExchange {
   View<std::uint32_t> own_words(View<std::byte> plane) const;
   void seal_own(View<std::byte> plane);
 
-  /// Calls body(first word, number of words, TieRule) for each tensor that this rank's own range touches.
+  /// Calls body(VoteSlice) for each tensor that this rank's own range touches. Their ties are drawn by `tie_rule`.
   template <class Body>
   void for_each_own_slice(Body&& body) const {
     std::uint64_t word = 0;
     layout_.for_each_slice(begin_of(rank()), end_of(rank()), [&](const Slice& slice) {
       const std::uint64_t words = sign_words(slice.count);
-      const RandomStream stream{key_.seed, key_.step, kSharedRank, layout_.number(slice.tensor), Purpose::vote_ties};
-      body(word, words, TieRule{ties_, stream, slice.first / kSignsPerWord});
+      body(VoteSlice{word, words, layout_.number(slice.tensor), slice.first / kSignsPerWord});
       word += words;
     });
   }
+  TieRule tie_rule() const { return {ties_, {key_.seed, key_.step, kSharedRank, 0, Purpose::vote_ties}, 0}; }
 
   View<const float> values_;
   View<float> vote_;

@@ -254,8 +254,9 @@ void SparseSum::read_sums() {
   union_count_ = 0;
   for (int owner = 0; owner < size(); ++owner) {
     const auto room = union_.sub(union_count_, union_.indices.capacity() - union_count_);
-    if (!sparse::decode(place(), receive_.payload(owner), range_of(owner), options_.format, room, status())) break;
-    const std::uint64_t count = read_status(place(), status()).count;
+    const auto payload = receive_.payload(owner);
+    std::uint64_t count = 0;
+    if (!sparse::decode(place(), payload, range_of(owner), options_.format, room, status(), &count)) break;
     const std::uint64_t load = options_.keep_union ? notices_[static_cast<std::size_t>(owner)].load : count;
     loads_[static_cast<std::size_t>(owner)] = {count, load};
     union_count_ += count;
@@ -284,8 +285,9 @@ std::uint64_t SparseSum::decode_parts(sparse::IndexRange range) {
   for (int from = 0; from < size(); ++from) {
     const auto payload = receive_.payload(from);
     const auto room = decoded_.sub(total, std::min(most_, decoded_.indices.capacity() - total));
-    if (!sparse::decode(place(), payload, range, options_.format, room, status())) break;
-    const SparseView part = room.sub(0, read_status(place(), status()).count);
+    std::uint64_t count = 0;
+    if (!sparse::decode(place(), payload, range, options_.format, room, status(), &count)) break;
+    const SparseView part = room.sub(0, count);
     parts_[static_cast<std::size_t>(from)] = part;
     total += part.size();
   }

@@ -339,8 +339,9 @@ TEST(Damage, TheSendersOwnNormTravelsAndIsChecked) {
   Status status;
   uniform::encode(place, values, layout, 0, 40, norms, 4, stream, payload, view_of(status), 2.5F);
   std::vector<float> out(40);
-  EXPECT_TRUE(uniform::decode_add(place, payload, layout, 0, 40, 4, out, view_of(status)));
-  EXPECT_EQ(uniform::sender_norm(place, payload), 2.5F);
+  float sender_norm = 0.0F;
+  EXPECT_TRUE(uniform::decode_add(place, payload, layout, 0, 40, 4, out, view_of(status), &sender_norm));
+  EXPECT_EQ(sender_norm, 2.5F);
   for (const float norm : {-1.0F, INFINITY, NAN}) {
     overwrite(payload, offsetof(PayloadHeader, count), norm);
     reseal(place, payload);

@@ -93,6 +93,32 @@ TEST_F(CudaCodecs, SealedPayloadsAreFlaggedLater) {
   }
 }
 
+TEST_F(CudaCodecs, TheLowestRankWithAFlagIsNoted) {
+  constexpr std::size_t kRanks = 300;  // more than one launch takes
+  const std::vector<float> value{1.0F};
+  for (const std::vector<std::size_t>& flagged : std::vector<std::vector<std::size_t>>{{}, {0}, {299}, {290, 70, 71}}) {
+    for (const std::uint32_t noted : {0U, 5U, 71U, 72U, 400U}) {
+      std::vector<Placed<std::byte>> payloads;
+      for (std::size_t rank = 0; rank < kRanks; ++rank) {
+        Status sender;
+        sender.nonfinite = std::count(flagged.begin(), flagged.end(), rank) > 0 ? 1 : 0;
+        Payload payload(dense::max_payload_bytes(1, ValueFormat::f32));
+        dense::encode(reference_, value, ValueFormat::f32, payload, view_of(sender));
+        payloads.emplace_back(*place_, payload);
+      }
+      const Placed<Status> status(*place_, {Status{.nonfinite_rank = noted}});
+      const auto each = [&](const auto& body) {
+        for (const auto& payload : payloads) body(View<const std::byte>(payload.view()));
+      };
+      note_flagged(*place_, each, 0, status.view());
+      const std::size_t lowest = flagged.empty() ? kRanks : *std::min_element(flagged.begin(), flagged.end());
+      const bool lower = lowest < kRanks && (noted == 0 || lowest + 1 < noted);
+      EXPECT_EQ(status.values()[0].nonfinite_rank, lower ? lowest + 1 : noted);
+      EXPECT_EQ(status.values()[0].nonfinite, flagged.empty() ? 0U : 1U);
+    }
+  }
+}
+
 TEST_F(CudaCodecs, TruncatedPayloadsAreRefusedAlike) {
   for (const auto& sample : samples_of(40)) {
     SCOPED_TRACE(sample->name());
@@ -332,7 +358,11 @@ TEST_F(CudaCodecs, AnyNumberOfTensors) {
                       device_status.view(), odd);
       EXPECT_TRUE(same_bits(room.values(), expected)) << tensors;
       EXPECT_TRUE(same_status(device_status.values()[0], status)) << tensors;
-      EXPECT_EQ(uniform::sender_norm(*place_, room.view()), std::isfinite(odd) ? odd : 0.0F);
+      float sender_norm = -1.0F;
+      const Placed<float> sums(*place_, values);
+      EXPECT_TRUE(uniform::decode_add(*place_, room.view(), layout, 0, n, 3, sums.view(), device_status.view(),
+                                      &sender_norm));
+      EXPECT_EQ(sender_norm, std::isfinite(odd) ? odd : 0.0F);
 
       for (std::size_t bit = 32 * 8 + 31; bit < expected.size() * 8; bit += 32) {  // signs of norms, filling, fields
         Payload wrong = expected;

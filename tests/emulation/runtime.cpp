@@ -14,6 +14,7 @@
 #include <new>
 #include <string_view>
 
+#include "calls.h"
 #include "launch.h"
 
 struct CUstream_st {
@@ -343,6 +344,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
                             cudaStream_t /*stream*/) {
   if (bytes == 0) return cudaSuccess;
   if (!laconic::emulation::right_direction(to, from, kind)) return noted(cudaErrorInvalidValue);
+  ++laconic::emulation::calls_of_thread().copies;
   const OpenMemory open;
   std::memmove(to, from, bytes);
   return cudaSuccess;
@@ -353,6 +355,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t /*stream*/) {
   if (bytes == 0) return cudaSuccess;
   if (!Memory::instance().owns(memory) && !Pinned::instance().owns(memory)) return noted(cudaErrorInvalidValue);
+  ++laconic::emulation::calls_of_thread().copies;
   const OpenMemory open;
   std::memset(memory, value, bytes);
   return cudaSuccess;
@@ -380,7 +383,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) { return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) {
+  ++laconic::emulation::calls_of_thread().waits;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamQuery(cudaStream_t /*stream*/) { return cudaSuccess; }
 cudaError_t cudaStreamWaitEvent(cudaStream_t /*stream*/, cudaEvent_t /*event*/, unsigned /*flags*/) {
   return cudaSuccess;

@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 
+#include "calls.h"
 #include "launch.h"
 
 #if !defined(__x86_64__)
@@ -451,7 +452,13 @@ bool Launch::possible() const {
   return false;
 }
 
+Calls& calls_of_thread() {
+  static thread_local Calls calls;
+  return calls;
+}
+
 void Launch::run(void (*body)(const void*), const void* data) const {
+  ++calls_of_thread().launches;
   const OpenMemory open;
   Block& block = Block::current();
   block.begin_launch(kernel_, at_, shared_);

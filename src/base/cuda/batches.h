@@ -7,8 +7,15 @@
 #ifdef __CUDACC__
 namespace laconic::cuda {
 
-/// Calls give(list, count, number of the first item) for every kMostInParameters items that are added, and for the
-/// rest when `finish` is called.
+/// Items of a batch: a thread each, and no more than a kernel takes as parameters beside some others.
+template <class T>
+inline constexpr unsigned kMostInBatch = std::min<std::size_t>(kThreads, 3'584 / sizeof(T)) / kWarp * kWarp;
+
+template <class T>
+using Batch = InParameters<T, kMostInBatch<T>>;
+
+/// Calls give(list, count, number of the first item) for every kMostInBatch items that are added, and for the rest when
+/// `finish` is called.
 template <class T, class Give>
 class Batches {
  public:
@@ -16,7 +23,7 @@ class Batches {
 
   void add(const T& item) {
     list_.items[count_++] = item;
-    if (count_ == kMostInParameters) finish();
+    if (count_ == kMostInBatch<T>) finish();
   }
   void finish() {
     if (count_ == 0) return;
@@ -27,7 +34,7 @@ class Batches {
 
  private:
   Give give_;
-  InParameters<T> list_{};
+  Batch<T> list_{};
   unsigned count_ = 0;
   unsigned first_ = 0;
 };

@@ -14,9 +14,9 @@ inline constexpr unsigned kMostInParameters = 64;
 
 #ifdef __CUDACC__
 /// A short list, in the parameters of the kernel that reads it.
-template <class T>
+template <class T, unsigned kMost = kMostInParameters>
 struct InParameters {
-  T items[kMostInParameters];
+  T items[kMost];
   __device__ const T& operator[](unsigned i) const { return items[i]; }
 };
 

@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "base/cuda/launch.h"
+#include "base/cuda/parts.h"
 #include "base/workspace.h"
 #include "kernels/norm/loops.h"
 
@@ -14,7 +14,7 @@ constexpr unsigned kRows = 16;  ///< entries of one sum that are under way at on
 constexpr unsigned kTile = 1024;
 constexpr unsigned kAllLanes = 0xFFFF'FFFFU;
 
-std::uint64_t norm_blocks(std::uint64_t n) { return (n + kNormBlock - 1) / kNormBlock; }
+__host__ __device__ std::uint64_t norm_blocks(std::uint64_t n) { return (n + kNormBlock - 1) / kNormBlock; }
 
 // A result that is not a number has one bit pattern, as in norm.cpp.
 __device__ float canonical(float value) { return value == value ? value : __uint_as_float(0x7FC0'0000U); }
@@ -41,9 +41,25 @@ __device__ double sum_in_order(std::uint64_t n, At at) {
   return total;
 }
 
-/// Sixteen threads a block of entries, a thread a sum; neighbours read neighbours.
-__global__ void block_squares_kernel(const float* values, std::uint64_t n, double* sums) {
-  const std::uint64_t begin = thread_index() / kSums * kNormBlock;
+/// A view and where its result goes.
+template <class Result>
+struct Part {
+  const float* values;
+  std::uint64_t n;
+  Result* result;
+};
+
+constexpr unsigned kBlocksOfThreads = kThreads / kSums;  ///< blocks of entries that a block of threads adds up
+
+/// Sixteen threads a block of entries, a thread a sum; neighbours read neighbours. A part's sums follow each other, from
+/// kBlocksOfThreads times its first block of threads on.
+template <class Result>
+__global__ void block_squares_kernel(const __grid_constant__ Parts<Part<Result>> parts, double* sums) {
+  const unsigned number = parts.of_block();
+  const float* values = parts.items[number].values;
+  const std::uint64_t n = parts.items[number].n;
+  const std::uint64_t block = std::uint64_t{parts.block_in(number)} * kBlocksOfThreads + threadIdx.x / kSums;
+  const std::uint64_t begin = block * kNormBlock;
   const unsigned lane = threadIdx.x % kSums;
   double sum = 0.0;
   if (begin + kNormBlock <= n) {
@@ -65,7 +81,7 @@ __global__ void block_squares_kernel(const float* values, std::uint64_t n, doubl
     }
   }
   for (unsigned half = kSums / 2; half > 0; half /= 2) sum += __shfl_down_sync(kAllLanes, sum, half, kSums);
-  if (lane == 0 && begin < n) sums[begin / kNormBlock] = sum;
+  if (lane == 0 && begin < n) sums[thread_index() / kSums] = sum;
 }
 
 __global__ void block_magnitudes_kernel(const float* values, std::uint64_t n, double* sums) {
@@ -86,9 +102,12 @@ __device__ std::uint32_t largest_of_block(std::uint32_t mine) {
   return mine;
 }
 
-/// Magnitudes as bits, in which order Inf is above all numbers and NaN above Inf.
-__global__ void block_largest_kernel(const float* values, std::uint64_t n, std::uint32_t* largest) {
-  const std::uint64_t begin = std::uint64_t{blockIdx.x} * kNormBlock + threadIdx.x;
+/// Magnitudes as bits, in which order Inf is above all numbers and NaN above Inf. A block of threads a block of entries.
+__global__ void block_largest_kernel(const __grid_constant__ Parts<Part<float>> parts, std::uint32_t* largest) {
+  const unsigned number = parts.of_block();
+  const float* values = parts.items[number].values;
+  const std::uint64_t n = parts.items[number].n;
+  const std::uint64_t begin = std::uint64_t{parts.block_in(number)} * kNormBlock + threadIdx.x;
   std::uint32_t most = 0;
 #pragma unroll 8
   for (unsigned step = 0; step < kNormBlock / kThreads; ++step) {
@@ -99,32 +118,43 @@ __global__ void block_largest_kernel(const float* values, std::uint64_t n, std::
   if (threadIdx.x == 0) largest[blockIdx.x] = most;
 }
 
-// What follows from the blocks' results: one block of threads.
+// What follows from the blocks' results: one block of threads a part.
 
-__device__ void store_norm(float value, float* result, Status* status) {
-  *result = value;
-  status->norm = value;
+/// The sum of a part's sums, in its first thread.
+template <class Result>
+__device__ double sum_of_part(const Parts<Part<Result>>& parts, const double* sums) {
+  const double* mine = sums + std::uint64_t{parts.first_block[blockIdx.x]} * kBlocksOfThreads;
+  return sum_in_order(norm_blocks(parts.items[blockIdx.x].n), [=](std::uint64_t i) { return mine[i]; });
+}
+
+__device__ void store_norm(float value, const Parts<Part<float>>& parts, Status* status) {
+  *parts.items[blockIdx.x].result = value;
+  if (blockIdx.x + 1 == parts.count) status->norm = value;
   if (is_nonfinite(value)) status->nonfinite = 1;
 }
 
-__global__ void finish_squares_kernel(const double* sums, std::uint64_t blocks, double* result, Status* status) {
-  const double total = canonical(sum_in_order(blocks, [=](std::uint64_t i) { return sums[i]; }));
+__global__ void finish_squares_kernel(const __grid_constant__ Parts<Part<double>> parts, const double* sums,
+                                      Status* status) {
+  const double total = canonical(sum_of_part(parts, sums));
   if (threadIdx.x != 0) return;
-  *result = total;
+  *parts.items[blockIdx.x].result = total;
   if (!(total <= std::numeric_limits<double>::max())) status->nonfinite = 1;
 }
 
-__global__ void finish_l2_kernel(const double* sums, std::uint64_t blocks, float* result, Status* status) {
-  const double total = sum_in_order(blocks, [=](std::uint64_t i) { return sums[i]; });
-  if (threadIdx.x == 0) store_norm(canonical(static_cast<float>(__dsqrt_rn(total))), result, status);
+__global__ void finish_l2_kernel(const __grid_constant__ Parts<Part<float>> parts, const double* sums, Status* status) {
+  const double total = sum_of_part(parts, sums);
+  if (threadIdx.x == 0) store_norm(canonical(static_cast<float>(__dsqrt_rn(total))), parts, status);
 }
 
-__global__ void finish_max_kernel(const std::uint32_t* largest, std::uint64_t blocks, float* result, Status* status) {
+__global__ void finish_max_kernel(const __grid_constant__ Parts<Part<float>> parts, const std::uint32_t* largest,
+                                  Status* status) {
+  const std::uint32_t* mine = largest + parts.first_block[blockIdx.x];
+  const std::uint64_t blocks = norm_blocks(parts.items[blockIdx.x].n);
   std::uint32_t most = 0;
 #pragma unroll 8
-  for (std::uint64_t i = threadIdx.x; i < blocks; i += kThreads) most = max(most, largest[i]);
+  for (std::uint64_t i = threadIdx.x; i < blocks; i += kThreads) most = max(most, mine[i]);
   most = largest_of_block(most);
-  if (threadIdx.x == 0) store_norm(canonical(__uint_as_float(most)), result, status);
+  if (threadIdx.x == 0) store_norm(canonical(__uint_as_float(most)), parts, status);
 }
 
 __global__ void finish_mean_kernel(const double* sums, std::uint64_t blocks, std::uint64_t n, float* result) {
@@ -141,45 +171,53 @@ __global__ void squared_distance_kernel(const float* x, const float* y, std::uin
   if (threadIdx.x == 0) *result = total;
 }
 
-/// Scratch that the caller's scope gives back.
-View<double> block_squares(Place& place, const Launch& launch, View<const float> values) {
-  const View<double> sums = place.workspace().take<double>(norm_blocks(values.size()));
-  if (values.empty()) return sums;
-  block_squares_kernel<<<blocks_for(sums.size() * kSums, 1), kThreads, 0, launch.stream()>>>(
-      values.data(), values.size(), sums.data());
-  launch.check();
-  return sums;
+/// Gives the parts to `give` in batches. An empty part has a block all the same, since it has a result.
+template <class Result, class EachPart, class Give>
+void in_batches(EachPart parts, std::uint64_t entries_of_block, Give give) {
+  PartBatches<Part<Result>, Give> batches(give);
+  parts([&](const auto& part) {
+    const std::uint64_t blocks = (part.values.size() + entries_of_block - 1) / entries_of_block;
+    batches.add({part.values.data(), part.values.size(), part.result.data()}, blocks == 0 ? 1 : blocks);
+  });
+  batches.finish();
 }
 
-void largest_magnitude(Place& place, View<const float> values, View<float> result, StatusView status) {
-  const Launch launch(place, "norm");
-  const View<std::uint32_t> largest = place.workspace().take<std::uint32_t>(norm_blocks(values.size()));
-  if (!values.empty()) {
-    block_largest_kernel<<<static_cast<unsigned>(largest.size()), kThreads, 0, launch.stream()>>>(
-        values.data(), values.size(), largest.data());
+/// The sums of squares of the blocks of all parts, then `finish`, which makes the parts' results of them.
+template <class Result, class EachPart>
+void add_squares(Place& place, const char* name, EachPart parts,
+                 void (*finish)(Parts<Part<Result>>, const double*, Status*), StatusView status) {
+  const Launch launch(place, name);
+  in_batches<Result>(parts, kBlocksOfThreads * kNormBlock, [&](const Parts<Part<Result>>& batch, unsigned blocks) {
+    const Workspace::Scope scope(place.workspace());
+    const View<double> sums = place.workspace().take<double>(std::uint64_t{blocks} * kBlocksOfThreads);
+    block_squares_kernel<Result><<<blocks, kThreads, 0, launch.stream()>>>(batch, sums.data());
     launch.check();
-  }
-  finish_max_kernel<<<1, kThreads, 0, launch.stream()>>>(largest.data(), largest.size(), result.data(), status.data());
-  launch.check();
+    finish<<<batch.count, kThreads, 0, launch.stream()>>>(batch, sums.data(), status.data());
+    launch.check();
+  });
+}
+
+void largest_magnitudes(Place& place, Each<NormPart> parts, StatusView status) {
+  const Launch launch(place, "norm");
+  in_batches<float>(parts, kNormBlock, [&](const Parts<Part<float>>& batch, unsigned blocks) {
+    const Workspace::Scope scope(place.workspace());
+    const View<std::uint32_t> largest = place.workspace().take<std::uint32_t>(blocks);
+    block_largest_kernel<<<blocks, kThreads, 0, launch.stream()>>>(batch, largest.data());
+    launch.check();
+    finish_max_kernel<<<batch.count, kThreads, 0, launch.stream()>>>(batch, largest.data(), status.data());
+    launch.check();
+  });
 }
 
 }  // namespace
 
-void norm(Place& place, View<const float> values, Norm kind, View<float> result, StatusView status) {
-  const Workspace::Scope scope(place.workspace());
-  if (kind == Norm::max) return largest_magnitude(place, values, result, status);
-  const Launch launch(place, "norm");
-  const View<double> sums = block_squares(place, launch, values);
-  finish_l2_kernel<<<1, kThreads, 0, launch.stream()>>>(sums.data(), sums.size(), result.data(), status.data());
-  launch.check();
+void norms(Place& place, Each<NormPart> parts, Norm kind, StatusView status) {
+  if (kind == Norm::max) return largest_magnitudes(place, parts, status);
+  add_squares<float>(place, "norm", parts, finish_l2_kernel, status);
 }
 
-void sum_of_squares(Place& place, View<const float> values, View<double> result, StatusView status) {
-  const Workspace::Scope scope(place.workspace());
-  const Launch launch(place, "sum_of_squares");
-  const View<double> sums = block_squares(place, launch, values);
-  finish_squares_kernel<<<1, kThreads, 0, launch.stream()>>>(sums.data(), sums.size(), result.data(), status.data());
-  launch.check();
+void sums_of_squares(Place& place, Each<SquaresPart> parts, StatusView status) {
+  add_squares<double>(place, "sum_of_squares", parts, finish_squares_kernel, status);
 }
 
 void squared_distance(Place& place, View<const float> x, View<const float> y, View<double> result) {

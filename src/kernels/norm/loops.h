@@ -6,6 +6,14 @@
 
 // The loops behind kernels/norm: one result per block of kNormBlock values. The last block may be shorter.
 
+namespace laconic {
+/// For sums of squares what NormPart is for norms.
+struct SquaresPart {
+  View<const float> values;
+  View<double> result;
+};
+}  // namespace laconic
+
 namespace laconic::reference {
 /// The sum of squares of each block, in the tree that norm.h describes.
 void block_squares(View<const float> values, double* sums);
@@ -26,8 +34,8 @@ void block_largest(SimdLevel level, View<const float> values, std::uint32_t* lar
 // The twins, on a place's stream; contracts as in norm.h. Those that answer the host there answer in the place's memory
 // here.
 namespace laconic::cuda {
-void norm(Place& place, View<const float> values, Norm kind, View<float> result, StatusView status);
-void sum_of_squares(Place& place, View<const float> values, View<double> result, StatusView status);
+void norms(Place& place, Each<NormPart> parts, Norm kind, StatusView status);
+void sums_of_squares(Place& place, Each<SquaresPart> parts, StatusView status);
 void squared_distance(Place& place, View<const float> x, View<const float> y, View<double> result);
 void mean_magnitude(Place& place, View<const float> values, View<float> result);
 }  // namespace laconic::cuda

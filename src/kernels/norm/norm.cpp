@@ -59,7 +59,9 @@ float largest_magnitude(Place& place, View<const float> values) {
 
 void norm(Place& place, View<const float> values, Norm kind, View<float> result, StatusView status) {
   require(place, values, result.size(), result.device(), status);
-  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(norm, place, values, kind, result, status);
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(norms, place, just(NormPart{values, result}), kind, status);
+  }
   const Touch touch(place);
   const float value =
       kind == Norm::l2 ? static_cast<float>(std::sqrt(square_sum(place, values))) : largest_magnitude(place, values);
@@ -68,9 +70,24 @@ void norm(Place& place, View<const float> values, Norm kind, View<float> result,
   if (!std::isfinite(value)) status[0].nonfinite = 1;
 }
 
+void norms(Place& place, Each<NormPart> parts, Norm kind, StatusView status) {
+  if (place.device() != Device::cuda) {
+    return parts([&](const NormPart& part) { norm(place, part.values, kind, part.result, status); });
+  }
+  const auto checked = [&](const auto& body) {
+    parts([&](const NormPart& part) {
+      require(place, part.values, part.result.size(), part.result.device(), status);
+      body(part);
+    });
+  };
+  LACONIC_CUDA_CALL(norms, place, checked, kind, status);
+}
+
 void sum_of_squares(Place& place, View<const float> values, View<double> result, StatusView status) {
   require(place, values, result.size(), result.device(), status);
-  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(sum_of_squares, place, values, result, status);
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(sums_of_squares, place, just(SquaresPart{values, result}), status);
+  }
   const Touch touch(place);
   result[0] = square_sum(place, values);
   if (!std::isfinite(result[0])) status[0].nonfinite = 1;
@@ -81,10 +98,20 @@ void read_sums_of_squares(Place& place, View<const float> values, std::span<cons
   require_size("sums", sums.size(), sizes.size());
   const Workspace::Scope scope(place.workspace());
   const View<double> results = place.workspace().take<double>(sizes.size());
-  std::uint64_t offset = 0;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    sum_of_squares(place, values.sub(offset, sizes[i]), results.sub(i, 1), status);
-    offset += sizes[i];
+  const auto parts = [&](const auto& body) {
+    std::uint64_t offset = 0;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      body(SquaresPart{values.sub(offset, sizes[i]), results.sub(i, 1)});
+      offset += sizes[i];
+    }
+  };
+  if (place.device() == Device::cuda) {
+    require_same_device("values", values.device(), place.device());
+    require_same_device("status", status.device(), place.device());
+    require_size("status", status.size(), 1);
+    LACONIC_CUDA_CALL(sums_of_squares, place, parts, status);
+  } else {
+    parts([&](const SquaresPart& part) { sum_of_squares(place, part.values, part.result, status); });
   }
   copy_to_host<double>(place, results, sums.data());
 }

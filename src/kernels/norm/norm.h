@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "base/each.h"
 #include "laconic/place.h"
 #include "laconic/status.h"
 #include "laconic/view.h"
@@ -18,6 +19,13 @@ inline constexpr std::size_t kNormBlock = 8'192;
 /// `result` is one float in the place's memory. l2: square root of the float64 sum of squares, rounded once.
 /// Sets status.nonfinite on NaN or Inf, and if the norm itself overflows float32. Empty views have norm 0.
 void norm(Place& place, View<const float> values, Norm kind, View<float> result, StatusView status);
+
+/// The norms of several views, on a device in one pass over all. status.norm is the last one's.
+struct NormPart {
+  View<const float> values;
+  View<float> result;
+};
+void norms(Place& place, Each<NormPart> parts, Norm kind, StatusView status);
 
 /// The float64 sum of squares in the same tree, for callers that combine the norms of several parts.
 void sum_of_squares(Place& place, View<const float> values, View<double> result, StatusView status);

@@ -51,7 +51,6 @@ void dequantize_add(SimdLevel level, const std::byte* packed, float step, int bi
 
 // The CUDA twins, on a place's stream. Their contracts are those of quantize.h.
 namespace laconic::cuda {
-void quantize(Place& place, View<const float> values, View<const float> norm, const Quantizer& quantizer,
-              View<std::byte> packed);
-void dequantize_add(Place& place, View<const std::byte> packed, View<const float> norm, int bits, View<float> values);
+void quantize(Place& place, Each<QuantizeSlice> slices, int bits, const RandomStream& rounding);
+void dequantize_add(Place& place, Each<DequantizeSlice> slices, int bits);
 }  // namespace laconic::cuda

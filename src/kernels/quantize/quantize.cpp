@@ -1,5 +1,6 @@
 #include "kernels/quantize/quantize.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -40,7 +41,10 @@ void quantize(Place& place, View<const float> values, View<const float> norm, co
               View<std::byte> packed) {
   require(place, values, norm, quantizer.bits, packed);
   require_group_start(quantizer.first);
-  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(quantize, place, values, norm, quantizer, packed);
+  if (place.device() == Device::cuda) {
+    const QuantizeSlice slice{values, norm, packed, quantizer.rounding.tensor, quantizer.first};
+    return LACONIC_CUDA_CALL(quantize, place, just(slice), quantizer.bits, quantizer.rounding);
+  }
   const Touch touch(place);
   if (!(norm[0] > 0.0F)) {
     if (!packed.empty()) std::memset(packed.data(), 0, packed.size());
@@ -55,15 +59,54 @@ void quantize(Place& place, View<const float> values, View<const float> norm, co
   });
 }
 
+void quantize(Place& place, Each<QuantizeSlice> slices, int bits, const RandomStream& rounding) {
+  const auto fields_of = [&](const QuantizeSlice& slice) {
+    return slice.packed.sub(0, quantized_bytes(slice.values.size(), bits));
+  };
+  if (place.device() != Device::cuda) {
+    return slices([&](const QuantizeSlice& slice) {
+      const View<std::byte> fields = fields_of(slice);
+      quantize(place, slice.values, slice.norm, {bits, rounding.of_tensor(slice.tensor), slice.first}, fields);
+      const Touch touch(place);
+      std::fill(slice.packed.begin() + fields.size(), slice.packed.end(), std::byte{0});
+    });
+  }
+  const auto checked = [&](const auto& body) {
+    slices([&](const QuantizeSlice& slice) {
+      require(place, slice.values, slice.norm, bits, fields_of(slice));
+      require_group_start(slice.first);
+      body(slice);
+    });
+  };
+  LACONIC_CUDA_CALL(quantize, place, checked, bits, rounding);
+}
+
 void dequantize_add(Place& place, View<const std::byte> packed, View<const float> norm, int bits, View<float> values) {
   require(place, values, norm, bits, packed);
-  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(dequantize_add, place, packed, norm, bits, values);
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(dequantize_add, place, just(DequantizeSlice{packed, norm, values}), bits);
+  }
   const Touch touch(place);
   const float step = quantize_step(norm[0], bits);
   parallel_ranges(place.pool(), values.size(), kPackGroup, [&](Range range) {
     LACONIC_DISPATCH(place.simd(), dequantize_add, packed.data() + packed_bytes(range.begin, bits), step, bits,
                      values.sub(range.begin, range.size()));
   });
+}
+
+void dequantize_add(Place& place, Each<DequantizeSlice> slices, int bits) {
+  if (place.device() != Device::cuda) {
+    return slices([&](const DequantizeSlice& slice) {
+      dequantize_add(place, slice.packed, slice.norm, bits, slice.values);
+    });
+  }
+  const auto checked = [&](const auto& body) {
+    slices([&](const DequantizeSlice& slice) {
+      require(place, slice.values, slice.norm, bits, slice.packed);
+      body(slice);
+    });
+  };
+  LACONIC_CUDA_CALL(dequantize_add, place, checked, bits);
 }
 
 }  // namespace laconic

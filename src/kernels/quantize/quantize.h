@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "base/each.h"
 #include "base/philox.h"
 #include "laconic/place.h"
 #include "laconic/status.h"
@@ -30,7 +31,25 @@ std::uint64_t quantized_bytes(std::uint64_t n, int bits);
 void quantize(Place& place, View<const float> values, View<const float> norm, const Quantizer& quantizer,
               View<std::byte> packed);
 
+/// Parts of several tensors, on a device in one launch. `rounding` gives all of the streams but the tensor. `packed` may
+/// be longer than the fields; the rest of it becomes zero.
+struct QuantizeSlice {
+  View<const float> values;
+  View<const float> norm;
+  View<std::byte> packed;
+  std::uint32_t tensor;  ///< its number in the model
+  std::uint64_t first;   ///< index in the tensor of the first value
+};
+void quantize(Place& place, Each<QuantizeSlice> slices, int bits, const RandomStream& rounding);
+
 /// values[i] += value of field i. `norm` as above.
 void dequantize_add(Place& place, View<const std::byte> packed, View<const float> norm, int bits, View<float> values);
+
+struct DequantizeSlice {
+  View<const std::byte> packed;
+  View<const float> norm;
+  View<float> values;
+};
+void dequantize_add(Place& place, Each<DequantizeSlice> slices, int bits);
 
 }  // namespace laconic

@@ -1,6 +1,5 @@
-#include "base/cuda/launch.h"
+#include "base/cuda/parts.h"
 #include "kernels/sign/loops.h"
-#include "kernels/sign/sign.h"
 
 // Twins of kernels/sign: a ballot of a warp is a word of signs.
 
@@ -9,12 +8,20 @@ namespace {
 
 static_assert(kSignsPerWord == kWarp);
 
+struct PackPart {
+  const float* values;
+  std::uint32_t* words;
+  std::uint64_t n;
+};
+
 /// Each warp packs 32 words, lane l keeping word l, so that it reads 128 bytes at a time and writes 128 bytes once.
-__global__ void pack_signs_kernel(const float* values, std::uint64_t n, std::uint32_t* words, Status* status) {
+__global__ void pack_signs_kernel(const __grid_constant__ Parts<PackPart> parts, Status* status) {
+  const unsigned number = parts.of_block();
+  const PackPart part = parts.items[number];
   const unsigned lane = threadIdx.x % kWarp;
-  const std::uint64_t first_word = thread_index() - lane;
-  const float* mine = values + first_word * kWarp + lane;
-  const std::uint64_t left = n > first_word * kWarp ? n - first_word * kWarp : 0;
+  const std::uint64_t first_word = std::uint64_t{parts.block_in(number)} * kThreads + threadIdx.x - lane;
+  const float* mine = part.values + first_word * kWarp + lane;
+  const std::uint64_t left = part.n > first_word * kWarp ? part.n - first_word * kWarp : 0;
   std::uint32_t kept = 0;
   bool nonfinite = false;
 #pragma unroll
@@ -24,33 +31,56 @@ __global__ void pack_signs_kernel(const float* values, std::uint64_t n, std::uin
     if (lane == word) kept = signs;
     nonfinite |= is_nonfinite(value);
   }
-  if (lane * kWarp < left) words[first_word + lane] = kept;
+  if (lane * kWarp < left) part.words[first_word + lane] = kept;
   if (nonfinite) status->nonfinite = 1;  // whoever writes writes the same
 }
 
-__global__ void unpack_signs_kernel(const std::uint32_t* words, float magnitude, float* values, std::uint64_t n) {
-  for_each_entry(n, [=](std::uint64_t i) {
-    const bool minus = (words[i / kWarp] >> i % kWarp & 1U) != 0;
-    values[i] = minus ? -magnitude : magnitude;
-  });
+struct UnpackPart {
+  const std::uint32_t* words;
+  float* values;
+  std::uint64_t n;
+};
+
+__global__ void unpack_signs_kernel(const __grid_constant__ Parts<UnpackPart> parts, float magnitude) {
+  const unsigned number = parts.of_block();
+  const UnpackPart part = parts.items[number];
+  const std::uint64_t first = std::uint64_t{parts.block_in(number)} * kThreads * kEntries + threadIdx.x;
+#pragma unroll
+  for (unsigned step = 0; step < kEntries; ++step) {
+    const std::uint64_t i = first + step * kThreads;
+    if (i >= part.n) continue;
+    const bool minus = (part.words[i / kWarp] >> i % kWarp & 1U) != 0;
+    part.values[i] = minus ? -magnitude : magnitude;
+  }
 }
 
 }  // namespace
 
-void pack_signs(Place& place, View<const float> values, View<std::uint32_t> words, StatusView status) {
-  if (values.empty()) return;
+void pack_signs(Place& place, Each<SignsToPack> slices, StatusView status) {
   const Launch launch(place, "pack_signs");
-  pack_signs_kernel<<<blocks_for(values.size(), kWarp), kThreads, 0, launch.stream()>>>(values.data(), values.size(),
-                                                                                        words.data(), status.data());
-  launch.check();
+  const auto give = [&](const Parts<PackPart>& parts, unsigned blocks) {
+    pack_signs_kernel<<<blocks, kThreads, 0, launch.stream()>>>(parts, status.data());
+    launch.check();
+  };
+  PartBatches<PackPart, decltype(give)> batches(give);
+  slices([&](const SignsToPack& slice) {
+    batches.add({slice.values.data(), slice.words.data(), slice.values.size()}, blocks_for(slice.values.size(), kWarp));
+  });
+  batches.finish();
 }
 
-void unpack_signs(Place& place, View<const std::uint32_t> words, float magnitude, View<float> values) {
-  if (values.empty()) return;
+void unpack_signs(Place& place, Each<SignsToUnpack> slices, float magnitude) {
   const Launch launch(place, "unpack_signs");
-  unpack_signs_kernel<<<blocks_for(values.size(), kEntries), kThreads, 0, launch.stream()>>>(
-      words.data(), magnitude, values.data(), values.size());
-  launch.check();
+  const auto give = [&](const Parts<UnpackPart>& parts, unsigned blocks) {
+    unpack_signs_kernel<<<blocks, kThreads, 0, launch.stream()>>>(parts, magnitude);
+    launch.check();
+  };
+  PartBatches<UnpackPart, decltype(give)> batches(give);
+  slices([&](const SignsToUnpack& slice) {
+    batches.add({slice.words.data(), slice.values.data(), slice.values.size()},
+                blocks_for(slice.values.size(), kEntries));
+  });
+  batches.finish();
 }
 
 }  // namespace laconic::cuda

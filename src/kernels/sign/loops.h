@@ -2,9 +2,7 @@
 
 #include <cstdint>
 
-#include "laconic/place.h"
-#include "laconic/status.h"
-#include "laconic/view.h"
+#include "kernels/sign/sign.h"
 
 // The loops behind kernels/sign. Each works on a run of values that begins at a word.
 
@@ -26,6 +24,6 @@ void unpack_signs(SimdLevel level, const std::uint32_t* words, float magnitude, 
 
 // The CUDA twins, on a place's stream.
 namespace laconic::cuda {
-void pack_signs(Place& place, View<const float> values, View<std::uint32_t> words, StatusView status);
-void unpack_signs(Place& place, View<const std::uint32_t> words, float magnitude, View<float> values);
+void pack_signs(Place& place, Each<SignsToPack> slices, StatusView status);
+void unpack_signs(Place& place, Each<SignsToUnpack> slices, float magnitude);
 }  // namespace laconic::cuda

@@ -21,13 +21,17 @@ void require(Place& place, View<const float> values, View<const std::uint32_t> w
   require_size("words", words.size(), sign_words(values.size()));
 }
 
+void require_status(Place& place, StatusView status) {
+  require_same_device("status", status.device(), place.device());
+  require_size("status", status.size(), 1);
+}
+
 }  // namespace
 
 void pack_signs(Place& place, View<const float> values, View<std::uint32_t> words, StatusView status) {
+  if (place.device() == Device::cuda) return pack_signs(place, just(SignsToPack{values, words}), status);
   require(place, values, words);
-  require_same_device("status", status.device(), place.device());
-  require_size("status", status.size(), 1);
-  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(pack_signs, place, values, words, status);
+  require_status(place, status);
   const Touch touch(place);
   std::atomic<bool> nonfinite{false};
   parallel_ranges(place.pool(), values.size(), kCut, [&](Range range) {
@@ -39,14 +43,41 @@ void pack_signs(Place& place, View<const float> values, View<std::uint32_t> word
   if (nonfinite.load(std::memory_order_relaxed)) status[0].nonfinite = 1;
 }
 
+void pack_signs(Place& place, Each<SignsToPack> slices, StatusView status) {
+  if (place.device() != Device::cuda) {
+    return slices([&](const SignsToPack& slice) { pack_signs(place, slice.values, slice.words, status); });
+  }
+  require_status(place, status);
+  const auto checked = [&](const auto& body) {
+    slices([&](const SignsToPack& slice) {
+      require(place, slice.values, slice.words);
+      body(slice);
+    });
+  };
+  LACONIC_CUDA_CALL(pack_signs, place, checked, status);
+}
+
 void unpack_signs(Place& place, View<const std::uint32_t> words, float magnitude, View<float> values) {
+  if (place.device() == Device::cuda) return unpack_signs(place, just(SignsToUnpack{words, values}), magnitude);
   require(place, values, words);
-  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(unpack_signs, place, words, magnitude, values);
   const Touch touch(place);
   parallel_ranges(place.pool(), values.size(), kCut, [&](Range range) {
     LACONIC_DISPATCH(place.simd(), unpack_signs, words.data() + range.begin / kSignsPerWord, magnitude,
                      values.sub(range.begin, range.size()));
   });
+}
+
+void unpack_signs(Place& place, Each<SignsToUnpack> slices, float magnitude) {
+  if (place.device() != Device::cuda) {
+    return slices([&](const SignsToUnpack& slice) { unpack_signs(place, slice.words, magnitude, slice.values); });
+  }
+  const auto checked = [&](const auto& body) {
+    slices([&](const SignsToUnpack& slice) {
+      require(place, slice.values, slice.words);
+      body(slice);
+    });
+  };
+  LACONIC_CUDA_CALL(unpack_signs, place, checked, magnitude);
 }
 
 }  // namespace laconic

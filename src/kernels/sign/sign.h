@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "base/each.h"
 #include "laconic/place.h"
 #include "laconic/status.h"
 #include "laconic/view.h"
@@ -17,7 +18,20 @@ constexpr std::uint64_t sign_words(std::uint64_t n) { return (n + kSignsPerWord 
 /// sign_words(values.size()). Sets status.nonfinite on NaN or Inf.
 void pack_signs(Place& place, View<const float> values, View<std::uint32_t> words, StatusView status);
 
+/// The same for several views, on a device in one launch.
+struct SignsToPack {
+  View<const float> values;
+  View<std::uint32_t> words;
+};
+void pack_signs(Place& place, Each<SignsToPack> slices, StatusView status);
+
 /// values[i] is -magnitude if bit i is 1, and +magnitude otherwise.
 void unpack_signs(Place& place, View<const std::uint32_t> words, float magnitude, View<float> values);
+
+struct SignsToUnpack {
+  View<const std::uint32_t> words;
+  View<float> values;
+};
+void unpack_signs(Place& place, Each<SignsToUnpack> slices, float magnitude);
 
 }  // namespace laconic

@@ -38,6 +38,26 @@ class Counters {
   std::array<std::uint32_t, 16> digits_{};
 };
 
+/// One word of the result.
+void count_ballots(std::span<const OpenBallot> ballots, const TieRule& rule, std::size_t word,
+                   View<std::uint32_t> signs, View<std::uint32_t> abstains) {
+  Counters plus;
+  Counters minus;
+  std::uint32_t voted = 0;
+  for (const OpenBallot& ballot : ballots) {
+    const std::uint32_t votes = ~ballot.abstains[word];
+    plus.add(votes & ~ballot.signs[word]);
+    minus.add(votes & ballot.signs[word]);
+    voted |= votes;
+  }
+  std::uint32_t tied = 0;
+  const std::uint32_t majority = minus.above(plus, tied);
+  const std::uint32_t fallen =
+      rule.ties == Ties::random ? draw32(rule.stream, rule.first_word + word) : std::uint32_t{0};
+  signs[word] = (majority | (tied & fallen)) & voted;
+  abstains[word] = ~voted;
+}
+
 }  // namespace
 
 void abstention_margins(Place& place, View<const float> values, float least, View<float> margins) {
@@ -64,6 +84,12 @@ void silence(Place& place, View<const float> nobody, View<float> vote) {
 
 void vote_with_abstentions(Place& place, std::span<const OpenBallot> ballots, const TieRule& rule,
                            View<std::uint32_t> signs, View<std::uint32_t> abstains) {
+  const VoteSlice whole{0, signs.size(), rule.stream.tensor, rule.first_word};
+  vote_with_abstentions(place, ballots, rule, just(whole), signs, abstains);
+}
+
+void vote_with_abstentions(Place& place, std::span<const OpenBallot> ballots, const TieRule& rule,
+                           Each<VoteSlice> slices, View<std::uint32_t> signs, View<std::uint32_t> abstains) {
   LACONIC_CHECK(ballots.size() > 0U);
   LACONIC_CHECK(ballots.size() <= kMostBallots);
   require_same_device("signs", signs.device(), place.device());
@@ -76,27 +102,17 @@ void vote_with_abstentions(Place& place, std::span<const OpenBallot> ballots, co
     require_size("ballot.abstains", ballot.abstains.size(), signs.size());
   }
   if (place.device() == Device::cuda) {
-    return LACONIC_CUDA_CALL(vote_with_abstentions, place, ballots, rule, signs, abstains);
+    return LACONIC_CUDA_CALL(vote_with_abstentions, place, ballots, rule, slices, signs, abstains);
   }
   const Touch touch(place);
-  parallel_ranges(place.pool(), signs.size(), 16, [&](Range range) {
-    for (std::size_t word = range.begin; word < range.end; ++word) {
-      Counters plus;
-      Counters minus;
-      std::uint32_t voted = 0;
-      for (const OpenBallot& ballot : ballots) {
-        const std::uint32_t votes = ~ballot.abstains[word];
-        plus.add(votes & ~ballot.signs[word]);
-        minus.add(votes & ballot.signs[word]);
-        voted |= votes;
+  slices([&](const VoteSlice& slice) {
+    require_at_least("signs", signs.size(), slice.word + slice.words);
+    const TieRule there = rule_in_ballots(rule, slice);
+    parallel_ranges(place.pool(), slice.words, 16, [&](Range range) {
+      for (std::size_t word = slice.word + range.begin; word < slice.word + range.end; ++word) {
+        count_ballots(ballots, there, word, signs, abstains);
       }
-      std::uint32_t tied = 0;
-      const std::uint32_t majority = minus.above(plus, tied);
-      const std::uint32_t fallen =
-          rule.ties == Ties::random ? draw32(rule.stream, rule.first_word + word) : std::uint32_t{0};
-      signs[word] = (majority | (tied & fallen)) & voted;
-      abstains[word] = ~voted;
-    }
+    });
   });
 }
 

@@ -21,5 +21,8 @@ void silence(Place& place, View<const float> nobody, View<float> vote);
 /// that abstain have sign 0 (plus). There are 1 to 65,535 ballots, all with the same number of words.
 void vote_with_abstentions(Place& place, std::span<const OpenBallot> ballots, const TieRule& rule,
                            View<std::uint32_t> signs, View<std::uint32_t> abstains);
+/// By slices, as `vote`.
+void vote_with_abstentions(Place& place, std::span<const OpenBallot> ballots, const TieRule& rule,
+                           Each<VoteSlice> slices, View<std::uint32_t> signs, View<std::uint32_t> abstains);
 
 }  // namespace laconic

@@ -35,6 +35,13 @@ inline Range vote_on_ends(Ballots ballots, Range range, const TieRule& rule, std
   return {begin, end};
 }
 
+/// The rule for a slice, for a loop that counts words from the ballots' first one.
+inline TieRule rule_in_ballots(const TieRule& rule, const VoteSlice& slice) {
+  TieRule there = rule.of(slice);
+  there.first_word -= slice.word;  // may wrap; the sum with a word of the slice does not
+  return there;
+}
+
 }  // namespace laconic
 
 namespace laconic::portable {
@@ -47,9 +54,9 @@ void vote(SimdLevel level, Ballots ballots, Range range, const TieRule& rule, st
 
 // The twins, on a place's stream; contracts as in vote.h and abstain.h.
 namespace laconic::cuda {
-void vote(Place& place, Ballots ballots, const TieRule& rule, View<std::uint32_t> out);
+void vote(Place& place, Ballots ballots, const TieRule& rule, Each<VoteSlice> slices, View<std::uint32_t> out);
 void abstention_margins(Place& place, View<const float> values, float least, View<float> margins);
 void silence(Place& place, View<const float> nobody, View<float> vote);
 void vote_with_abstentions(Place& place, std::span<const OpenBallot> ballots, const TieRule& rule,
-                           View<std::uint32_t> signs, View<std::uint32_t> abstains);
+                           Each<VoteSlice> slices, View<std::uint32_t> signs, View<std::uint32_t> abstains);
 }  // namespace laconic::cuda

@@ -19,6 +19,11 @@ constexpr std::size_t kCut = 64;
 
 void vote(Place& place, std::span<const View<const std::uint32_t>> ballots, const TieRule& rule,
           View<std::uint32_t> out) {
+  vote(place, ballots, rule, just(VoteSlice{0, out.size(), rule.stream.tensor, rule.first_word}), out);
+}
+
+void vote(Place& place, std::span<const View<const std::uint32_t>> ballots, const TieRule& rule,
+          Each<VoteSlice> slices, View<std::uint32_t> out) {
   if (ballots.empty() || ballots.size() > kMostBallots) {
     throw InvalidConfig("a vote takes 1.." + std::to_string(kMostBallots) + " ballots, got " +
                         std::to_string(ballots.size()) + ": pass one view per worker");
@@ -28,10 +33,16 @@ void vote(Place& place, std::span<const View<const std::uint32_t>> ballots, cons
     require_same_device("ballot", ballot.device(), place.device());
     require_size("ballot", ballot.size(), out.size());
   }
-  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(vote, place, ballots, rule, out);
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(vote, place, ballots, rule, slices, out);
   const Touch touch(place);
-  parallel_ranges(place.pool(), out.size(), kCut,
-                  [&](Range range) { LACONIC_DISPATCH(place.simd(), vote, ballots, range, rule, out.data()); });
+  slices([&](const VoteSlice& slice) {
+    require_at_least("out", out.size(), slice.word + slice.words);
+    const TieRule there = rule_in_ballots(rule, slice);
+    parallel_ranges(place.pool(), slice.words, kCut, [&](Range range) {
+      const Range words{slice.word + range.begin, slice.word + range.end};
+      LACONIC_DISPATCH(place.simd(), vote, ballots, words, there, out.data());
+    });
+  });
 }
 
 }  // namespace laconic

@@ -1,0 +1,85 @@
+// What a step asks of the device in a model of many small tensors: launches and waits do not grow with the number of
+// tensors. Only the emulated device counts them.
+
+#include "calls.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "laconic/cuda.h"
+#include "laconic/threads.h"
+#include "methods/harness.h"
+#include "support/placed_values.h"
+
+namespace laconic::test {
+namespace {
+
+struct Bound {
+  const char* method;
+  int ranks;
+  unsigned launches;  ///< of kernels, with copies and fillings of memory; the most of any rank
+  unsigned waits;
+};
+void PrintTo(const Bound& bound, std::ostream* out) { *out << bound.method << " with " << bound.ranks << " ranks"; }
+
+/// As many as ResNet-50 has: more than one launch takes.
+std::vector<Tensor> many_tensors() {
+  std::vector<Tensor> tensors;
+  for (std::uint64_t i = 0; i < 161; ++i) tensors.push_back({"tensor" + std::to_string(i), 1 + i * 37 % 900});
+  return tensors;
+}
+
+struct SecondStep {
+  std::vector<float> result;
+  emulation::Calls calls;  ///< of this rank; the first step made the memory
+};
+
+SecondStep second_step(const Bound& bound, Communicator& communicator, Place& place) {
+  const auto method = make_method(bound.method, small_options(method_row(bound.method)), communicator, place);
+  const std::vector<Tensor> tensors = many_tensors();
+  method->register_tensors(tensors);
+  const std::vector<float> point(size_of(tensors), 0.5F);
+  const auto rank = static_cast<std::uint32_t>(communicator.rank());
+  SecondStep second;
+  for (std::uint32_t step = 0; step < 2; ++step) {
+    PlacedValues values(place, pull_gradient(point, communicator.rank(), step));
+    const emulation::Calls before = emulation::calls_of_thread();
+    method->reduce({42, step, rank}, values.view());
+    const emulation::Calls after = emulation::calls_of_thread();
+    second.calls = {after.launches - before.launches, after.copies - before.copies, after.waits - before.waits};
+    second.result = values.get();
+  }
+  return second;
+}
+
+class Calls : public testing::TestWithParam<Bound> {};
+
+TEST_P(Calls, OfAStepAreFewAndItsBitsTheCpus) {
+  const Bound bound = GetParam();
+  run_ranks(bound.ranks, [&](Communicator& communicator) {
+    Place cpu({.threads = 1});
+    const auto expected = second_step(bound, communicator, cpu);
+    const auto device = cuda_place();
+    const auto found = second_step(bound, communicator, *device);
+    ASSERT_EQ(found.result.size(), expected.result.size());
+    EXPECT_EQ(std::memcmp(found.result.data(), expected.result.data(), expected.result.size() * sizeof(float)), 0);
+    EXPECT_LE(found.calls.launches + found.calls.copies, bound.launches);
+    EXPECT_LE(found.calls.waits, bound.waits);
+    if (communicator.rank() == 0) {
+      testing::Test::RecordProperty("launches", static_cast<int>(found.calls.launches + found.calls.copies));
+      testing::Test::RecordProperty("waits", static_cast<int>(found.calls.waits));
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, Calls,
+                         testing::Values(Bound{"signsgd", 1, 36, 7}, Bound{"signsgd", 4, 90, 15},
+                                         Bound{"signum", 1, 36, 7}, Bound{"signum", 4, 90, 15},
+                                         Bound{"qsgd", 1, 36, 4}, Bound{"qsgd", 4, 68, 8},
+                                         Bound{"terngrad", 1, 36, 4}, Bound{"terngrad", 4, 68, 8},
+                                         Bound{"dqsgd", 1, 40, 5}, Bound{"dqsgd", 4, 72, 9},
+                                         Bound{"topk", 1, 44, 7}, Bound{"topk", 4, 80, 12}));
+
+}  // namespace
+}  // namespace laconic::test
