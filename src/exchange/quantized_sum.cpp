@@ -8,11 +8,6 @@
 #include "kernels/elementwise/elementwise.h"
 
 namespace laconic {
-namespace {
-
-constexpr int kMostBits = 16;
-
-}  // namespace
 
 QuantizedSum::QuantizedSum(Communicator& communicator, Place& place, Layout layout, QuantizedSumOptions options)
     : OwnerExchange(communicator, place),
@@ -21,18 +16,17 @@ QuantizedSum::QuantizedSum(Communicator& communicator, Place& place, Layout layo
       own_norms_(static_cast<std::size_t>(size())) {
   cut_evenly(layout_, kPackGroup);
   norms_.reserve(place, layout_.tensors());
-  // Room for the widest fields, so that a step with more bits than the first allocates nothing.
-  const auto whole = uniform::max_payload_bytes(layout_, 0, layout_.size(), kMostBits);
+  const auto whole = uniform::max_payload_bytes(layout_, 0, layout_.size(), options_.most_bits);
   const auto ranks = static_cast<std::uint64_t>(size());
   if (options_.route == QuantizedRoute::gather) {
     send_.reserve(whole);
     receive_.reserve(whole * ranks);
   } else {
-    const auto own = uniform::max_payload_bytes(layout_, begin_of(rank()), end_of(rank()), kMostBits);
+    const auto own = uniform::max_payload_bytes(layout_, begin_of(rank()), end_of(rank()), options_.most_bits);
     send_.lay_out(
-        [&](int owner) { return uniform::max_payload_bytes(layout_, begin_of(owner), end_of(owner), kMostBits); });
+        [&](int owner) { return uniform::max_payload_bytes(layout_, begin_of(owner), end_of(owner), options_.most_bits); });
     receive_.reserve(own * ranks);
-    bits_ = kMostBits;
+    bits_ = options_.most_bits;
     returned_.lay_out([&](int owner) { return return_bytes(owner); });
   }
 }

@@ -17,6 +17,7 @@ struct QuantizedSumOptions {
   /// the second quantization.
   QuantizedReturn return_path = QuantizedReturn::full;
   Norm norm = Norm::l2;  ///< of each tensor
+  int most_bits = 16;    ///< room is made for fields of up to this many bits; a step with more allocates
 };
 
 /// Mean over all ranks of values quantized to B bits, with a norm for each tensor.

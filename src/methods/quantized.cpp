@@ -44,7 +44,9 @@ class FixedBits : public GradientBase {
       : GradientBase(settings.method(), communicator, place),
         settings_(settings),
         options_(quantized_options(settings)),
-        bits_(settings.has("bits") ? settings.whole("bits") : 2) {}
+        bits_(settings.has("bits") ? settings.whole("bits") : 2) {
+    options_.most_bits = bits_;
+  }
 
  private:
   bool by_tensor() const override { return quantizes_by_tensor(settings_); }
