@@ -74,26 +74,43 @@ struct Regularized {
   void rescore_all(const Launch& launch, const Search& search) const;
 };
 
-/// Where each tile begins: a thread per entry of the support and one behind the last, which writes for the tiles after
-/// the entry before.
+/// Where each tile begins: each entry of the support, and one behind the last, writes for the tiles after the entry
+/// before.
 __global__ void tile_begin_kernel(Entries entries, Regularized scores) {
-  const std::uint64_t i = thread_index();
-  if (i > scores.size) return;
+  struct Range {
+    std::uint64_t begin, end;
+  };
   const std::uint64_t tiles = entries.tiles();
   const auto tile_of = [&](std::uint64_t position) {
     return min((scores.indices[position] + std::uint64_t{entries.lead}) / kTile, tiles);
   };
-  const std::uint64_t begin = i == 0 ? 0 : tile_of(i - 1) + 1;
-  const std::uint64_t end = i == scores.size ? tiles : tile_of(i);
-  for (std::uint64_t tile = begin; tile <= end; ++tile) scores.tile_begin[tile] = static_cast<std::uint32_t>(i);
+  load_then_store(
+      std::uint64_t{scores.size} + 1,
+      [&](std::uint64_t i) {
+        return Range{i == 0 ? 0 : tile_of(i - 1) + 1, i == scores.size ? tiles : tile_of(i)};
+      },
+      [&](std::uint64_t i, const Range& range) {
+        const auto position = static_cast<std::uint32_t>(i);
+        for (std::uint64_t tile = range.begin; tile <= range.end; ++tile) scores.tile_begin[tile] = position;
+      });
 }
 
-/// Keys of a tile's candidates. Its part of the support begins at position `first` and has `count` indices, in
-/// `nearby`. For one warp; what does not depend on each other is loaded at once.
-__device__ void rescore_tile(const Candidates& candidates, const Stored& stored, const Regularized& scores,
-                             const std::uint32_t* nearby, std::uint32_t first, std::uint32_t count) {
+constexpr unsigned kRescoreBlocks = 6;  ///< on a multiprocessor: it waits for memory most of the time
+
+/// Keys of a tile's candidates, a warp per tile. What does not depend on each other is loaded at once.
+__global__ void __launch_bounds__(kThreads, kRescoreBlocks) rescore_kernel(Search search, Regularized scores) {
   constexpr unsigned kAtOnce = 4;
-  for (std::uint32_t begin = lane(); begin < stored.count; begin += kAtOnce * kWarp) {
+  constexpr unsigned kNearby = 256;  // a longer part of a support is searched where it lies
+  __shared__ std::uint32_t copies[kThreads / kWarp][kNearby];
+  const std::uint64_t tile = thread_index() / kWarp;
+  if (tile >= search.entries.tiles()) return;
+  const Candidates& candidates = search.candidates;
+  const Stored stored = candidates.tiles[tile];
+  const std::uint32_t first = scores.tile_begin[tile];
+  const std::uint32_t count = scores.tile_begin[tile + 1] - first;
+  const std::uint32_t* nearby = count <= kNearby ? copies[warp()] : scores.indices + first;
+  for (std::uint32_t chunk = 0; chunk < stored.count; chunk += kAtOnce * kWarp) {
+    const std::uint32_t begin = chunk + lane();
     std::uint32_t indices[kAtOnce];
     std::uint32_t keys[kAtOnce];
     float corrected[kAtOnce];
@@ -105,6 +122,10 @@ __device__ void rescore_tile(const Candidates& candidates, const Stored& stored,
       const std::uint64_t at = std::uint64_t{stored.start} + begin + i * kWarp;
       indices[i] = valid ? candidates.indices[at] : 0;
       keys[i] = valid ? candidates.values[at] : 0;
+    }
+    if (chunk == 0 && count <= kNearby) {
+      for (std::uint32_t i = lane(); i < count; i += kWarp) copies[warp()][i] = scores.indices[first + i];
+      __syncwarp();
     }
 #pragma unroll
     for (unsigned i = 0; i < kAtOnce; ++i) {
@@ -121,22 +142,6 @@ __device__ void rescore_tile(const Candidates& candidates, const Stored& stored,
           key_of(rescored[i] ? regularized_score(scores.score, value, corrected[i], aggregate[i]) : value);
     }
   }
-}
-
-/// A warp per tile.
-__global__ void rescore_kernel(Search search, Regularized scores) {
-  constexpr unsigned kNearby = 256;  // a longer part of a support is searched where it lies
-  __shared__ std::uint32_t nearby[kThreads / kWarp][kNearby];
-  const std::uint64_t tile = thread_index() / kWarp;
-  if (tile >= search.entries.tiles()) return;
-  const Stored stored = search.candidates.tiles[tile];
-  const std::uint32_t first = scores.tile_begin[tile];
-  const std::uint32_t count = scores.tile_begin[tile + 1] - first;
-  if (stored.count == 0) return;
-  const bool fits = count <= kNearby;
-  for (std::uint32_t i = lane(); fits && i < count; i += kWarp) nearby[warp()][i] = scores.indices[first + i];
-  __syncwarp();
-  rescore_tile(search.candidates, stored, scores, fits ? nearby[warp()] : scores.indices + first, first, count);
 }
 
 /// The smallest score of the support, when everything is selected. No score is above its magnitude.
@@ -180,7 +185,8 @@ void error_feedback_regtopk(Place& place, const topk::Selection& selection, cons
   take_scratch(place.workspace(), search, Regularized::kRescored);
   if (search.k == search.entries.size) return select_all(launch, search, scores);
   scores.tile_begin = place.workspace().take<std::uint32_t>(search.entries.tiles() + 1).data();
-  tile_begin_kernel<<<blocks_for(last.indices.size() + 1, 1), kThreads, 0, launch.stream()>>>(search.entries, scores);
+  const unsigned blocks = blocks_for(last.indices.size() + 1, kEntries);
+  tile_begin_kernel<<<blocks, kThreads, 0, launch.stream()>>>(search.entries, scores);
   launch.check();
   select(launch, search, scores);
 }

@@ -43,10 +43,10 @@ __device__ Bin digit_of(const std::uint32_t (&keys)[kCount], unsigned valid, std
   return find_bin<kSampleThreads, kDigits>(rank, [&](unsigned i) { return bins[i]; });
 }
 
-/// A key, and the rank of the first of its equals among them and what is smaller.
+/// The key of a rank, as far as its digits are known.
 struct RankedKey {
   std::uint32_t key;
-  std::uint32_t rank;
+  std::uint32_t rank;  ///< among the keys with the same digits
 };
 
 /// The key of that rank >= 1 from above, without its lowest digit.
@@ -174,10 +174,9 @@ inline __device__ ScanBounds unless_too_many(const Sample& sample, const Search&
 }
 
 /// From the last threshold if the sample does not contradict it, otherwise from the sample alone.
-inline __device__ ScanBounds sampled_bounds(const Sample& sample, const Search& search) {
+inline __device__ ScanBounds sampled_bounds(const Sample& sample, const Search& search, float guess) {
   const float expected = static_cast<float>(static_cast<double>(search.k) * sample.size() /
                                             static_cast<double>(search.entries.size));
-  const float guess = search.status->threshold;
   if (guess > 0.0F && key_of(guess) < kNonfiniteKey) {
     const std::uint32_t zero = key_of(guess);
     const SampleCount found = sample.count(zero);
@@ -194,15 +193,15 @@ inline __device__ ScanBounds sampled_bounds(const Sample& sample, const Search& 
   return unless_too_many(sample, search, {sample.at_rank(expected + margin), middle, middle}, expected);
 }
 
-/// One block of kSampleThreads. Also sets up what later kernels count in.
+/// One block of kSampleThreads.
 template <class Scores>
 __global__ void __launch_bounds__(kSampleThreads) bounds_kernel(Search search, Scores scores) {
-  for (unsigned i = threadIdx.x; i < kPasses * kHistogram; i += kSampleThreads) search.histograms[i] = 0;
   ScanBounds bounds{kNonfiniteKey, kNonfiniteKey, 0};  // k = 0: only what is not finite
   if (search.k > 0) {
+    const float guess = search.status->threshold;  // comes while the sample is read
     Sample sample;
     sample.read(search, scores);
-    bounds = sampled_bounds(sample, search);
+    bounds = sampled_bounds(sample, search, guess);
   }
   if (threadIdx.x != 0) return;
   State state{};

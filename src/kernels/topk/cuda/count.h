@@ -9,7 +9,7 @@ namespace laconic::cuda::search {
 
 inline constexpr unsigned kCountBlocks = 5;  ///< on a multiprocessor
 inline constexpr unsigned kMostCountBlocks = kCountBlocks * 132;
-inline constexpr unsigned kKeysPerBlock = 4096;    ///< fewer candidates are not worth a block
+inline constexpr unsigned kKeysPerBlock = 2048;    ///< fewer candidates are not worth a block
 
 inline __device__ void count_key(Counter& counter, const Window& window, std::uint32_t key, bool valid) {
   if (!valid || key < window.low) return;
@@ -41,9 +41,10 @@ inline __device__ void count_candidates(const Search& search, const Window& wind
 /// Puts back what the scan set to zero in a tile, so that `rest` holds a. For one warp.
 inline __device__ void restore_tile(const Search& search, std::uint64_t tile) {
   const std::uint32_t zero = search.state->zero;
-  for_each_candidate(search.candidates, tile, tile + 1, [&](std::uint32_t index, float value, std::uint32_t, bool valid) {
+  const auto restore = [&](std::uint32_t index, float value, std::uint32_t, bool valid) {
     if (valid && key_of(value) >= zero) search.rest[index] = value;
-  });
+  };
+  for_each_stored(search.candidates, search.candidates.tiles[tile], restore);
   __syncwarp();
 }
 

@@ -66,8 +66,8 @@ inline __device__ Ranks ranks_before_warp(const Search& search, Ranks mine) {
 }
 
 /// Calls body(index, value, selected, before) for each entry of the block's tiles, where `before` of those with lower
-/// indices are selected. walk(first_tile, end_tile, body) goes through tiles. If only the selected are of interest, a warp that has
-/// none does not read its tiles again.
+/// indices are selected. walk(first_tile, end_tile, body) goes through tiles. If only the selected are of interest, a
+/// warp that has none does not read its tiles again.
 template <bool kOnlySelected, class Walk, class Body>
 __device__ void for_each_ranked(const Search& search, Walk walk, Body body) {
   const std::uint32_t threshold = search.state->window.low;

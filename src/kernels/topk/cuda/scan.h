@@ -68,12 +68,13 @@ struct OfThread {
 
   __device__ float rest_of(unsigned i) const { return (zero >> i & 1U) != 0 ? 0.0F : values[i]; }
 
+  /// These lines leave the cache first, so that it keeps the candidates for the next kernels.
   __device__ void store_rest(float* rest, std::int64_t begin, bool whole) const {
     if (whole) {
 #pragma unroll
       for (unsigned v = 0; v < kVectors; ++v) {
-        *reinterpret_cast<float4*>(rest + begin + offset(4 * v)) =
-            make_float4(rest_of(4 * v), rest_of(4 * v + 1), rest_of(4 * v + 2), rest_of(4 * v + 3));
+        __stcs(reinterpret_cast<float4*>(rest + begin + offset(4 * v)),
+               make_float4(rest_of(4 * v), rest_of(4 * v + 1), rest_of(4 * v + 2), rest_of(4 * v + 3)));
       }
       return;
     }
@@ -184,8 +185,12 @@ inline __device__ void scan_tile(const Search& search) {
 
 inline constexpr unsigned kScanBlocks = 3;  ///< on a multiprocessor: registers for eight vectors under way per thread
 
+/// Also clears what later kernels count in.
 template <class Scores>
 __global__ void __launch_bounds__(kThreads, kScanBlocks) scan_kernel(Search search) {
+  for (std::uint64_t i = thread_index(); i < kPasses * kHistogram; i += std::uint64_t{gridDim.x} * kThreads) {
+    search.histograms[i] = 0;
+  }
   if (threadIdx.x == 0 && blockIdx.x < search.emit_blocks) search.greater[blockIdx.x] = search.equal[blockIdx.x] = 0;
   scan_tile(search);
 }

@@ -130,7 +130,7 @@ inline __device__ bool is_vector(const float* memory) {
 
 template <bool kAligned>
 __device__ float4 load_vector(const float* from) {
-  if constexpr (kAligned) return *reinterpret_cast<const float4*>(from);  // __ldcs would be a tenth slower
+  if constexpr (kAligned) return *reinterpret_cast<const float4*>(from);  // __ldcs is a tenth slower
   return make_float4(from[0], from[1], from[2], from[3]);
 }
 
