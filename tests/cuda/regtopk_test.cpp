@@ -87,7 +87,7 @@ TEST_F(CudaRegtopk, EveryKind) {
 }
 
 TEST_F(CudaRegtopk, SizesAroundTiles) {
-  for (const std::size_t n : {4'093UL, 4'095UL, 4'096UL, 4'097UL, 8'192UL, 65'541UL}) {
+  for (const std::size_t n : {4'097UL, 8'192UL, 8'193UL, 12'287UL, 12'288UL, 12'289UL, 65'541UL}) {
     for (const std::size_t stride : {std::size_t{1}, std::size_t{40}, 2 * n}) {
       expect_same(data_kinds()[0], n, stride, {.mu = 2.0F, .weight = 0.5F, .denominator = Denominator::previous});
     }
@@ -124,14 +124,15 @@ TEST_F(CudaRegtopk, WithoutASupportItIsTopk) {
 }
 
 TEST_F(CudaRegtopk, NonfiniteValuesAreReported) {
-  const std::size_t n = 9'001;
-  const Support support = make_support(n, 30, 1);
-  for (const std::size_t k : {std::size_t{90}, n}) {
-    auto gradient = normal_values(n, 33);
-    gradient[support.indices[5]] = kNotANumber;
-    const Selected got = on_device(gradient, std::vector<float>(n, 0.0F), support, {}, k, 0.5F, 0);
-    EXPECT_EQ(got.status.nonfinite, 1U);
-    EXPECT_EQ(got.status.threshold, 0.5F);
+  for (const std::size_t n : {std::size_t{3'001}, std::size_t{9'001}}) {
+    const Support support = make_support(n, 30, 1);
+    for (const std::size_t k : {std::size_t{30}, n}) {
+      auto gradient = normal_values(n, 33);
+      gradient[support.indices[5]] = kNotANumber;
+      const Selected got = on_device(gradient, std::vector<float>(n, 0.0F), support, {}, k, 0.5F, 0);
+      EXPECT_EQ(got.status.nonfinite, 1U);
+      EXPECT_EQ(got.status.threshold, 0.5F);
+    }
   }
 }
 

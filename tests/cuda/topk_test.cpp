@@ -5,13 +5,16 @@
 #include <algorithm>
 
 #include "cuda/fixture.h"
+#include "kernels/topk/sample.h"
 #include "kernels/topk_data.h"
 
 namespace laconic::test {
 namespace {
 
-/// Around a line of the sample, a warp, a tile of the scan and a block of emit's tiles; with and without neighbours.
-const std::vector<std::size_t> kTopkSizes{1, 2, 15, 16, 17, 31, 32, 33, 997, 4095, 4096, 4097, 8191, 65'537, 131'101};
+/// Around a warp, what one block selects from, a tile of the scan and a block of emit's tiles; with and without
+/// neighbours.
+const std::vector<std::size_t> kTopkSizes{1,      2,      31,     32,     33,     997,     4097,   8191,
+                                          8192,   8193,   8208,   12'287, 12'288, 12'289,  65'537, 131'101};
 
 /// Entries that each view lies off its alignment.
 struct Shifts {
@@ -79,7 +82,7 @@ TEST_F(CudaTopk, EverySizeAndAlignment) {
 
 TEST_F(CudaTopk, EveryKindAndGuess) {
   for (const Kind& kind : data_kinds()) {
-    for (const std::size_t n : {std::size_t{900}, std::size_t{17'003}}) {
+    for (const std::size_t n : {std::size_t{900}, std::size_t{7'003}, std::size_t{17'003}}) {
       const auto gradient = values_of(kind, n, 1);
       const auto residual = values_of(kind, n, 2);
       for (const std::size_t k : {std::size_t{1}, n / 100, n / 3}) {
@@ -110,6 +113,29 @@ TEST_F(CudaTopk, CandidatesThatDoNotFitAreExactToo) {
   }
 }
 
+TEST_F(CudaTopk, ASampleThatMisleadsIsExactToo) {
+  // The lines that are sampled have the smallest entries, so that far too many are candidates, or the largest.
+  const std::size_t n = 150'001;
+  const std::size_t lines = 1024;
+  const std::vector<float> residual(n, 0.0F);
+  for (const float scale : {1e-3F, 1e3F}) {
+    auto gradient = normal_values(n, 6);
+    for (std::size_t line = 0; line < lines; ++line) {
+      const std::size_t begin = topk::sampled_at(n, lines, line, false);
+      for (std::size_t i = begin; i < begin + topk::kLine; ++i) gradient[i] *= scale;
+    }
+    for (const std::size_t k : {n / 100, n / 5}) {
+      const Selected want = on_cpu(reference_, gradient, residual, k);
+      const Selected got = on_device(gradient, residual, k, 0.0F, {0, 1, 1, 0, true});
+      EXPECT_EQ(difference(got, want), "") << "scale " << scale << ", k " << k;
+      EXPECT_EQ(got.status.rescans, 1U) << "scale " << scale << ", k " << k;
+    }
+    auto bad = gradient;
+    bad[n - 1] = kNotANumber;
+    EXPECT_EQ(on_device(bad, residual, n / 100, 0.0F, {}).status.nonfinite, 1U);
+  }
+}
+
 TEST_F(CudaTopk, ARightGuessIsEnough) {
   // The next step's data, with the threshold of the last: no entry is read again.
   const std::size_t n = 200'003;
@@ -126,7 +152,7 @@ TEST_F(CudaTopk, ARightGuessIsEnough) {
 }
 
 TEST_F(CudaTopk, NonfiniteValuesAreReported) {
-  for (const std::size_t n : {std::size_t{5}, std::size_t{10'007}, std::size_t{150'001}}) {
+  for (const std::size_t n : {std::size_t{5}, std::size_t{8'100}, std::size_t{10'007}, std::size_t{150'001}}) {
     for (const float bad : {kInfinity, -kInfinity, kNotANumber}) {
       for (const std::size_t at : {std::size_t{0}, n / 2, n - 1}) {
         for (const std::size_t k : {std::size_t{0}, std::size_t{1}, n / 2, n}) {

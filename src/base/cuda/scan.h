@@ -37,13 +37,24 @@ __device__ SumsOfBlock<T> sums_of_block(T mine) {
   const T in_warp = sum_up_to_lane(mine);
   if (lane() == kWarp - 1) warps[warp()] = in_warp;
   __syncthreads();
-  SumsOfBlock<T> sums{in_warp - mine, 0};
-  for (unsigned i = 0; i < kWarps; ++i) {
-    sums.before += i < warp() ? warps[i] : 0;
-    sums.all += warps[i];
-  }
+  const T up_to_warp = sum_up_to_lane(lane() < kWarps ? warps[lane()] : T{0});
+  const T all = __shfl_sync(kAllThreadsOfWarp, up_to_warp, kWarps - 1);
+  const T lower_warps = __shfl_sync(kAllThreadsOfWarp, up_to_warp, (warp() + kWarp - 1) % kWarp);
   __syncthreads();  // the next call writes the same memory
-  return sums;
+  return {(warp() == 0 ? T{0} : lower_warps) + in_warp - mine, all};
+}
+
+/// The sum over all kBlockThreads threads of the block, which all call it.
+template <unsigned kBlockThreads>
+__device__ std::uint32_t sum_of_block(std::uint32_t mine) {
+  constexpr unsigned kWarps = kBlockThreads / kWarp;
+  __shared__ std::uint32_t warps[kWarps];
+  const std::uint32_t in_warp = __reduce_add_sync(kAllThreadsOfWarp, mine);
+  if (lane() == 0) warps[warp()] = in_warp;
+  __syncthreads();
+  const std::uint32_t sum = __reduce_add_sync(kAllThreadsOfWarp, lane() < kWarps ? warps[lane()] : 0U);
+  __syncthreads();  // the next call writes the same memory
+  return sum;
 }
 
 // Decoupled look-back (Merrill and Garland 2016). A word per block holds the block's own sum or, later, the sum up to

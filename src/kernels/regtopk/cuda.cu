@@ -27,9 +27,13 @@ struct Regularized {
 
   /// The first position in the support from that index on.
   __device__ std::uint32_t first_from(const Entries& entries, std::uint64_t index) const {
-    const std::uint64_t tile = (index + entries.lead) / entries.tile;
-    std::uint32_t low = tile_begin[tile];
-    std::uint32_t high = tile_begin[tile + 1];
+    const std::uint64_t tile = (index + entries.lead) / kTile;
+    return first_from(indices, tile_begin[tile], tile_begin[tile + 1], index);
+  }
+
+  /// The first position from `low` on and below `high` whose index is at least that, or `high`.
+  __device__ static std::uint32_t first_from(const std::uint32_t* indices, std::uint32_t low, std::uint32_t high,
+                                             std::uint64_t index) {
     while (low < high) {
       const std::uint32_t middle = low + (high - low) / 2;
       if (indices[middle] < index) {
@@ -41,10 +45,14 @@ struct Regularized {
     return low;
   }
 
-  /// The key of an entry, which is on the support if `next` is its position there.
-  __device__ std::uint32_t key_if_next(std::uint64_t index, float value, std::uint32_t key, std::uint32_t& next) const {
-    if (next >= size || indices[next] != index) return key;
-    return key_at(next++, value);
+  /// Calls body(position, index) for each of the support from index `begin` on and before `end`.
+  template <class Body>
+  __device__ void for_each_between(const Entries& entries, std::uint64_t begin, std::uint64_t end, Body body) const {
+    for (std::uint32_t position = first_from(entries, begin); position < size; ++position) {
+      const std::uint32_t index = indices[position];
+      if (index >= end) return;
+      body(position, index);
+    }
   }
 
   /// Keys of a warp's 32 neighbouring entries. `next` is the first position in the support that is not before them, and
@@ -66,32 +74,73 @@ struct Regularized {
   void rescore_all(const Launch& launch, const Search& search) const;
 };
 
-/// Where each tile begins: a thread per entry of the support and one behind the last, which writes for the tiles after
-/// the entry before.
+/// Where each tile begins: each entry of the support, and one behind the last, writes for the tiles after the entry
+/// before.
 __global__ void tile_begin_kernel(Entries entries, Regularized scores) {
-  const std::uint64_t i = thread_index();
-  if (i > scores.size) return;
+  struct Range {
+    std::uint64_t begin, end;
+  };
   const std::uint64_t tiles = entries.tiles();
   const auto tile_of = [&](std::uint64_t position) {
-    return min((scores.indices[position] + std::uint64_t{entries.lead}) / entries.tile, tiles);
+    return min((scores.indices[position] + std::uint64_t{entries.lead}) / kTile, tiles);
   };
-  const std::uint64_t begin = i == 0 ? 0 : tile_of(i - 1) + 1;
-  const std::uint64_t end = i == scores.size ? tiles : tile_of(i);
-  for (std::uint64_t tile = begin; tile <= end; ++tile) scores.tile_begin[tile] = static_cast<std::uint32_t>(i);
+  load_then_store(
+      std::uint64_t{scores.size} + 1,
+      [&](std::uint64_t i) {
+        return Range{i == 0 ? 0 : tile_of(i - 1) + 1, i == scores.size ? tiles : tile_of(i)};
+      },
+      [&](std::uint64_t i, const Range& range) {
+        const auto position = static_cast<std::uint32_t>(i);
+        for (std::uint64_t tile = range.begin; tile <= range.end; ++tile) scores.tile_begin[tile] = position;
+      });
 }
 
-/// Keys of the candidates, a warp per tile.
-__global__ void rescore_kernel(Search search, Regularized scores) {
+constexpr unsigned kRescoreBlocks = 6;  ///< on a multiprocessor: it waits for memory most of the time
+
+/// Keys of a tile's candidates, a warp per tile. What does not depend on each other is loaded at once.
+__global__ void __launch_bounds__(kThreads, kRescoreBlocks) rescore_kernel(Search search, Regularized scores) {
+  constexpr unsigned kAtOnce = 4;
+  constexpr unsigned kNearby = 256;  // a longer part of a support is searched where it lies
+  __shared__ std::uint32_t copies[kThreads / kWarp][kNearby];
   const std::uint64_t tile = thread_index() / kWarp;
   if (tile >= search.entries.tiles()) return;
-  const Stored stored = search.candidates.tiles[tile];
-  for (std::uint32_t i = lane(); i < stored.count; i += kWarp) {
-    const std::uint64_t at = std::uint64_t{stored.start} + i;
-    const std::uint32_t bits = search.candidates.values[at];
-    const std::uint32_t index = search.candidates.indices[at];
-    std::uint32_t position = scores.first_from(search.entries, index);
-    search.candidates.keys[at] =
-        scores.key_if_next(index, __uint_as_float(bits), magnitude_bits(bits), position);
+  const Candidates& candidates = search.candidates;
+  const Stored stored = candidates.tiles[tile];
+  const std::uint32_t first = scores.tile_begin[tile];
+  const std::uint32_t count = scores.tile_begin[tile + 1] - first;
+  const std::uint32_t* nearby = count <= kNearby ? copies[warp()] : scores.indices + first;
+  for (std::uint32_t chunk = 0; chunk < stored.count; chunk += kAtOnce * kWarp) {
+    const std::uint32_t begin = chunk + lane();
+    std::uint32_t indices[kAtOnce];
+    std::uint32_t keys[kAtOnce];
+    float corrected[kAtOnce];
+    float aggregate[kAtOnce];
+    bool rescored[kAtOnce];
+#pragma unroll
+    for (unsigned i = 0; i < kAtOnce; ++i) {
+      const bool valid = begin + i * kWarp < stored.count;
+      const std::uint64_t at = std::uint64_t{stored.start} + begin + i * kWarp;
+      indices[i] = valid ? candidates.indices[at] : 0;
+      keys[i] = valid ? candidates.values[at] : 0;
+    }
+    if (chunk == 0 && count <= kNearby) {
+      for (std::uint32_t i = lane(); i < count; i += kWarp) copies[warp()][i] = scores.indices[first + i];
+      __syncwarp();
+    }
+#pragma unroll
+    for (unsigned i = 0; i < kAtOnce; ++i) {
+      const std::uint32_t position = Regularized::first_from(nearby, 0, count, indices[i]);
+      rescored[i] = position < count && nearby[position] == indices[i];
+      corrected[i] = rescored[i] ? scores.corrected[first + position] : 0.0F;
+      aggregate[i] = rescored[i] ? scores.aggregate[first + position] : 0.0F;
+    }
+#pragma unroll
+    for (unsigned i = 0; i < kAtOnce; ++i) {
+      if (begin + i * kWarp >= stored.count) continue;
+      const float value = __uint_as_float(keys[i]);
+      candidates.keys[std::uint64_t{stored.start} + begin + i * kWarp] =
+          key_of(rescored[i] ? regularized_score(scores.score, value, corrected[i], aggregate[i]) : value);
+    }
   }
 }
 
@@ -123,18 +172,21 @@ void Regularized::rescore_all(const Launch& launch, const Search& search) const 
 void error_feedback_regtopk(Place& place, const topk::Selection& selection, const LastSupport& last,
                             const RegtopkScore& score, StatusView status) {
   if (last.indices.empty()) return error_feedback_topk(place, selection, status);
-  const Workspace::Scope scope(place.workspace());
   const Launch launch(place, "error_feedback_regtopk");
-  const Search search = make_search(place, selection, status, Regularized::kRescored);
+  Search search = search_of(selection, status);
   Regularized scores{last.indices.data(),
                      last.corrected.data(),
                      last.aggregate.data(),
                      static_cast<std::uint32_t>(last.indices.size()),
                      score,
                      nullptr};
+  if (search.entries.size <= kMostSmall) return select_small(launch, search, scores);
+  const Workspace::Scope scope(place.workspace());
+  take_scratch(place.workspace(), search, Regularized::kRescored);
   if (search.k == search.entries.size) return select_all(launch, search, scores);
   scores.tile_begin = place.workspace().take<std::uint32_t>(search.entries.tiles() + 1).data();
-  tile_begin_kernel<<<blocks_for(last.indices.size() + 1, 1), kThreads, 0, launch.stream()>>>(search.entries, scores);
+  const unsigned blocks = blocks_for(last.indices.size() + 1, kEntries);
+  tile_begin_kernel<<<blocks, kThreads, 0, launch.stream()>>>(search.entries, scores);
   launch.check();
   select(launch, search, scores);
 }

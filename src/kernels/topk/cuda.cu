@@ -11,9 +11,9 @@ using namespace search;
 constexpr unsigned kSplitTile = 512;  ///< a list is shorter than a gradient, so its tiles are too
 
 /// The passes begin with all keys.
-__global__ void start_split_kernel(Search search, std::uint64_t groups) {
+__global__ void start_split_kernel(Search search) {
   for (std::uint64_t i = threadIdx.x; i < kPasses * kHistogram; i += kThreads) search.histograms[i] = 0;
-  for (std::uint64_t i = threadIdx.x; i < groups; i += kThreads) search.greater[i] = search.equal[i] = 0;
+  for (std::uint64_t i = threadIdx.x; i < search.emit_blocks; i += kThreads) search.greater[i] = search.equal[i] = 0;
   if (threadIdx.x != 0) return;
   State state{};
   state.mode = Mode::everything;
@@ -29,7 +29,9 @@ struct Lists {
 };
 
 __global__ void split_kernel(Search search, Lists lists) {
-  const auto walk = [&](std::uint64_t tile, auto body) { for_each_in_tile(search.entries, Magnitudes{}, tile, body); };
+  const auto walk = [&](std::uint64_t tile, std::uint64_t end, auto body) {
+    for (; tile < end; ++tile) for_each_in_tile(search.entries, Magnitudes{}, tile, body);
+  };
   for_each_ranked<false>(search, walk, [&](std::uint32_t position, float value, bool kept, std::uint32_t before) {
     const std::uint32_t index = lists.indices[position];
     if (kept) return select_entry(search, index, value, before);
@@ -51,9 +53,11 @@ void copy_entries(const Launch& launch, ConstSparseView from, SparseView to) {
 }  // namespace
 
 void error_feedback_topk(Place& place, const topk::Selection& selection, StatusView status) {
-  const Workspace::Scope scope(place.workspace());
   const Launch launch(place, "error_feedback_topk");
-  const Search search = make_search(place, selection, status, Magnitudes::kRescored);
+  Search search = search_of(selection, status);
+  if (search.entries.size <= kMostSmall) return select_small(launch, search, Magnitudes{});
+  const Workspace::Scope scope(place.workspace());
+  take_scratch(place.workspace(), search, Magnitudes::kRescored);
   const bool all = search.k == search.entries.size;
   all ? select_all(launch, search, Magnitudes{}) : select(launch, search, Magnitudes{});
 }
@@ -71,16 +75,13 @@ void split_largest(Place& place, ConstSparseView entries, SparseView kept, Spars
   search.selected_indices = kept.indices.data();
   search.selected_values = kept.values.data();
   search.state = workspace.take<State>(1).data();
-  search.histograms = workspace.take<std::uint32_t>(kPasses * kHistogram).data();
-  const std::uint64_t groups = (search.entries.tiles() + kTilesPerBlock - 1) / kTilesPerBlock;
-  search.greater = workspace.take<unsigned long long>(groups).data();
-  search.equal = workspace.take<unsigned long long>(groups).data();
+  take_counters(workspace, search);
 
-  start_split_kernel<<<1, kThreads, 0, launch.stream()>>>(search, groups);
+  start_split_kernel<<<1, kThreads, 0, launch.stream()>>>(search);
   launch.check();
   for (const unsigned pass : {kFirst, kSecond, kLast}) count(launch, search, Magnitudes{}, pass);
   const Lists lists{entries.indices.data(), left.indices.data(), left.values.data()};
-  split_kernel<<<static_cast<unsigned>(groups), kThreads, 0, launch.stream()>>>(search, lists);
+  split_kernel<<<search.emit_blocks, kThreads, 0, launch.stream()>>>(search, lists);
   launch.check();
 }
 

@@ -7,13 +7,14 @@
 #ifdef __CUDACC__
 namespace laconic::cuda::search {
 
-inline constexpr unsigned kMostCountBlocks = 660;  ///< five for each of 132 multiprocessors
-inline constexpr unsigned kKeysPerBlock = 4096;    ///< fewer candidates are not worth a block
+inline constexpr unsigned kCountBlocks = 5;  ///< on a multiprocessor
+inline constexpr unsigned kMostCountBlocks = kCountBlocks * 132;
+inline constexpr unsigned kKeysPerBlock = 2048;    ///< fewer candidates are not worth a block
 
 inline __device__ void count_key(Counter& counter, const Window& window, std::uint32_t key, bool valid) {
   if (!valid || key < window.low) return;
   const std::uint32_t bin = (key - window.low) >> window.shift;
-  counter.add(bin < window.bins ? bin : kBins);
+  counter.add(bin < window.bins ? bin : kAboveWindow);
 }
 
 /// This block's share of the candidates.
@@ -40,23 +41,37 @@ inline __device__ void count_candidates(const Search& search, const Window& wind
 /// Puts back what the scan set to zero in a tile, so that `rest` holds a. For one warp.
 inline __device__ void restore_tile(const Search& search, std::uint64_t tile) {
   const std::uint32_t zero = search.state->zero;
-  for_each_candidate(search.candidates, tile, [&](std::uint32_t index, float value, std::uint32_t, bool valid) {
+  const auto restore = [&](std::uint32_t index, float value, std::uint32_t, bool valid) {
     if (valid && key_of(value) >= zero) search.rest[index] = value;
-  });
+  };
+  for_each_stored(search.candidates, search.candidates.tiles[tile], restore);
   __syncwarp();
 }
 
+/// This block's share of all entries; in the first pass also those above and at the expected threshold.
 template <class Scores>
-__device__ void count_everything(const Search& search, const Scores& scores, const Window& window, bool restore,
-                                 Counter& counter) {
+__device__ void count_everything(const Search& search, const Scores& scores, const Window& window, bool first,
+                                 std::uint32_t* bins, Counter& counter) {
   constexpr unsigned kWarps = kThreads / kWarp;
+  const bool restore = first && search.candidates.tiles != nullptr;
+  const std::uint32_t expected = search.state->expected;
+  std::uint32_t above = 0;
+  std::uint32_t equal = 0;
   const std::uint64_t tiles = search.entries.tiles();
   for (std::uint64_t tile = blockIdx.x * kWarps + warp(); tile < tiles; tile += gridDim.x * kWarps) {
     if (restore) restore_tile(search, tile);
     for_each_in_tile(search.entries, scores, tile, [&](std::uint32_t, float, std::uint32_t key, bool valid) {
       count_key(counter, window, key, valid);
+      above += valid && key > expected ? 1 : 0;
+      equal += valid && key == expected ? 1 : 0;
     });
   }
+  if (!first) return;
+  above = __reduce_add_sync(kAllThreadsOfWarp, above);
+  equal = __reduce_add_sync(kAllThreadsOfWarp, equal);
+  if (lane() != 0) return;
+  atomicAdd(bins + kAboveExpected, above);
+  atomicAdd(bins + kAtExpected, equal);
 }
 
 /// Adds the block's histogram to the pass's. True in all threads of the last one of `blocks` blocks to do so.
@@ -87,7 +102,7 @@ inline __device__ Window narrowed(const Window& window, const Bin& bin) {
 /// Whether the candidates contain the k largest, and what follows. For the last block of the coarse pass.
 inline __device__ void judge_candidates(const Search& search, const std::uint32_t* histogram) {
   State& state = *search.state;
-  const std::uint32_t above = __ldcg(histogram + kBins);
+  const std::uint32_t above = __ldcg(histogram + kAboveWindow);
   const bool ordinary = state.nonfinite == 0 && search.k > 0;
   bool serves = ordinary && state.found <= search.candidates.room && above < search.k;
   Bin bin{};
@@ -116,10 +131,17 @@ inline __device__ void judge_candidates(const Search& search, const std::uint32_
 /// For the last block of the other passes.
 inline __device__ void narrow_window(const Search& search, const std::uint32_t* histogram, unsigned pass) {
   State& state = *search.state;
-  const Bin bin = find_in_histogram(histogram, state.window.rank);
+  const std::uint32_t rank = state.window.rank;
+  const Bin bin = find_in_histogram(histogram, rank);
   if (threadIdx.x != 0) return;
-  state.window = narrowed(state.window, bin);
-  if (pass != kLast || search.status == nullptr) return;
+  const std::uint32_t above = __ldcg(histogram + kAboveExpected);
+  if (pass == kFirst && above < rank && rank - above <= __ldcg(histogram + kAtExpected)) {
+    state.exact = 1;
+    state.window = {state.expected, 0, 1, rank - above};
+  } else {
+    state.window = narrowed(state.window, bin);
+  }
+  if ((pass != kLast && state.exact == 0) || search.status == nullptr) return;
   search.status->threshold = __uint_as_float(state.window.low);
   search.status->count = search.k;
 }
@@ -129,7 +151,7 @@ inline __device__ void narrow_window(const Search& search, const std::uint32_t* 
 inline __device__ unsigned working_blocks(const Search& search, unsigned pass) {
   const State& state = *search.state;
   const bool everything = pass != kCoarse && state.mode == Mode::everything;
-  if (everything) return gridDim.x;
+  if (everything) return pass != kFirst && state.exact != 0 ? 0 : gridDim.x;
   if (pass == kFirst || pass == kSecond) return 0;
   if (pass == kLast && state.mode != Mode::candidates) return 0;
   if (state.found > search.candidates.room) return 1;  // which then judges
@@ -138,7 +160,7 @@ inline __device__ unsigned working_blocks(const Search& search, unsigned pass) {
 }
 
 template <class Scores>
-__global__ void count_kernel(Search search, Scores scores, unsigned pass) {
+__global__ void __launch_bounds__(kThreads, kCountBlocks) count_kernel(Search search, Scores scores, unsigned pass) {
   const unsigned blocks = working_blocks(search, pass);
   if (blockIdx.x >= blocks) return;
   __shared__ std::uint32_t bins[kHistogram];
@@ -148,8 +170,7 @@ __global__ void count_kernel(Search search, Scores scores, unsigned pass) {
   const Window window = state.window;
   Counter counter(bins);
   if (pass != kCoarse && state.mode == Mode::everything) {
-    const bool restore = pass == kFirst && search.candidates.tiles != nullptr;
-    count_everything(search, scores, window, restore, counter);
+    count_everything(search, scores, window, pass == kFirst, bins, counter);
   } else if (state.found <= search.candidates.room) {
     count_candidates(search, window, blocks, counter);
   }

@@ -16,6 +16,26 @@ struct Ranks {
   __device__ std::uint32_t selected(std::uint32_t equals) const { return greater + min(equal, equals); }
 };
 
+/// Whether an entry is selected, and how many of those with lower indices are.
+struct Rank {
+  bool selected;
+  std::uint32_t before;
+};
+
+/// For a warp's 32 neighbouring entries. `ranks` is of those before them, and afterwards includes them.
+inline __device__ Rank rank_in_warp(std::uint32_t key, bool valid, std::uint32_t threshold, std::uint32_t equals,
+                                    Ranks& ranks) {
+  const unsigned lower_lanes = (1U << lane()) - 1;
+  const unsigned greater = __ballot_sync(kAllThreadsOfWarp, valid && key > threshold);
+  const unsigned equal = __ballot_sync(kAllThreadsOfWarp, valid && key == threshold);
+  const Ranks here{ranks.greater + static_cast<std::uint32_t>(__popc(greater & lower_lanes)),
+                   ranks.equal + static_cast<std::uint32_t>(__popc(equal & lower_lanes))};
+  ranks.greater += static_cast<std::uint32_t>(__popc(greater));
+  ranks.equal += static_cast<std::uint32_t>(__popc(equal));
+  const bool selected = key > threshold || (key == threshold && here.equal < equals);
+  return {valid && selected, here.selected(equals)};
+}
+
 /// What lies before this warp's tiles, given what lies in them. All threads of the block call it.
 inline __device__ Ranks ranks_before_warp(const Search& search, Ranks mine) {
   constexpr unsigned kWarps = kThreads / kWarp;
@@ -46,39 +66,28 @@ inline __device__ Ranks ranks_before_warp(const Search& search, Ranks mine) {
 }
 
 /// Calls body(index, value, selected, before) for each entry of the block's tiles, where `before` of those with lower
-/// indices are selected. walk(tile, body) goes through a tile. If only the selected are of interest, a warp that has
-/// none does not read its tiles again.
+/// indices are selected. walk(first_tile, end_tile, body) goes through tiles. If only the selected are of interest, a
+/// warp that has none does not read its tiles again.
 template <bool kOnlySelected, class Walk, class Body>
 __device__ void for_each_ranked(const Search& search, Walk walk, Body body) {
   const std::uint32_t threshold = search.state->window.low;
   const std::uint32_t equals = search.state->window.rank;
-  const std::uint64_t first_tile = (std::uint64_t{blockIdx.x} * kThreads / kWarp + warp()) * kTilesPerWarp;
-  const std::uint64_t end = min(first_tile + kTilesPerWarp, search.entries.tiles());
+  const std::uint64_t first_tile = (std::uint64_t{blockIdx.x} * kThreads / kWarp + warp()) * search.tiles_per_warp;
+  const std::uint64_t end = min(first_tile + search.tiles_per_warp, search.entries.tiles());
 
   Ranks ranks{0, 0};
-  for (std::uint64_t tile = first_tile; tile < end; ++tile) {
-    walk(tile, [&](std::uint32_t, float, std::uint32_t key, bool valid) {
-      ranks.greater += valid && key > threshold ? 1 : 0;
-      ranks.equal += valid && key == threshold ? 1 : 0;
-    });
-  }
+  walk(first_tile, end, [&](std::uint32_t, float, std::uint32_t key, bool valid) {
+    ranks.greater += valid && key > threshold ? 1 : 0;
+    ranks.equal += valid && key == threshold ? 1 : 0;
+  });
   const Ranks mine = ranks;
   ranks = ranks_before_warp(search, ranks);
   const bool has_selected = mine.greater > 0 || (mine.equal > 0 && ranks.equal < equals);
   if (kOnlySelected && !__any_sync(kAllThreadsOfWarp, has_selected)) return;
-  const unsigned lower_lanes = (1U << lane()) - 1;
-  for (std::uint64_t tile = first_tile; tile < end; ++tile) {
-    walk(tile, [&](std::uint32_t index, float value, std::uint32_t key, bool valid) {
-      const unsigned greater = __ballot_sync(kAllThreadsOfWarp, valid && key > threshold);
-      const unsigned equal = __ballot_sync(kAllThreadsOfWarp, valid && key == threshold);
-      const Ranks here{ranks.greater + static_cast<std::uint32_t>(__popc(greater & lower_lanes)),
-                       ranks.equal + static_cast<std::uint32_t>(__popc(equal & lower_lanes))};
-      const bool selected = key > threshold || (key == threshold && here.equal < equals);
-      if (valid) body(index, value, selected, here.selected(equals));
-      ranks.greater += static_cast<std::uint32_t>(__popc(greater));
-      ranks.equal += static_cast<std::uint32_t>(__popc(equal));
-    });
-  }
+  walk(first_tile, end, [&](std::uint32_t index, float value, std::uint32_t key, bool valid) {
+    const Rank rank = rank_in_warp(key, valid, threshold, equals, ranks);
+    if (valid) body(index, value, rank.selected, rank.before);
+  });
 }
 
 inline __device__ void select_entry(const Search& search, std::uint32_t index, float value, std::uint32_t at) {
@@ -93,13 +102,17 @@ inline __device__ void give_up(const Search& search) {
   }
 }
 
+inline constexpr unsigned kEmitBlocks = 5;  ///< on a multiprocessor, for many loads under way
+
 template <class Scores>
-__global__ void emit_kernel(Search search, Scores scores) {
+__global__ void __launch_bounds__(kThreads, kEmitBlocks) emit_kernel(Search search, Scores scores) {
   const Mode mode = search.state->mode;
   if (mode == Mode::nothing) return;
   if (mode == Mode::give_up) return give_up(search);
   if (mode == Mode::everything) {
-    const auto walk = [&](std::uint64_t tile, auto body) { for_each_in_tile(search.entries, scores, tile, body); };
+    const auto walk = [&](std::uint64_t tile, std::uint64_t end, auto body) {
+      for (; tile < end; ++tile) for_each_in_tile(search.entries, scores, tile, body);
+    };
     for_each_ranked<true>(search, walk, [&](std::uint32_t index, float value, bool selected, std::uint32_t at) {
       if (!selected) return;
       select_entry(search, index, value, at);
@@ -108,7 +121,9 @@ __global__ void emit_kernel(Search search, Scores scores) {
     return;
   }
   const std::uint32_t zero = search.state->zero;
-  const auto walk = [&](std::uint64_t tile, auto body) { for_each_candidate(search.candidates, tile, body); };
+  const auto walk = [&](std::uint64_t tile, std::uint64_t end, auto body) {
+    for_each_candidate(search.candidates, tile, end, body);
+  };
   for_each_ranked<false>(search, walk, [&](std::uint32_t index, float value, bool selected, std::uint32_t at) {
     if (selected) select_entry(search, index, value, at);
     const bool is_zero = key_of(value) >= zero;

@@ -68,6 +68,7 @@ struct OfThread {
 
   __device__ float rest_of(unsigned i) const { return (zero >> i & 1U) != 0 ? 0.0F : values[i]; }
 
+  /// These lines leave the cache first, so that it keeps the candidates for the next kernels.
   __device__ void store_rest(float* rest, std::int64_t begin, bool whole) const {
     if (whole) {
 #pragma unroll
@@ -84,13 +85,15 @@ struct OfThread {
   }
 
   /// There was no room for the candidates, so nothing may be zero: `rest` is the only copy of a.
-  __device__ void store_zeroed(const Search& search, std::int64_t begin) const {
+  __device__ void restore(const Search& search, std::int64_t begin, bool whole) {
+    bool nonfinite = false;
 #pragma unroll
     for (unsigned i = 0; i < kPerThread; ++i) {
-      if ((zero >> i & 1U) == 0) continue;
-      search.rest[begin + offset(i)] = values[i];
-      if (key_of(values[i]) >= kNonfiniteKey) search.state->nonfinite = 1;
+      nonfinite = nonfinite || ((zero >> i & 1U) != 0 && key_of(values[i]) >= kNonfiniteKey);
     }
+    if (nonfinite) search.state->nonfinite = 1;
+    zero = 0;
+    store_rest(search.rest, begin, whole);
   }
 
   /// Candidates of each vector, eight bits each.
@@ -103,9 +106,11 @@ struct OfThread {
     return packed;
   }
 
-  /// `before` has the counts of lower lanes, `all` those of the warp; its candidates begin at `start`.
+  /// Stores the candidates' indices and values. `before` has the counts of lower lanes, `all` those of the warp, whose
+  /// candidates begin at `start`.
   __device__ void store_candidates(const Search& search, std::int64_t begin, std::uint32_t start, std::uint32_t before,
-                                   std::uint32_t all) const {
+                                   std::uint32_t all, std::uint32_t* indices, std::uint32_t* bits) const {
+    if (candidate == 0) return;
 #pragma unroll
     for (unsigned v = 0; v < kVectors; ++v) {
       std::uint64_t at = start + (before >> 8 * v & 255U);
@@ -113,8 +118,8 @@ struct OfThread {
 #pragma unroll
       for (unsigned i = 4 * v; i < 4 * v + 4; ++i) {
         if ((candidate >> i & 1U) == 0) continue;
-        search.candidates.indices[at] = static_cast<std::uint32_t>(begin + offset(i));
-        search.candidates.values[at] = __float_as_uint(values[i]);
+        indices[at] = static_cast<std::uint32_t>(begin + offset(i));
+        bits[at] = __float_as_uint(values[i]);
         if (key_of(values[i]) >= kNonfiniteKey) search.state->nonfinite = 1;
         ++at;
       }
@@ -126,8 +131,13 @@ inline __device__ std::uint32_t sum_of_bytes(std::uint32_t packed) {
   return (packed & 255U) + (packed >> 8 & 255U) + (packed >> 16 & 255U) + (packed >> 24);
 }
 
+/// Candidates of a tile that are gathered in shared memory. More than these are stored one by one.
+inline constexpr unsigned kGathered = 1024;
+
 /// A tile per block. Candidates of a tile are neighbours in the workspace, in a place that one addition reserves.
 inline __device__ void scan_tile(const Search& search) {
+  __shared__ std::uint32_t gathered_indices[kGathered];
+  __shared__ std::uint32_t gathered_values[kGathered];
   __shared__ std::uint32_t counts[kThreads / kWarp];
   __shared__ Stored stored;
   const std::int64_t begin = std::int64_t{blockIdx.x} * kTile - search.entries.lead;
@@ -149,29 +159,39 @@ inline __device__ void scan_tile(const Search& search) {
     before += i < warp() ? counts[i] : 0;
     total += counts[i];
   }
+  unsigned long long start = 0;
+  if (threadIdx.x == 0 && total > 0) {
+    start = atomicAdd(&search.state->found, static_cast<unsigned long long>(total));
+  }
+  const bool gather = total <= kGathered;
+  if (gather) {  // while the addition is under way
+    mine.store_candidates(search, begin, before, up_to_here - packed, all, gathered_indices, gathered_values);
+  }
   if (threadIdx.x == 0) {
-    unsigned long long start = 0;
-    if (total > 0) start = atomicAdd(&search.state->found, static_cast<unsigned long long>(total));
     const bool fits = start + total <= search.candidates.room;
     stored = fits ? Stored{static_cast<std::uint32_t>(start), total} : Stored{0, 0};
     search.candidates.tiles[blockIdx.x] = stored;
   }
   __syncthreads();
-  if (stored.count == total) {
-    mine.store_candidates(search, begin, stored.start + before, up_to_here - packed, all);
-  } else {
-    mine.store_zeroed(search, begin);
+  if (stored.count != total) return mine.restore(search, begin, whole);
+  std::uint32_t* indices = search.candidates.indices + stored.start;
+  std::uint32_t* values = search.candidates.values + stored.start;
+  if (!gather) return mine.store_candidates(search, begin, before, up_to_here - packed, all, indices, values);
+  for (unsigned i = threadIdx.x; i < total; i += kThreads) {
+    indices[i] = gathered_indices[i];
+    values[i] = gathered_values[i];
   }
 }
 
-inline constexpr unsigned kScanBlocks = 4;  ///< on a multiprocessor: registers for eight vectors under way per thread
+inline constexpr unsigned kScanBlocks = 3;  ///< on a multiprocessor: registers for eight vectors under way per thread
 
+/// Also clears what later kernels count in.
 template <class Scores>
 __global__ void __launch_bounds__(kThreads, kScanBlocks) scan_kernel(Search search) {
-  if (threadIdx.x == 0 && blockIdx.x % kTilesPerBlock == 0) {
-    search.greater[blockIdx.x / kTilesPerBlock] = 0;
-    search.equal[blockIdx.x / kTilesPerBlock] = 0;
+  for (std::uint64_t i = thread_index(); i < kPasses * kHistogram; i += std::uint64_t{gridDim.x} * kThreads) {
+    search.histograms[i] = 0;
   }
+  if (threadIdx.x == 0 && blockIdx.x < search.emit_blocks) search.greater[blockIdx.x] = search.equal[blockIdx.x] = 0;
   scan_tile(search);
 }
 

@@ -9,8 +9,11 @@
 //   index in each tile. `rest` receives a, or at once 0 where the key is at least `zero`, the expected threshold.
 // count, four passes: histograms of the candidates' keys, 12 bits and then the 12 below, give the exact threshold. If
 //   the candidates do not contain the k largest, or there was no room for them, the passes count all entries instead,
-//   12 + 12 + 7 bits, which is exact for any data.
+//   12 + 12 + 7 bits, which is exact for any data. If most entries are equal, the sample knows the threshold, and the
+//   first of these passes proves it.
 // emit: selected entries by ascending index, and `rest` repaired where the expectation was wrong.
+//
+// A short view takes one launch of one block instead (small.h).
 
 #include "base/cuda/scan.h"
 #include "base/workspace.h"
@@ -23,13 +26,14 @@ using laconic::topk::key_of;
 using laconic::topk::kNonfiniteKey;
 using laconic::topk::Selection;
 
-inline constexpr unsigned kTile = 4096;       ///< entries of a block of the scan
-inline constexpr unsigned kTilesPerWarp = 2;  ///< in emit
-inline constexpr unsigned kTilesPerBlock = kTilesPerWarp * kThreads / kWarp;
+inline constexpr unsigned kTile = 4096;  ///< entries of a block of the scan
 
 inline constexpr unsigned kBinBits = 12;
 inline constexpr unsigned kBins = 1U << kBinBits;
-inline constexpr unsigned kHistogram = kBins + 1;  ///< the last one counts what lies above the window
+inline constexpr unsigned kAboveWindow = kBins;
+inline constexpr unsigned kAboveExpected = kBins + 1;
+inline constexpr unsigned kAtExpected = kBins + 2;
+inline constexpr unsigned kHistogram = kBins + 3;
 
 /// Passes that count. The coarse one reads candidates, the first and second all entries, the last either.
 inline constexpr unsigned kCoarse = 0;
@@ -60,6 +64,8 @@ struct State {
   unsigned long long found;  ///< candidates, also those for which there was no room
   std::uint32_t candidate;   ///< at most kNonfiniteKey, as is the next: what is not finite is a candidate
   std::uint32_t zero;
+  std::uint32_t expected;  ///< key that may be the threshold
+  std::uint32_t exact;     ///< it is: the first pass over all entries has proved it
   std::uint32_t nonfinite;
   std::uint32_t smallest;  ///< key; only if everything is selected
   Mode mode;
@@ -105,7 +111,9 @@ struct Search {
   Status* status;
   Candidates candidates;
   State* state;
-  std::uint32_t* histograms;    ///< kPasses of kHistogram
+  std::uint32_t* histograms;     ///< kPasses of kHistogram
+  std::uint32_t tiles_per_warp;  ///< in emit, at most kWarp
+  std::uint32_t emit_blocks;
   unsigned long long* greater;  ///< words of sum_before_block, one per block of emit
   unsigned long long* equal;
 };
@@ -122,7 +130,7 @@ inline __device__ bool is_vector(const float* memory) {
 
 template <bool kAligned>
 __device__ float4 load_vector(const float* from) {
-  if constexpr (kAligned) return __ldcs(reinterpret_cast<const float4*>(from));
+  if constexpr (kAligned) return *reinterpret_cast<const float4*>(from);  // __ldcs is a tenth slower
   return make_float4(from[0], from[1], from[2], from[3]);
 }
 
@@ -164,11 +172,10 @@ __device__ void for_each_in_tile(const Entries& entries, const Scores& scores, s
   }
 }
 
-/// The same for the candidates of a tile.
+/// The same for the candidates of a tile, which lie where `stored` says.
 template <class Body>
-__device__ void for_each_candidate(const Candidates& candidates, std::uint64_t tile, Body body) {
+__device__ void for_each_stored(const Candidates& candidates, const Stored& stored, Body body) {
   constexpr unsigned kAtOnce = 4;
-  const Stored stored = candidates.tiles[tile];
   for (std::uint32_t at = 0; at < stored.count; at += kAtOnce * kWarp) {
     std::uint32_t indices[kAtOnce];
     std::uint32_t values[kAtOnce];
@@ -190,6 +197,18 @@ __device__ void for_each_candidate(const Candidates& candidates, std::uint64_t t
       body(valid ? indices[i] : 0, valid ? __uint_as_float(values[i]) : 0.0F, valid ? magnitude_bits(keys[i]) : 0,
            valid);
     }
+  }
+}
+
+/// The same for at most kWarp tiles.
+template <class Body>
+__device__ void for_each_candidate(const Candidates& candidates, std::uint64_t first_tile, std::uint64_t end_tile,
+                                   Body body) {
+  Stored mine{0, 0};
+  if (first_tile + lane() < end_tile) mine = candidates.tiles[first_tile + lane()];
+  for (unsigned i = 0; first_tile + i < end_tile; ++i) {
+    const Stored stored{__shfl_sync(kAllThreadsOfWarp, mine.start, i), __shfl_sync(kAllThreadsOfWarp, mine.count, i)};
+    for_each_stored(candidates, stored, body);
   }
 }
 

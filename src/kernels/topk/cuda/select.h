@@ -9,6 +9,7 @@
 #include "kernels/topk/cuda/count.h"
 #include "kernels/topk/cuda/emit.h"
 #include "kernels/topk/cuda/scan.h"
+#include "kernels/topk/cuda/small.h"
 
 #ifdef __CUDACC__
 namespace laconic::cuda::search {
@@ -19,13 +20,14 @@ inline std::uint64_t room_for_candidates(std::uint64_t n, std::uint64_t k) {
   return std::min(n, 2 * k + std::min(4 * k, n / 16) + n / 1024 + 65'536);
 }
 
+inline constexpr std::uint64_t kMostBlocks = 0x7FFF'FFFF;
+
 inline unsigned blocks_of(std::uint64_t work, std::uint64_t per_block, std::uint64_t most) {
   return static_cast<unsigned>(std::clamp<std::uint64_t>((work + per_block - 1) / per_block, 1, most));
 }
 
-/// Scratch memory that the caller's scope releases.
-inline Search make_search(Place& place, const Selection& selection, StatusView status, bool rescored) {
-  Workspace& workspace = place.workspace();
+/// What is selected from and where it goes to, without scratch memory.
+inline Search search_of(const Selection& selection, StatusView status) {
   const std::uint64_t n = selection.gradient.size();
   const std::uint64_t k = selection.selected.size();
   float* rest = selection.rest.data();
@@ -39,22 +41,32 @@ inline Search make_search(Place& place, const Selection& selection, StatusView s
   search.selected_indices = selection.selected.indices.data();
   search.selected_values = selection.selected.values.data();
   search.status = status.data();
-  search.state = workspace.take<State>(1).data();
-  if (k == n) return search;
+  return search;
+}
 
-  const std::uint64_t room = room_for_candidates(n, k);
+/// What emit and the passes before it need.
+inline void take_counters(Workspace& workspace, Search& search) {
+  constexpr unsigned kWarps = kThreads / kWarp;
   const std::uint64_t tiles = search.entries.tiles();
+  search.tiles_per_warp = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(tiles / 4096, 2, 8));
+  search.emit_blocks = blocks_of(tiles, search.tiles_per_warp * kWarps, kMostBlocks);
+  search.histograms = workspace.take<std::uint32_t>(kPasses * kHistogram).data();
+  search.greater = workspace.take<unsigned long long>(search.emit_blocks).data();
+  search.equal = workspace.take<unsigned long long>(search.emit_blocks).data();
+}
+
+/// Scratch memory that the caller's scope releases.
+inline void take_scratch(Workspace& workspace, Search& search, bool rescored) {
+  search.state = workspace.take<State>(1).data();
+  if (search.k == search.entries.size) return;
+  const std::uint64_t room = room_for_candidates(search.entries.size, search.k);
   Candidates& candidates = search.candidates;
   candidates.room = room;
   candidates.indices = workspace.take<std::uint32_t>(room).data();
   candidates.values = workspace.take<std::uint32_t>(room).data();
   candidates.keys = rescored ? workspace.take<std::uint32_t>(room).data() : candidates.values;
-  candidates.tiles = workspace.take<Stored>(tiles).data();
-  search.histograms = workspace.take<std::uint32_t>(kPasses * kHistogram).data();
-  const std::uint64_t groups = (tiles + kTilesPerBlock - 1) / kTilesPerBlock;
-  search.greater = workspace.take<unsigned long long>(groups).data();
-  search.equal = workspace.take<unsigned long long>(groups).data();
-  return search;
+  candidates.tiles = workspace.take<Stored>(search.entries.tiles()).data();
+  take_counters(workspace, search);
 }
 
 template <class Scores>
@@ -76,8 +88,7 @@ void select(const Launch& launch, const Search& search, const Scores& scores) {
   launch.check();
   if constexpr (Scores::kRescored) scores.rescore(launch, search);
   for (unsigned pass = kCoarse; pass < kPasses; ++pass) count(launch, search, scores, pass);
-  const unsigned groups = (tiles + kTilesPerBlock - 1) / kTilesPerBlock;
-  emit_kernel<Scores><<<groups, kThreads, 0, launch.stream()>>>(search, scores);
+  emit_kernel<Scores><<<search.emit_blocks, kThreads, 0, launch.stream()>>>(search, scores);
   launch.check();
 }
 
