@@ -52,8 +52,8 @@ void flag_payload(Place& place, View<std::byte> payload, StatusView status);
 /// Whether the sender of an opened payload met a non-finite value.
 bool is_flagged(Place& place, View<const std::byte> payload);
 
-/// Notes which senders of opened payloads met a non-finite value: sets status.nonfinite, and lowers nonfinite_rank to the
-/// first of them if it is above or 0. The payloads are those of `first_rank` and the ranks after it. Does not wait.
+/// Notes which senders of opened payloads met a non-finite value: sets status.nonfinite, and lowers nonfinite_rank to
+/// the first of them if it is above or 0. The payloads are those of `first_rank` and the ranks after it. Does not wait.
 void note_flagged(Place& place, Each<View<const std::byte>> payloads, int first_rank, StatusView status);
 
 /// Notes a fault if none is noted yet; returns false, for `return note_fault(...)`.

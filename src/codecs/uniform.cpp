@@ -71,7 +71,7 @@ void put_norms(Place& place, View<const float> norms, const Layout& layout, std:
                View<std::byte> payload, StatusView status) {
   const auto to = body_of<float>(payload, sizeof(PayloadHeader), slices_of(layout, begin, end));
   if (place.device() == Device::cuda) {
-    const auto tensors = [&](const auto& body) {
+    [[maybe_unused]] const auto tensors = [&](const auto& body) {
       layout.for_each_slice(begin, end, [&](const Slice& slice) { body(slice.tensor); });
     };
     return LACONIC_CUDA_CALL(put_norms, place, norms, tensors, to, status);

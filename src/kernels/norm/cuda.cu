@@ -51,8 +51,8 @@ struct Part {
 
 constexpr unsigned kBlocksOfThreads = kThreads / kSums;  ///< blocks of entries that a block of threads adds up
 
-/// Sixteen threads a block of entries, a thread a sum; neighbours read neighbours. A part's sums follow each other, from
-/// kBlocksOfThreads times its first block of threads on.
+/// Sixteen threads a block of entries, a thread a sum; neighbours read neighbours. A part's sums follow each other,
+/// from kBlocksOfThreads times its first block of threads on.
 template <class Result>
 __global__ void block_squares_kernel(const __grid_constant__ Parts<Part<Result>> parts, double* sums) {
   const unsigned number = parts.of_block();
@@ -102,7 +102,8 @@ __device__ std::uint32_t largest_of_block(std::uint32_t mine) {
   return mine;
 }
 
-/// Magnitudes as bits, in which order Inf is above all numbers and NaN above Inf. A block of threads a block of entries.
+/// Magnitudes as bits, in which order Inf is above all numbers and NaN above Inf. A block of threads has a block of
+/// entries.
 __global__ void block_largest_kernel(const __grid_constant__ Parts<Part<float>> parts, std::uint32_t* largest) {
   const unsigned number = parts.of_block();
   const float* values = parts.items[number].values;

@@ -74,7 +74,7 @@ void norms(Place& place, Each<NormPart> parts, Norm kind, StatusView status) {
   if (place.device() != Device::cuda) {
     return parts([&](const NormPart& part) { norm(place, part.values, kind, part.result, status); });
   }
-  const auto checked = [&](const auto& body) {
+  [[maybe_unused]] const auto checked = [&](const auto& body) {
     parts([&](const NormPart& part) {
       require(place, part.values, part.result.size(), part.result.device(), status);
       body(part);

@@ -42,7 +42,7 @@ void quantize(Place& place, View<const float> values, View<const float> norm, co
   require(place, values, norm, quantizer.bits, packed);
   require_group_start(quantizer.first);
   if (place.device() == Device::cuda) {
-    const QuantizeSlice slice{values, norm, packed, quantizer.rounding.tensor, quantizer.first};
+    [[maybe_unused]] const QuantizeSlice slice{values, norm, packed, quantizer.rounding.tensor, quantizer.first};
     return LACONIC_CUDA_CALL(quantize, place, just(slice), quantizer.bits, quantizer.rounding);
   }
   const Touch touch(place);
@@ -71,7 +71,7 @@ void quantize(Place& place, Each<QuantizeSlice> slices, int bits, const RandomSt
       std::fill(slice.packed.begin() + fields.size(), slice.packed.end(), std::byte{0});
     });
   }
-  const auto checked = [&](const auto& body) {
+  [[maybe_unused]] const auto checked = [&](const auto& body) {
     slices([&](const QuantizeSlice& slice) {
       require(place, slice.values, slice.norm, bits, fields_of(slice));
       require_group_start(slice.first);
@@ -100,7 +100,7 @@ void dequantize_add(Place& place, Each<DequantizeSlice> slices, int bits) {
       dequantize_add(place, slice.packed, slice.norm, bits, slice.values);
     });
   }
-  const auto checked = [&](const auto& body) {
+  [[maybe_unused]] const auto checked = [&](const auto& body) {
     slices([&](const DequantizeSlice& slice) {
       require(place, slice.values, slice.norm, bits, slice.packed);
       body(slice);

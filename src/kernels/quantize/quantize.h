@@ -31,8 +31,8 @@ std::uint64_t quantized_bytes(std::uint64_t n, int bits);
 void quantize(Place& place, View<const float> values, View<const float> norm, const Quantizer& quantizer,
               View<std::byte> packed);
 
-/// Parts of several tensors, on a device in one launch. `rounding` gives all of the streams but the tensor. `packed` may
-/// be longer than the fields; the rest of it becomes zero.
+/// Parts of several tensors, on a device in a few launches. `rounding` gives all of the streams but the tensor.
+/// `packed` may be longer than the fields; the rest of it becomes zero.
 struct QuantizeSlice {
   View<const float> values;
   View<const float> norm;

@@ -48,7 +48,7 @@ void pack_signs(Place& place, Each<SignsToPack> slices, StatusView status) {
     return slices([&](const SignsToPack& slice) { pack_signs(place, slice.values, slice.words, status); });
   }
   require_status(place, status);
-  const auto checked = [&](const auto& body) {
+  [[maybe_unused]] const auto checked = [&](const auto& body) {
     slices([&](const SignsToPack& slice) {
       require(place, slice.values, slice.words);
       body(slice);
@@ -71,7 +71,7 @@ void unpack_signs(Place& place, Each<SignsToUnpack> slices, float magnitude) {
   if (place.device() != Device::cuda) {
     return slices([&](const SignsToUnpack& slice) { unpack_signs(place, slice.words, magnitude, slice.values); });
   }
-  const auto checked = [&](const auto& body) {
+  [[maybe_unused]] const auto checked = [&](const auto& body) {
     slices([&](const SignsToUnpack& slice) {
       require(place, slice.values, slice.words);
       body(slice);

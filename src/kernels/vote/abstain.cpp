@@ -101,12 +101,17 @@ void vote_with_abstentions(Place& place, std::span<const OpenBallot> ballots, co
     require_size("ballot.signs", ballot.signs.size(), signs.size());
     require_size("ballot.abstains", ballot.abstains.size(), signs.size());
   }
+  const auto checked = [&](const auto& body) {
+    slices([&](const VoteSlice& slice) {
+      require_at_least("signs", signs.size(), slice.word + slice.words);
+      body(slice);
+    });
+  };
   if (place.device() == Device::cuda) {
-    return LACONIC_CUDA_CALL(vote_with_abstentions, place, ballots, rule, slices, signs, abstains);
+    return LACONIC_CUDA_CALL(vote_with_abstentions, place, ballots, rule, checked, signs, abstains);
   }
   const Touch touch(place);
-  slices([&](const VoteSlice& slice) {
-    require_at_least("signs", signs.size(), slice.word + slice.words);
+  checked([&](const VoteSlice& slice) {
     const TieRule there = rule_in_ballots(rule, slice);
     parallel_ranges(place.pool(), slice.words, 16, [&](Range range) {
       for (std::size_t word = slice.word + range.begin; word < slice.word + range.end; ++word) {

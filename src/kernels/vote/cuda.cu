@@ -24,8 +24,8 @@ __device__ void count(std::uint32_t (&planes)[kPlanes], std::uint32_t bits) {
 /// Words of a group of draws that lie before a slice.
 __host__ __device__ std::uint64_t words_past(const VoteSlice& slice) { return slice.first_word % kDrawGroup; }
 
-/// A thread votes on the words that share a block of draws: sixteen apart in a group of 64 words of the tensor. All ballots of a word are read before it is written, so `out` may
-/// be one of them.
+/// A thread votes on the words that share a block of draws: sixteen apart in a group of 64 words of the tensor. All
+/// ballots of a word are read before it is written, so `out` may be one of them.
 template <int kPlanes, class List>
 __global__ void vote_kernel(const __grid_constant__ Parts<VoteSlice> slices, const __grid_constant__ List ballots,
                             unsigned ballot_count, TieRule rule, bool can_tie, std::uint32_t* out) {

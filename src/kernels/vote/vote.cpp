@@ -33,10 +33,15 @@ void vote(Place& place, std::span<const View<const std::uint32_t>> ballots, cons
     require_same_device("ballot", ballot.device(), place.device());
     require_size("ballot", ballot.size(), out.size());
   }
-  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(vote, place, ballots, rule, slices, out);
+  const auto checked = [&](const auto& body) {
+    slices([&](const VoteSlice& slice) {
+      require_at_least("out", out.size(), slice.word + slice.words);
+      body(slice);
+    });
+  };
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(vote, place, ballots, rule, checked, out);
   const Touch touch(place);
-  slices([&](const VoteSlice& slice) {
-    require_at_least("out", out.size(), slice.word + slice.words);
+  checked([&](const VoteSlice& slice) {
     const TieRule there = rule_in_ballots(rule, slice);
     parallel_ranges(place.pool(), slice.words, kCut, [&](Range range) {
       const Range words{slice.word + range.begin, slice.word + range.end};
