@@ -2,6 +2,9 @@
 #
 #   laconic::laconic   everything in <laconic/laconic.h> and <laconic/methods.h>
 #   laconic::mpi       <laconic/mpi.h>, where this build has it
+if(LACONIC_CUDA_EMULATED)
+  install(CODE "message(FATAL_ERROR \"a build with LACONIC_CUDA=EMULATED is for tests: install one with ON or OFF\")")
+endif()
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 

@@ -15,7 +15,7 @@ target_compile_options(laconic_flags INTERFACE
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-pass-failed>  # loops that may become vectors do not at -O1
   $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false --expt-relaxed-constexpr -Xcompiler=-ffp-contract=off,-fno-math-errno,-Wall,-Wextra>
   $<$<COMPILE_LANGUAGE:CUDA>:-diag-suppress=554>)  # a conversion operator whose `requires` rules that class out
-foreach(part HIGHWAY MPI CUDA TORCH)
+foreach(part HIGHWAY MPI CUDA CUDA_EMULATED TORCH)
   target_compile_definitions(laconic_flags INTERFACE LACONIC_${part}=$<BOOL:${LACONIC_${part}}>)
 endforeach()
 if(LACONIC_SANITIZE)

@@ -49,7 +49,7 @@ void decode_one(const std::uint8_t* input, std::size_t size) {
   require(found.intact() && decoded.intact());
   require(status.count <= capacity);
   if (!accepted) return require(status.count == 0 && decoded.untouched());
-  require(status.count == sparse::peek_count(payload));
+  require(status.count == sparse::peek_count(place(), payload));
   check_entries(range, found.view().sub(0, status.count));
 }
 

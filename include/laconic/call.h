@@ -5,6 +5,8 @@
 #include <span>
 #include <string>
 
+#include "laconic/view.h"
+
 namespace laconic {
 
 enum class Reduction : std::uint8_t { sum, max };
@@ -32,6 +34,7 @@ struct Call {
   CallKind kind = CallKind::barrier;
   Reduction reduction = Reduction::sum;  ///< for all_reduce
   int root = 0;                          ///< for broadcast
+  Device device = Device::cpu;           ///< where the bytes lie
   /// Bytes of one rank in reduce_scatter, all_gather and all_to_all; 0 in all_to_all_varying and barrier; bytes of all
   /// ranks in the other calls.
   std::uint64_t bytes = 0;

@@ -84,8 +84,8 @@ class SharedCounter {
 /// Every rank starts the same calls in the same order. One thread per rank drives a communicator. Views of one call
 /// must not overlap, except that `mine` may already lie in its place in `all`.
 ///
-/// The collectives throw InvalidConfig, before they start anything, for a view that is not in CPU memory or has the
-/// wrong size. To write your own transport, implement the virtual functions; CONTRIBUTING.md, "Add a transport", lists
+/// The collectives throw InvalidConfig, before they start anything, for a view of the wrong size or in memory that the
+/// engine cannot reach. All views of a call lie on one device. To write your own transport, implement the virtual functions; CONTRIBUTING.md, "Add a transport", lists
 /// the steps.
 class Communicator {
  public:
@@ -93,6 +93,10 @@ class Communicator {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
+
+  /// Whether the engine reaches memory of that device. CPU memory it always does. An engine knows no streams: what is sent
+  /// must be there before the call starts, and what arrives is there when the handle is done.
+  virtual bool takes(Device device) const { return device == Device::cpu; }
 
   /// The engine's own reduction, in place. The engine chooses the order in which it sums.
   Handle all_reduce(View<float> values, Reduction reduction);
@@ -135,8 +139,8 @@ class Communicator {
   /// A text for a program to show: "threads, 4 ranks" or "mpi, 4 ranks, progress thread".
   virtual std::string description() const = 0;
 
-  Milliseconds timeout() const { return timeout_; }
-  void set_timeout(Milliseconds timeout) { timeout_ = timeout; }
+  virtual Milliseconds timeout() const { return timeout_; }
+  virtual void set_timeout(Milliseconds timeout) { timeout_ = timeout; }
 
  private:
   Milliseconds timeout_{60'000};

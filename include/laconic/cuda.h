@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "laconic/error.h"
 #include "laconic/place.h"
@@ -24,10 +25,15 @@ struct CudaOptions {
   /// The caller's stream on that device, which must outlive the place; nullptr is CUDA's default stream. If it is not
   /// set, the place creates its own stream, which does not wait for the default stream.
   std::optional<CUstream_st*> stream = std::nullopt;
+  /// Whether the place's own stream goes before other streams where both have work.
+  bool high_priority = false;
 };
 
 /// The number of devices that this process can use.
 int cuda_device_count();
+
+/// What the driver calls the device, such as "NVIDIA H200". Throws InvalidConfig if it does not exist.
+std::string cuda_device_name(int device = 0);
 
 /// A place that launches its kernels on a stream and does not wait for them; `read_status` waits. Views passed to it
 /// have Device::cuda and lie in the device's memory. Throws InvalidConfig if the device does not exist or this build

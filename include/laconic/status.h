@@ -51,9 +51,21 @@ inline StatusView view_of(Status& status) { return {&status, 1}; }
 /// Copies the status to the CPU. On a device it waits for the place's work.
 Status read_status(Place& place, StatusView status);
 
+/// Copies a status from the CPU, after the place's work so far.
+void write_status(Place& place, StatusView status, const Status& value);
+
+/// Resets all statuses of the view. Does not wait.
+void clear_status(Place& place, StatusView statuses);
+
+/// Sets status.nonfinite: the CPU met a value that is not finite.
+void raise_nonfinite(Place& place, StatusView status);
+
+/// Sets status.nonfinite_rank to 0. Does not wait.
+void forget_nonfinite_rank(Place& place, StatusView status);
+
 /// Throws CorruptPayload if a decoder met a fault. The message names the offset, the value found and the value
-/// expected.
-void require_sound(Place& place, StatusView status);
+/// expected. Returns the status.
+Status require_sound(Place& place, StatusView status);
 
 const char* payload_reason(PayloadFault fault);
 

@@ -2,6 +2,7 @@
 
 # No `from __future__ import annotations` here: DistributedDataParallel compares a hook's annotations with the types.
 
+import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -120,6 +121,11 @@ class State:
         communicator, self._own = _process_groups.opened(self._group, backend=backend, timeout=timeout)
         self._host = _process_groups.made_or_failed(communicator, lambda: _core.DdpHost(communicator, *plan))
         self._own.connected()
+        if self._host.reason_for_cpu:
+            warnings.warn(
+                f"gradients on a device are copied to the CPU and compressed there: {self._host.reason_for_cpu}",
+                stacklevel=3,
+            )
         self._arranging = _arrange_later(ddp, self._host) if arrange_buckets else None
 
     def close(self) -> None:

@@ -8,14 +8,6 @@ namespace {
                       std::string(relation) + std::to_string(expected) + ": pass a view of the registered size");
 }
 
-/// "kernels/vote/vote" of ".../src/kernels/vote/vote.cpp".
-std::string_view unit_of(std::string_view file) {
-  constexpr std::string_view kSources = "src/";
-  const std::size_t sources = file.rfind(kSources);
-  if (sources != std::string_view::npos) file.remove_prefix(sources + kSources.size());
-  return file.substr(0, file.rfind('.'));
-}
-
 }  // namespace
 
 void require_size(std::string_view name, std::size_t size, std::size_t expected) {
@@ -26,11 +18,6 @@ void require_at_least(std::string_view name, std::size_t size, std::size_t expec
   if (size < expected) wrong_size(name, size, "at least ", expected);
 }
 
-void require_device(std::string_view name, Device device, Device expected, const char* file) {
-  if (expected == Device::cuda) no_cuda_version(unit_of(file));
-  require_same_device(name, device, expected);
-}
-
 void require_same_device(std::string_view name, Device device, Device expected) {
   if (device == expected) return;
   throw InvalidConfig("view " + std::string(name) + " lies on " + device_name(device) + ", the place works on " +
@@ -38,7 +25,7 @@ void require_same_device(std::string_view name, Device device, Device expected) 
 }
 
 void no_cuda_version(std::string_view what) {
-  throw InvalidConfig(std::string(what) + " has no CUDA version yet: copy its views to the CPU and use a place there");
+  throw InvalidConfig(std::string(what) + " has no CUDA version in this build: copy its views to the CPU and use a place there");
 }
 
 }  // namespace laconic

@@ -62,12 +62,7 @@ void require_size(std::string_view name, std::size_t size, std::size_t expected)
 /// Throws InvalidConfig unless the view has at least `expected` entries.
 void require_at_least(std::string_view name, std::size_t size, std::size_t expected);
 
-/// Throws InvalidConfig unless the view lies on the device where the place works and that device is the CPU. Code
-/// without a CUDA twin calls it for its views before it touches them, so that the processor never reads or writes a
-/// device's memory. The message names the calling source file.
-void require_device(std::string_view name, Device device, Device expected, const char* file = __builtin_FILE());
-
-/// The same for code with a CUDA twin: throws InvalidConfig unless the view lies on the device where the place works.
+/// Throws InvalidConfig unless the view lies on the device where the place works.
 void require_same_device(std::string_view name, Device device, Device expected);
 
 /// Throws InvalidConfig: `what` has no CUDA version, so use a place on the CPU.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 namespace laconic {
 
@@ -16,11 +17,26 @@ class DeviceQueue {
   /// Waits until the work submitted so far no longer needs the memory, then frees it.
   virtual void release(void* memory) noexcept = 0;
 
+  /// Memory for messages: on the device, or in CPU memory from which the device copies fast. An engine that cannot
+  /// cancel a message may hold it longer than the queue lives.
+  virtual std::shared_ptr<std::byte> share_memory(std::size_t bytes) = 0;
+  virtual std::shared_ptr<std::byte> share_pinned_memory(std::size_t bytes) = 0;
+
   /// Waits for the work submitted so far, then copies to CPU memory.
   virtual void read(void* to, const void* from, std::size_t bytes) = 0;
 
   /// Copies from CPU memory, after the work submitted so far. The caller may change `from` once the call has returned.
   virtual void write(void* to, const void* from, std::size_t bytes) = 0;
+
+  /// Copies in either direction in the order of the work, without waiting. CPU memory must be pinned and must not change
+  /// until `wait` has returned.
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+
+  /// Sets all bytes to zero in the order of the work.
+  virtual void clear(void* memory, std::size_t bytes) = 0;
+
+  /// Waits for the work submitted so far.
+  virtual void wait() = 0;
 
   /// Called around loops in which the processor works on this memory (base/touch.h). Calls may be nested. They do
   /// nothing unless the memory is closed to the processor outside such loops.

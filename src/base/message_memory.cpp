@@ -4,7 +4,9 @@
 #include <map>
 #include <mutex>
 
+#include "base/device_queue.h"
 #include "base/memory.h"
+#include "laconic/place.h"
 
 namespace laconic {
 namespace {
@@ -26,25 +28,47 @@ Registry& registry() {
   return all;
 }
 
-void give_back(std::byte* memory, std::size_t bytes) noexcept {
-  {
+/// In the list of all message memory for as long as anyone has a share of it.
+std::shared_ptr<std::byte> listed(std::shared_ptr<std::byte> memory, std::size_t bytes) {
+  std::byte* const begin = memory.get();
+  const std::shared_ptr<std::byte> shared(begin, [memory = std::move(memory)](std::byte* given) {
     const std::lock_guard lock(registry().mutex);
-    registry().blocks.erase(memory);
-  }
-  free_memory(memory, bytes);
+    registry().blocks.erase(given);
+  });
+  const std::lock_guard lock(registry().mutex);
+  registry().blocks[begin] = {bytes, shared};
+  return shared;
+}
+
+std::shared_ptr<std::byte> cpu_memory(std::size_t bytes) {
+  return {static_cast<std::byte*>(allocate_memory(bytes, "messages between ranks")),
+          [bytes](std::byte* memory) { free_memory(memory, bytes); }};
 }
 
 }  // namespace
 
-void MessageMemory::reserve(std::size_t bytes) {
+template <class Allocate>
+void MessageMemory::grow(Device device, std::size_t bytes, Allocate&& allocate) {
+  device_ = device;
   if (bytes <= capacity_) return;
   memory_.reset();
   capacity_ = 0;
-  auto* memory = static_cast<std::byte*>(allocate_memory(bytes, "messages between ranks"));
-  memory_ = {memory, [bytes](std::byte* given) { give_back(given, bytes); }};
+  memory_ = listed(allocate(), bytes);
   capacity_ = bytes;
-  const std::lock_guard lock(registry().mutex);
-  registry().blocks[memory_.get()] = {bytes, memory_};
+}
+
+void MessageMemory::reserve(std::size_t bytes) {
+  grow(Device::cpu, bytes, [&] { return cpu_memory(bytes); });
+}
+
+void MessageMemory::reserve(Place& place, std::size_t bytes) {
+  if (place.device() == Device::cpu) return reserve(bytes);
+  grow(place.device(), bytes, [&] { return place.queue()->share_memory(bytes); });
+}
+
+void MessageMemory::reserve_pinned(Place& place, std::size_t bytes) {
+  if (place.queue() == nullptr) return reserve(bytes);
+  grow(Device::cpu, bytes, [&] { return place.queue()->share_pinned_memory(bytes); });
 }
 
 std::size_t message_memory_bytes() {

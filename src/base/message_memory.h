@@ -7,17 +7,28 @@
 
 namespace laconic {
 
+class Place;
+
 /// Memory of messages, aligned to 64 bytes. It never shrinks; growing discards the contents. An engine that cannot
 /// cancel a collective shares ownership of it (message_owner), because the engine may still write there after the
 /// caller has withdrawn and released it. So the contents are valid only while no collective has failed.
 class MessageMemory {
  public:
+  /// In CPU memory.
   void reserve(std::size_t bytes);
-  View<std::byte> view(std::size_t bytes) const { return {memory_.get(), bytes}; }
+  /// On the place's device; in ordinary CPU memory for any place on the CPU.
+  void reserve(Place& place, std::size_t bytes);
+  /// In CPU memory that the place's device copies without a detour.
+  void reserve_pinned(Place& place, std::size_t bytes);
+  View<std::byte> view(std::size_t bytes) const { return {memory_.get(), bytes, device_}; }
 
  private:
+  template <class Allocate>
+  void grow(Device device, std::size_t bytes, Allocate&& allocate);
+
   std::shared_ptr<std::byte> memory_;
   std::size_t capacity_ = 0;
+  Device device_ = Device::cpu;
 };
 
 /// Bytes of all message memory that this process holds.

@@ -1,5 +1,6 @@
 #include "laconic/status.h"
 
+#include <algorithm>
 #include <array>
 #include <sstream>
 
@@ -38,9 +39,44 @@ Status read_status(Place& place, StatusView status) {
   return here;
 }
 
-void require_sound(Place& place, StatusView view) {
+void write_status(Place& place, StatusView status, const Status& value) {
+  require_at_least("status", status.size(), 1);
+  require_same_device("status", status.device(), place.device());
+  if (place.queue() == nullptr) {
+    status[0] = value;
+  } else {
+    place.queue()->write(status.data(), &value, sizeof(value));
+  }
+}
+
+void clear_status(Place& place, StatusView statuses) {
+  require_same_device("status", statuses.device(), place.device());
+  if (statuses.empty()) return;
+  if (place.queue() == nullptr) {
+    std::fill(statuses.begin(), statuses.end(), Status());
+  } else {
+    place.queue()->clear(statuses.data(), statuses.size_bytes());  // a new status has only zeros
+  }
+}
+
+void raise_nonfinite(Place& place, StatusView status) {
+  Status raised = read_status(place, status);
+  raised.nonfinite = 1;
+  write_status(place, status, raised);
+}
+
+void forget_nonfinite_rank(Place& place, StatusView status) {
+  require_same_device("status", status.device(), place.device());
+  if (place.queue() == nullptr) {
+    status[0].nonfinite_rank = 0;
+  } else {
+    place.queue()->clear(&status.data()->nonfinite_rank, sizeof(Status::nonfinite_rank));
+  }
+}
+
+Status require_sound(Place& place, StatusView view) {
   const Status status = read_status(place, view);
-  if (status.fault == PayloadFault::none) return;
+  if (status.fault == PayloadFault::none) return status;
   std::ostringstream message;
   message
       << "payload is " << payload_reason(status.fault) << ": at byte " << status.fault_offset << " found "

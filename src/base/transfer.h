@@ -16,6 +16,10 @@ void copy_to_host(Place& place, View<const T> from, T* to) {
   std::memcpy(to, from.data(), from.size_bytes());
 }
 
+/// Whether an engine that moves messages can be given this place's memory: on a device through its communicator, on the
+/// CPU unless tests keep the memory closed.
+inline bool engines_reach(Place& place) { return place.queue() == nullptr || place.device() != Device::cpu; }
+
 /// Reads one entry of a view on the place's device. Waits for the place's work.
 template <class T>
 T read_one(Place& place, View<const T> from) {

@@ -4,6 +4,7 @@
 #include "base/touch.h"
 #include "base/workspace.h"
 #include "codecs/body.h"
+#include "codecs/received.h"
 #include "codecs/signature.h"
 #include "kernels/elementwise/elementwise.h"
 
@@ -32,15 +33,15 @@ void seal(Place& place, std::span<const Block> blocks, std::uint64_t begin, std:
   seal_payload(place, header, payload, status);
 }
 
-bool open(Place& place, View<const std::byte> payload, std::span<const Block> blocks, std::uint64_t begin,
-          std::uint64_t count, ValueFormat format, PayloadHeader& header, StatusView status) {
+bool open(Received& received, std::span<const Block> blocks, std::uint64_t begin, std::uint64_t count,
+          ValueFormat format) {
   require_format(format);
   require_range(blocks, begin, count);
-  return open_payload(place, payload, Codec::block, header, status) && check_flags(header, kNonfiniteFlag, status) &&
-         check_format(header, static_cast<std::uint8_t>(format), status) && check_elements(header, count, status) &&
-         check_count(header, signature(blocks, begin, count), PayloadFault::wrong_blocks, status) &&
-         check_length(header, max_payload_bytes(count, format), status) &&
-         check_filling(payload, sizeof(header) + count * bytes_of(format), header.payload_bytes, status);
+  const auto words = [&](const auto& check) { check(filling_of(sizeof(PayloadHeader), count * 8 * bytes_of(format))); };
+  return received.open(Codec::block, words) && received.has_flags(kNonfiniteFlag) &&
+         received.has_format(static_cast<std::uint8_t>(format)) && received.has_elements(count) &&
+         received.has_count(signature(blocks, begin, count), PayloadFault::wrong_blocks) &&
+         received.has_length(max_payload_bytes(count, format)) && received.has_sound(words);
 }
 
 }  // namespace
@@ -54,7 +55,7 @@ void encode(Place& place, View<const float> flat, std::span<const Block> blocks,
   require_format(format);
   require_range(blocks, begin, count);
   require_payload(payload, max_payload_bytes(count, format));
-  require_device("payload", payload.device(), place.device());
+  require_same_device("payload", payload.device(), place.device());
   const Touch touch(place);
   if (format == ValueFormat::f32) {
     const auto body = body_of<float>(payload, sizeof(PayloadHeader), count);
@@ -74,7 +75,7 @@ void encode_values(Place& place, View<const float> values, std::span<const Block
   require_format(format);
   require_range(blocks, begin, values.size());
   require_payload(payload, max_payload_bytes(values.size(), format));
-  require_device("payload", payload.device(), place.device());
+  require_same_device("payload", payload.device(), place.device());
   const Touch touch(place);
   put_values(place, values, format, payload, sizeof(PayloadHeader), status);
   seal(place, blocks, begin, values.size(), format, payload, status);
@@ -83,26 +84,26 @@ void encode_values(Place& place, View<const float> values, std::span<const Block
 bool decode(Place& place, View<const std::byte> payload, std::span<const Block> blocks, std::uint64_t begin,
             std::uint64_t count, ValueFormat format, View<float> flat, StatusView status) {
   const Touch touch(place);
-  PayloadHeader header;
-  if (!open(place, payload, blocks, begin, count, format, header, status)) return false;
+  Received received(place, payload, status);
+  if (!open(received, blocks, begin, count, format)) return false;
   if (format == ValueFormat::f32) {
-    scatter_blocks(place, body_of<float>(payload, sizeof(header), count), blocks, begin, flat);
-    return accept(header, status);
+    scatter_blocks(place, body_of<float>(payload, sizeof(PayloadHeader), count), blocks, begin, flat);
+    return received.accept();
   }
   const Workspace::Scope scope(place.workspace());
   const auto values = place.workspace().take<float>(count);
-  get_values(place, payload, sizeof(header), format, values);
+  get_values(place, payload, sizeof(PayloadHeader), format, values);
   scatter_blocks(place, values, blocks, begin, flat);
-  return accept(header, status);
+  return received.accept();
 }
 
 bool decode_add(Place& place, View<const std::byte> payload, std::span<const Block> blocks, std::uint64_t begin,
                 ValueFormat format, View<float> values, StatusView status) {
   const Touch touch(place);
-  PayloadHeader header;
-  if (!open(place, payload, blocks, begin, values.size(), format, header, status)) return false;
-  add_values(place, payload, sizeof(header), format, values);
-  return accept(header, status);
+  Received received(place, payload, status);
+  if (!open(received, blocks, begin, values.size(), format)) return false;
+  add_values(place, payload, sizeof(PayloadHeader), format, values);
+  return received.accept();
 }
 
 }  // namespace laconic::block

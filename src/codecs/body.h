@@ -28,8 +28,11 @@ constexpr PayloadHeader header_of(Codec codec, std::uint8_t format, std::uint64_
           .checksum = 0};
 }
 
-/// The header of a payload. The payload must be long enough to have one.
+/// The header of a payload. The payload must be long enough to have one. On a device it waits.
 PayloadHeader read_header(Place& place, View<const std::byte> payload);
+
+/// Throws InvalidConfig unless the payload starts at a multiple of kPayloadAlignment.
+void require_aligned(View<const std::byte> payload);
 
 /// Throws InvalidConfig unless the view is aligned and has room for `needed` bytes.
 void require_payload(View<std::byte> payload, std::uint64_t needed);
@@ -60,20 +63,10 @@ void get_values(Place& place, View<const std::byte> payload, std::uint64_t offse
 void add_values(Place& place, View<const std::byte> payload, std::uint64_t offset, ValueFormat format,
                 View<float> values);
 
+/// Sets status.nonfinite.
+void set_nonfinite(Place& place, StatusView status);
+
 /// Writes zero bytes from `from` up to `to`.
-void put_filling(View<std::byte> payload, std::uint64_t from, std::uint64_t to);
-
-/// Returns false and notes wrong_length if one of the bytes from `from` up to `to` is not zero.
-bool check_filling(View<const std::byte> payload, std::uint64_t from, std::uint64_t to, StatusView status);
-
-/// The checks of an opened header that every codec makes. On a fault, each notes it and returns false.
-bool check_elements(const PayloadHeader& header, std::uint64_t expected, StatusView status);
-bool check_format(const PayloadHeader& header, std::uint8_t expected, StatusView status);
-bool check_flags(const PayloadHeader& header, std::uint8_t allowed, StatusView status);
-bool check_length(const PayloadHeader& header, std::uint64_t expected, StatusView status);
-bool check_count(const PayloadHeader& header, std::uint32_t expected, PayloadFault fault, StatusView status);
-
-/// Copies the sender's non-finite flag into the status. Returns true, for `return accept(...)`.
-bool accept(const PayloadHeader& header, StatusView status);
+void put_filling(Place& place, View<std::byte> payload, std::uint64_t from, std::uint64_t to);
 
 }  // namespace laconic

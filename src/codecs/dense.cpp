@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/touch.h"
 #include "codecs/body.h"
+#include "codecs/received.h"
 
 namespace laconic::dense {
 namespace {
@@ -15,15 +16,15 @@ bool read(Place& place, View<const std::byte> payload, ValueFormat format, View<
   require_format(format);
   const auto fault = signature == 0 ? PayloadFault::wrong_count : PayloadFault::wrong_blocks;
   const std::uint64_t n = values.size();
-  PayloadHeader header;
-  const bool sound =
-      open_payload(place, payload, Codec::dense, header, status) && check_flags(header, kNonfiniteFlag, status) &&
-      check_format(header, static_cast<std::uint8_t>(format), status) && check_elements(header, n, status) &&
-      check_count(header, signature, fault, status) && check_length(header, max_payload_bytes(n, format), status) &&
-      check_filling(payload, sizeof(header) + n * bytes_of(format), header.payload_bytes, status);
+  const auto words = [&](const auto& check) { check(filling_of(sizeof(PayloadHeader), n * 8 * bytes_of(format))); };
+  Received received(place, payload, status);
+  const bool sound = received.open(Codec::dense, words) && received.has_flags(kNonfiniteFlag) &&
+                     received.has_format(static_cast<std::uint8_t>(format)) && received.has_elements(n) &&
+                     received.has_count(signature, fault) && received.has_length(max_payload_bytes(n, format)) &&
+                     received.has_sound(words);
   if (!sound) return false;
-  take(place, payload, sizeof(header), format, values);
-  return accept(header, status);
+  take(place, payload, sizeof(PayloadHeader), format, values);
+  return received.accept();
 }
 
 }  // namespace
@@ -37,7 +38,7 @@ void encode(Place& place, View<const float> values, ValueFormat format, View<std
   require_format(format);
   const std::uint64_t bytes = max_payload_bytes(values.size(), format);
   require_payload(payload, bytes);
-  require_device("payload", payload.device(), place.device());
+  require_same_device("payload", payload.device(), place.device());
   const Touch touch(place);
   put_values(place, values, format, payload, sizeof(PayloadHeader), status);
   PayloadHeader header = header_of(Codec::dense, static_cast<std::uint8_t>(format), bytes, values.size());

@@ -3,19 +3,29 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <limits>
 #include <string>
 
 #include "base/check.h"
 #include "base/touch.h"
+#include "base/transfer.h"
 #include "codecs/body.h"
+#include "codecs/received.h"
+#include "codecs/twins.h"
 #include "kernels/checksum/checksum.h"
+#include "kernels/cuda.h"
 #include "kernels/elementwise/elementwise.h"
 
 namespace laconic {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "wire structs are written as they lie in memory");
+
+void require_status(Place& place, StatusView status) {
+  require_at_least("status", status.size(), 1);
+  require_same_device("status", status.device(), place.device());
+}
+
+}  // namespace
 
 void require_aligned(View<const std::byte> payload) {
   const auto rest = reinterpret_cast<std::uintptr_t>(payload.data()) % kPayloadAlignment;
@@ -25,19 +35,15 @@ void require_aligned(View<const std::byte> payload) {
                       std::to_string(kPayloadAlignment) + " bytes");
 }
 
-void require_status(Place& place, StatusView status) {
-  require_at_least("status", status.size(), 1);
-  require_device("status", status.device(), place.device());
-}
-
-}  // namespace
-
 void seal_payload(Place& place, PayloadHeader header, View<std::byte> payload, StatusView status) {
   require_status(place, status);
-  require_device("payload", payload.device(), place.device());
+  require_same_device("payload", payload.device(), place.device());
   require_payload(payload, header.payload_bytes);
   LACONIC_CHECK(header.payload_bytes >= sizeof(PayloadHeader));
   LACONIC_CHECK(header.payload_bytes % kPayloadAlignment == 0U);
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(seal, place, header, payload.sub(0, header.payload_bytes), status);
+  }
   const Touch touch(place);
   header.magic = kPayloadMagic;
   header.version = kWireVersion;
@@ -50,39 +56,19 @@ void seal_payload(Place& place, PayloadHeader header, View<std::byte> payload, S
 }
 
 bool open_payload(Place& place, View<const std::byte> payload, Codec codec, PayloadHeader& header, StatusView status) {
-  require_status(place, status);
-  require_device("payload", payload.device(), place.device());
-  require_aligned(payload);
-  const std::uint64_t size = payload.size();
-  if (size < sizeof(header)) return note_fault(status, PayloadFault::too_short, size, size, sizeof(header));
-  header = read_header(place, payload);
-
-  const auto refuse = [&](PayloadFault fault, std::size_t offset, std::uint64_t found, std::uint64_t expected) {
-    return note_fault(status, fault, offset, found, expected);
-  };
-  if (header.magic != kPayloadMagic) {
-    return refuse(PayloadFault::wrong_magic, offsetof(PayloadHeader, magic), header.magic, kPayloadMagic);
-  }
-  if (header.version != kWireVersion) {
-    return refuse(PayloadFault::wrong_version, offsetof(PayloadHeader, version), header.version, kWireVersion);
-  }
-  if (header.codec != static_cast<std::uint8_t>(codec)) {
-    return refuse(PayloadFault::wrong_codec, offsetof(PayloadHeader, codec), header.codec,
-                  static_cast<std::uint64_t>(codec));
-  }
-  if (header.payload_bytes < sizeof(header) || header.payload_bytes % kPayloadAlignment != 0) {
-    return refuse(PayloadFault::wrong_length, offsetof(PayloadHeader, payload_bytes), header.payload_bytes, size);
-  }
-  if (header.payload_bytes > size) return refuse(PayloadFault::too_short, size, size, header.payload_bytes);
-  const std::uint32_t found =
-      checksum_with_hole(place, payload.sub(0, header.payload_bytes), offsetof(PayloadHeader, checksum));
-  if (found != header.checksum) {
-    return refuse(PayloadFault::wrong_checksum, offsetof(PayloadHeader, checksum), header.checksum, found);
-  }
-  return true;
+  Received received(place, payload, status);
+  const bool sound = received.open(codec, [](auto&&) {});
+  header = received.header();
+  return sound;
 }
 
 void flag_payload(Place& place, View<std::byte> payload, StatusView status) {
+  if (place.device() == Device::cuda) {
+    require_status(place, status);
+    require_same_device("payload", payload.device(), place.device());
+    require_payload(payload, sizeof(PayloadHeader));
+    return LACONIC_CUDA_CALL(seal_written, place, payload, status);
+  }
   seal_payload(place, read_header(place, payload), payload, status);
 }
 
@@ -91,20 +77,20 @@ bool is_flagged(Place& place, View<const std::byte> payload) {
 }
 
 PayloadHeader read_header(Place& place, View<const std::byte> payload) {
-  const Touch touch(place);
-  PayloadHeader header;
-  std::memcpy(&header, payload.data(), sizeof(header));
-  return header;
+  std::array<std::byte, sizeof(PayloadHeader)> bytes{};
+  copy_to_host<std::byte>(place, payload.sub(0, bytes.size()), bytes.data());
+  return std::bit_cast<PayloadHeader>(bytes);
 }
 
-bool note_fault(StatusView status, PayloadFault fault, std::uint64_t offset, std::uint64_t found,
+bool note_fault(Place& place, StatusView status, PayloadFault fault, std::uint64_t offset, std::uint64_t found,
                 std::uint64_t expected) {
-  Status& noted = status[0];
+  Status noted = read_status(place, status);
   if (noted.fault != PayloadFault::none) return false;
   noted.fault = fault;
   noted.fault_offset = offset;
   noted.fault_found = found;
   noted.fault_expected = expected;
+  write_status(place, status, noted);
   return false;
 }
 
@@ -130,7 +116,7 @@ void put_values(Place& place, View<const float> values, ValueFormat format, View
   } else {
     to_16bit(place, values, format, body_of<std::uint16_t>(payload, offset, values.size()), status);
   }
-  put_filling(payload, offset + values.size() * bytes_of(format), offset + value_bytes(values.size(), format));
+  put_filling(place, payload, offset + values.size() * bytes_of(format), offset + value_bytes(values.size(), format));
 }
 
 void get_values(Place& place, View<const std::byte> payload, std::uint64_t offset, ValueFormat format,
@@ -151,48 +137,16 @@ void add_values(Place& place, View<const std::byte> payload, std::uint64_t offse
   }
 }
 
-void put_filling(View<std::byte> payload, std::uint64_t from, std::uint64_t to) {
-  if (from < to) std::memset(payload.data() + from, 0, to - from);
+void set_nonfinite(Place& place, StatusView status) {
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(set_nonfinite, place, status);
+  const Touch touch(place);
+  status[0].nonfinite = 1;
 }
 
-bool check_filling(View<const std::byte> payload, std::uint64_t from, std::uint64_t to, StatusView status) {
-  for (; from < to; ++from) {
-    const auto found = std::to_integer<std::uint64_t>(payload[from]);
-    if (found != 0) return note_fault(status, PayloadFault::wrong_length, from, found, 0);
-  }
-  return true;
-}
-
-bool check_elements(const PayloadHeader& header, std::uint64_t expected, StatusView status) {
-  if (header.elements == expected) return true;
-  return note_fault(status, PayloadFault::wrong_elements, offsetof(PayloadHeader, elements), header.elements, expected);
-}
-
-bool check_format(const PayloadHeader& header, std::uint8_t expected, StatusView status) {
-  if (header.format == expected) return true;
-  return note_fault(status, PayloadFault::wrong_format, offsetof(PayloadHeader, format), header.format, expected);
-}
-
-bool check_flags(const PayloadHeader& header, std::uint8_t allowed, StatusView status) {
-  if ((header.flags & ~unsigned{allowed}) == 0) return true;
-  return note_fault(status, PayloadFault::wrong_format, offsetof(PayloadHeader, flags), header.flags,
-                    header.flags & unsigned{allowed});
-}
-
-bool check_length(const PayloadHeader& header, std::uint64_t expected, StatusView status) {
-  if (header.payload_bytes == expected) return true;
-  return note_fault(status, PayloadFault::wrong_length, offsetof(PayloadHeader, payload_bytes), header.payload_bytes,
-                    expected);
-}
-
-bool check_count(const PayloadHeader& header, std::uint32_t expected, PayloadFault fault, StatusView status) {
-  if (header.count == expected) return true;
-  return note_fault(status, fault, offsetof(PayloadHeader, count), header.count, expected);
-}
-
-bool accept(const PayloadHeader& header, StatusView status) {
-  if ((header.flags & kNonfiniteFlag) != 0) status[0].nonfinite = 1;
-  return true;
+void put_filling(Place& place, View<std::byte> payload, std::uint64_t from, std::uint64_t to) {
+  if (from >= to) return;
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(put_zeros, place, payload.sub(from, to - from));
+  std::memset(payload.data() + from, 0, to - from);
 }
 
 }  // namespace laconic

@@ -52,7 +52,7 @@ void flag_payload(Place& place, View<std::byte> payload, StatusView status);
 bool is_flagged(Place& place, View<const std::byte> payload);
 
 /// Notes a fault if none is noted yet; returns false, for `return note_fault(...)`.
-bool note_fault(StatusView status, PayloadFault fault, std::uint64_t offset, std::uint64_t found,
+bool note_fault(Place& place, StatusView status, PayloadFault fault, std::uint64_t offset, std::uint64_t found,
                 std::uint64_t expected);
 
 }  // namespace laconic

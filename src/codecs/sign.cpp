@@ -6,6 +6,7 @@
 #include "base/touch.h"
 #include "codecs/body.h"
 #include "codecs/cuts.h"
+#include "codecs/received.h"
 #include "kernels/sign/sign.h"
 
 namespace laconic::sign {
@@ -18,18 +19,13 @@ PayloadHeader header_for(const Layout& layout, std::uint64_t begin, std::uint64_
 }
 
 /// Bits behind a tensor's last sign must be zero.
-bool check_tails(View<const std::uint32_t> words, const Layout& layout, std::uint64_t begin, std::uint64_t end,
-                 StatusView status) {
-  bool sound = true;
-  std::uint64_t word = 0;
+template <class Check>
+void check_tails(const Layout& layout, std::uint64_t begin, std::uint64_t end, const Check& check) {
+  std::uint64_t offset = sizeof(PayloadHeader);
   layout.for_each_slice(begin, end, [&](const Slice& slice) {
-    word += sign_words(slice.count);
-    const std::uint64_t used = slice.count % kSignsPerWord;
-    if (used == 0 || words[word - 1] >> used == 0) return;
-    sound = note_fault(status, PayloadFault::wrong_length, sizeof(PayloadHeader) + 4 * (word - 1), words[word - 1],
-                       words[word - 1] & ((std::uint32_t{1} << used) - 1));
+    check(filling_of(offset, slice.count, WordCheck::Rule::zero_bits));
+    offset += sign_words(slice.count) * sizeof(std::uint32_t);
   });
-  return sound;
 }
 
 }  // namespace
@@ -75,17 +71,16 @@ bool open(Place& place, View<const std::byte> payload, const Layout& layout, std
   const Touch touch(place);
   words_of_payload = {};
   const std::uint64_t count = words(layout, begin, end);
-  PayloadHeader header;
-  if (!open_payload(place, payload, Codec::sign, header, status) || !check_flags(header, kNonfiniteFlag, status) ||
-      !check_format(header, kSignFormat, status) || !check_elements(header, end - begin, status) ||
-      !check_count(header, 0, PayloadFault::wrong_count, status) ||
-      !check_length(header, sizeof(header) + count * sizeof(std::uint32_t), status)) {
+  const auto tails = [&](const auto& check) { check_tails(layout, begin, end, check); };
+  Received received(place, payload, status);
+  if (!received.open(Codec::sign, tails) || !received.has_flags(kNonfiniteFlag) ||
+      !received.has_format(kSignFormat) || !received.has_elements(end - begin) ||
+      !received.has_count(0, PayloadFault::wrong_count) ||
+      !received.has_length(sizeof(PayloadHeader) + count * sizeof(std::uint32_t)) || !received.has_sound(tails)) {
     return false;
   }
-  const auto found = body_of<std::uint32_t>(payload, sizeof(header), count);
-  if (!check_tails(found, layout, begin, end, status)) return false;
-  words_of_payload = found;
-  return accept(header, status);
+  words_of_payload = body_of<std::uint32_t>(payload, sizeof(PayloadHeader), count);
+  return received.accept();
 }
 
 bool decode(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,

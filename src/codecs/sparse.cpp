@@ -9,6 +9,10 @@
 #include "base/workspace.h"
 #include "codecs/body.h"
 #include "codecs/sparse_layout.h"
+#include "codecs/sparse_received.h"
+#include "codecs/sparse_twins.h"
+#include "codecs/twins.h"
+#include "kernels/cuda.h"
 #include "kernels/sparse/indices.h"
 
 namespace laconic::sparse {
@@ -31,127 +35,110 @@ void require_range(IndexRange range) {
 void put_gaps(Place& place, View<const std::uint32_t> gaps, View<const std::uint8_t> widths, View<std::byte> section) {
   std::memcpy(section.data(), widths.data(), widths.size());
   const std::uint64_t groups_offset = width_bytes(gaps.size());
-  put_filling(section, widths.size(), groups_offset);
+  put_filling(place, section, widths.size(), groups_offset);
   std::uint64_t end = groups_offset;
   for_each_run(gaps.size(), widths, [&](std::uint64_t first, std::uint64_t entries, int width, std::uint64_t offset) {
     const std::uint64_t bytes = packed_bytes(entries, width);
     pack_fields(place, gaps.sub(first, entries), width, section.sub(groups_offset + offset, bytes));
     end = groups_offset + offset + bytes;
   });
-  put_filling(section, end, section.size());
+  put_filling(place, section, end, section.size());
 }
 
 /// What a decoder knows once the header has been checked.
 struct Incoming {
+  Received& received;
   View<const std::byte> payload;  ///< cut to payload_bytes
   IndexRange range;
   View<std::uint32_t> indices;  ///< as many as the header counts
   std::uint64_t value_bytes;    ///< of as many values
+
+  /// Whether a payload whose indices take `index_bytes` is as long as this one.
+  bool has_length(std::uint64_t index_bytes) const {
+    return received.has_length(kIndicesOffset + index_bytes + value_bytes);
+  }
+  bool has_sound(const WordCheck& check) const {
+    return !has_rule(check) || received.has_sound(check, body_of<std::uint32_t>(payload, check.offset, 1)[0]);
+  }
+  bool refuse_indices() const {
+    return received.refuse(PayloadFault::wrong_index, kIndicesOffset, indices.size(), range.size);
+  }
 };
 
-/// Whether a payload whose indices take `index_bytes` is as long as this one, and if not notes that.
-bool has_length(const Incoming& incoming, std::uint64_t index_bytes, StatusView status) {
-  const std::uint64_t expected = kIndicesOffset + index_bytes + incoming.value_bytes;
-  if (incoming.payload.size() == expected) return true;
-  return note_fault(status, PayloadFault::wrong_length, offsetof(PayloadHeader, payload_bytes), incoming.payload.size(),
-                    expected);
-}
-
-bool wrong_indices(const Incoming& incoming, StatusView status) {
-  return note_fault(status, PayloadFault::wrong_index, kIndicesOffset, incoming.indices.size(), incoming.range.size);
-}
-
-bool get_raw(Place& place, const Incoming& incoming, std::uint64_t& bytes, StatusView status) {
+bool get_raw(Place& place, const Incoming& incoming, std::uint64_t& bytes) {
   const std::uint64_t count = incoming.indices.size();
   bytes = raw_bytes(count);
-  if (!has_length(incoming, bytes, status)) return false;
+  if (!incoming.has_length(bytes)) return false;
   const auto relative = body_of<std::uint32_t>(incoming.payload, kIndicesOffset, count);
   return indices_of_relative(place, relative, incoming.range.first, incoming.range.size, incoming.indices) ||
-         wrong_indices(incoming, status);
+         incoming.refuse_indices();
 }
 
-bool get_bitmap(Place& place, const Incoming& incoming, std::uint64_t& bytes, StatusView status) {
+bool get_bitmap(Place& place, const Incoming& incoming, std::uint64_t& bytes) {
   bytes = bitmap_bytes(incoming.range.size);
-  if (!has_length(incoming, bytes, status)) return false;
+  if (!incoming.has_length(bytes)) return false;
   const auto words = body_of<std::uint32_t>(incoming.payload, kIndicesOffset, bytes / sizeof(std::uint32_t));
   return indices_of_bitmap(place, words, incoming.range.first, incoming.range.size, incoming.indices) ||
-         wrong_indices(incoming, status);
+         incoming.refuse_indices();
 }
 
-bool check_widths(View<const std::uint8_t> widths, StatusView status) {
+bool check_widths(Received& received, View<const std::uint8_t> widths) {
   for (std::size_t group = 0; group < widths.size(); ++group) {
-    if (widths[group] <= 32) continue;
-    return note_fault(status, PayloadFault::wrong_format, kIndicesOffset + group, widths[group], 32);
+    if (widths[group] <= kMostWidth) continue;
+    return received.refuse(PayloadFault::wrong_format, kIndicesOffset + group, widths[group], kMostWidth);
   }
   return true;
 }
 
-/// Bits behind the last gap, in its byte and up to the end of the section, must be zero.
-bool check_gap_tail(const Incoming& incoming, std::uint8_t last_width, std::uint64_t end, std::uint64_t section_end,
-                    StatusView status) {
-  const std::uint64_t tail_bits = incoming.indices.size() % kGapGroup * last_width % 8;
-  if (tail_bits != 0) {
-    const auto last = std::to_integer<std::uint64_t>(incoming.payload[end - 1]);
-    if (last >> tail_bits != 0) return note_fault(status, PayloadFault::wrong_length, end - 1, last, 0);
-  }
-  return check_filling(incoming.payload, end, section_end, status);
-}
-
-bool get_gaps(Place& place, const Incoming& incoming, std::uint64_t& bytes, StatusView status) {
+bool get_gaps(Place& place, const Incoming& incoming, std::uint64_t& bytes) {
   const std::uint64_t count = incoming.indices.size();
   const std::uint64_t groups_offset = kIndicesOffset + width_bytes(count);
-  if (incoming.payload.size() < groups_offset) {
-    return note_fault(status, PayloadFault::wrong_length, offsetof(PayloadHeader, payload_bytes),
-                      incoming.payload.size(), groups_offset);
-  }
+  if (incoming.payload.size() < groups_offset) return incoming.received.has_length(groups_offset);
   const auto widths = body_of<std::uint8_t>(incoming.payload, kIndicesOffset, gap_groups(count));
-  if (!check_widths(widths, status)) return false;
-  bytes = gap_bytes(count, widths);
-  if (!has_length(incoming, bytes, status) ||
-      !check_filling(incoming.payload, kIndicesOffset + widths.size(), groups_offset, status)) {
-    return false;
-  }
-  std::uint64_t end = groups_offset;
+  if (!check_widths(incoming.received, widths)) return false;
+  const std::uint64_t bits = gap_bits(count, widths);
+  bytes = gap_bytes(count, bits);
+  if (!incoming.has_length(bytes) || !incoming.has_sound(filling_of(kIndicesOffset, 8 * widths.size()))) return false;
   for_each_run(count, widths, [&](std::uint64_t first, std::uint64_t entries, int width, std::uint64_t offset) {
     const auto packed = incoming.payload.sub(groups_offset + offset, packed_bytes(entries, width));
     unpack_fields(place, packed, width, incoming.indices.sub(first, entries));
-    end = groups_offset + offset + packed.size();
   });
-  const std::uint8_t last_width = widths.empty() ? 0 : widths[widths.size() - 1];
-  if (!check_gap_tail(incoming, last_width, end, kIndicesOffset + bytes, status)) return false;
+  if (!incoming.has_sound(filling_of(groups_offset, bits))) return false;
   return indices_of_gaps(place, incoming.range.first, incoming.range.size, incoming.indices) ||
-         wrong_indices(incoming, status);
+         incoming.refuse_indices();
 }
 
-bool get_indices(Place& place, IndexCoding coding, const Incoming& incoming, std::uint64_t& bytes, StatusView status) {
-  switch (coding) {
-    case IndexCoding::raw: return get_raw(place, incoming, bytes, status);
-    case IndexCoding::gaps: return get_gaps(place, incoming, bytes, status);
-    case IndexCoding::bitmap: return get_bitmap(place, incoming, bytes, status);
+bool get_indices(Place& place, const Incoming& incoming, std::uint64_t& bytes) {
+  const unsigned coding = coding_of(incoming.received.header());
+  switch (static_cast<IndexCoding>(coding)) {
+    case IndexCoding::raw: return get_raw(place, incoming, bytes);
+    case IndexCoding::gaps: return get_gaps(place, incoming, bytes);
+    case IndexCoding::bitmap: return get_bitmap(place, incoming, bytes);
   }
-  return note_fault(status, PayloadFault::wrong_format, offsetof(PayloadHeader, flags), static_cast<unsigned>(coding),
-                    2);
+  return refuse_coding(incoming.received);
 }
 
-/// Header, count and range: everything before the indices.
-bool open(Place& place, View<const std::byte> payload, IndexRange range, ValueFormat format, std::uint64_t capacity,
-          PayloadHeader& header, StatusView status) {
-  if (!open_payload(place, payload, Codec::sparse, header, status) ||
-      !check_flags(header, kNonfiniteFlag | kCodingMask, status) ||
-      !check_format(header, static_cast<std::uint8_t>(format), status) || !check_elements(header, range.size, status)) {
+/// On the CPU: everything up to the values, whose offset it finds.
+bool get_entries(Place& place, View<const std::byte> payload, IndexRange range, ValueFormat format,
+                 View<std::uint32_t> indices, Received& received, std::uint64_t& values_offset) {
+  if (!received.open(Codec::sparse, [](auto&&) {}) || !has_header(received, range, format, indices.size())) {
     return false;
   }
-  const std::uint64_t most = std::min<std::uint64_t>(capacity, range.size);
-  if (header.count > most) {
-    return note_fault(status, PayloadFault::wrong_count, offsetof(PayloadHeader, count), header.count, most);
-  }
-  if (header.payload_bytes < kIndicesOffset) return check_length(header, kIndicesOffset, status);
+  const PayloadHeader& header = received.header();
   std::uint64_t first = 0;
   std::memcpy(&first, payload.data() + kFirstOffset, sizeof(first));
-  if (first != range.first) {
-    return note_fault(status, PayloadFault::wrong_elements, kFirstOffset, first, range.first);
-  }
-  return true;
+  if (!has_first(received, first, range)) return false;
+  const Incoming incoming{received, payload.sub(0, header.payload_bytes), range, indices.sub(0, header.count),
+                          value_bytes(header.count, format)};
+  std::uint64_t bytes = 0;
+  if (!get_indices(place, incoming, bytes)) return false;
+  values_offset = kIndicesOffset + bytes;
+  return incoming.has_sound(filling_of(values_offset, header.count * 8 * bytes_of(format)));
+}
+
+void set_count(Place& place, std::uint64_t count, StatusView status) {
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(set_count, place, count, status);
+  status[0].count = count;
 }
 
 }  // namespace
@@ -165,8 +152,17 @@ void encode(Place& place, ConstSparseView entries, IndexRange range, ValueFormat
   require_format(format);
   require_range(range);
   require_size("values", entries.values.size(), entries.indices.size());
+  require_same_device("indices", entries.indices.device(), place.device());
+  require_same_device("values", entries.values.device(), place.device());
+  require_same_device("payload", payload.device(), place.device());
+  require_same_device("status", status.device(), place.device());
+  require_at_least("status", status.size(), 1);
   const std::uint64_t count = entries.size();
-  require_payload(payload, max_payload_bytes(count, range.size, format));
+  const std::uint64_t most = max_payload_bytes(count, range.size, format);
+  require_payload(payload, most);
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(encode_sparse, place, entries, range, format, payload.sub(0, most), status);
+  }
   const Touch touch(place);
 
   const Workspace::Scope scope(place.workspace());
@@ -175,7 +171,7 @@ void encode(Place& place, ConstSparseView entries, IndexRange range, ValueFormat
   const std::uint64_t sound = gaps_of_indices(place, entries.indices, range.first, range.size, gaps, widths);
   if (sound != count) refuse_index(entries.indices, sound, range);
 
-  const auto [coding, bytes] = choose_coding(count, range.size, widths);
+  const auto [coding, bytes] = choose_coding(count, range.size, gap_bits(count, widths));
   const auto section = payload.sub(kIndicesOffset, bytes);
   std::memcpy(payload.data() + kFirstOffset, &range.first, sizeof(range.first));
   switch (coding) {
@@ -197,36 +193,30 @@ void encode(Place& place, ConstSparseView entries, IndexRange range, ValueFormat
   seal_payload(place, header, payload, status);
 }
 
-std::uint64_t peek_count(View<const std::byte> payload) {
+std::uint64_t peek_count(Place& place, View<const std::byte> payload) {
   if (payload.size() < sizeof(PayloadHeader)) return 0;
-  PayloadHeader header;
-  std::memcpy(&header, payload.data(), sizeof(header));
-  return header.count;
+  return read_header(place, payload).count;
 }
 
 bool decode(Place& place, View<const std::byte> payload, IndexRange range, ValueFormat format, SparseView entries,
-            StatusView status) {
+            StatusView status, std::uint64_t* count) {
   require_format(format);
   require_range(range);
   require_size("values", entries.values.size(), entries.indices.size());
-  require_at_least("status", status.size(), 1);
-  require_device("status", status.device(), place.device());
+  require_same_device("indices", entries.indices.device(), place.device());
+  require_same_device("values", entries.values.device(), place.device());
   const Touch touch(place);
-  status[0].count = 0;
-  PayloadHeader header;
-  if (!open(place, payload, range, format, entries.size(), header, status)) return false;
-
-  const Incoming incoming{payload.sub(0, header.payload_bytes), range, entries.indices.sub(0, header.count),
-                          value_bytes(header.count, format)};
-  const auto coding = static_cast<IndexCoding>((header.flags & kCodingMask) >> kCodingShift);
-  std::uint64_t bytes = 0;
-  if (!get_indices(place, coding, incoming, bytes, status)) return false;
-  const std::uint64_t values_offset = kIndicesOffset + bytes;
-  const std::uint64_t values_end = values_offset + header.count * bytes_of(format);
-  if (!check_filling(payload, values_end, header.payload_bytes, status)) return false;
-  get_values(place, payload, values_offset, format, entries.values.sub(0, header.count));
-  status[0].count = header.count;
-  return accept(header, status);
+  Received received(place, payload, status);
+  std::uint64_t values_offset = 0;
+  const bool sound =
+      place.device() == Device::cuda
+          ? get_entries_on_device(place, payload, range, format, entries.indices, received, values_offset)
+          : get_entries(place, payload, range, format, entries.indices, received, values_offset);
+  const std::uint64_t found = sound ? received.header().count : 0;
+  if (sound) get_values(place, payload, values_offset, format, entries.values.sub(0, found));
+  set_count(place, found, status);
+  if (count != nullptr) *count = found;
+  return sound && received.accept();
 }
 
 }  // namespace laconic::sparse

@@ -15,18 +15,21 @@ struct IndexRange {
 std::uint64_t max_payload_bytes(std::uint64_t count, std::uint64_t size, ValueFormat format);
 
 /// Entries must have ascending indices inside the range. Indices are written in the smallest of three codings: raw
-/// 32-bit numbers, bit-packed gaps (one width per 512 gaps), or a bitmap. status.payload_bytes is the length.
+/// 32-bit numbers, bit-packed gaps (one width per 512 gaps), or a bitmap. status.payload_bytes is the length. For other
+/// indices it throws InvalidConfig; on a device, which it does not wait for, it notes wrong_index in the status, found
+/// being the position of the first such entry, and receivers reject the payload.
 void encode(Place& place, ConstSparseView entries, IndexRange range, ValueFormat format, View<std::byte> payload,
             StatusView status);
 
 /// The number of entries that a payload's header states, or 0 if the payload is shorter than a header. Use it to size
-/// buffers before decoding.
-std::uint64_t peek_count(View<const std::byte> payload);
+/// buffers before decoding. On a device it waits.
+std::uint64_t peek_count(Place& place, View<const std::byte> payload);
 
 /// Writes status.count entries, at most entries.size(), with absolute, ascending indices. Rejects other ranges and
 /// formats, more entries than fit, and any index outside the range or out of order. Then it returns false and
-/// status.count is 0, although `entries` may hold a prefix.
+/// status.count is 0, although `entries` may hold a prefix. `count`, in CPU memory, receives status.count too: on a
+/// device that spares a wait.
 bool decode(Place& place, View<const std::byte> payload, IndexRange range, ValueFormat format, SparseView entries,
-            StatusView status);
+            StatusView status, std::uint64_t* count = nullptr);
 
 }  // namespace laconic::sparse

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 
+#include "codecs/body.h"
 #include "codecs/sparse.h"
+#include "kernels/sparse/indices.h"
 
 // Where the parts of a sparse payload lie. For this layer only.
 //   header | first index of the range, 64 bits | indices, padded to 4 bytes | values, padded to 4 bytes
@@ -18,16 +20,26 @@ inline constexpr std::uint8_t kCodingMask = 3U << kCodingShift;
 inline constexpr std::uint64_t kFirstOffset = sizeof(PayloadHeader);
 inline constexpr std::uint64_t kIndicesOffset = kFirstOffset + sizeof(std::uint64_t);
 
-std::uint64_t gap_groups(std::uint64_t count);
+constexpr unsigned coding_of(const PayloadHeader& header) { return (header.flags & kCodingMask) >> kCodingShift; }
+
+constexpr std::uint64_t gap_groups(std::uint64_t count) { return (count + kGapGroup - 1) / kGapGroup; }
 
 /// Bytes of the widths, with padding.
-std::uint64_t width_bytes(std::uint64_t count);
+constexpr std::uint64_t width_bytes(std::uint64_t count) { return padded(gap_groups(count)); }
 
-std::uint64_t raw_bytes(std::uint64_t count);
-std::uint64_t bitmap_bytes(std::uint64_t range_size);
+constexpr std::uint64_t raw_bytes(std::uint64_t count) { return count * sizeof(std::uint32_t); }
+constexpr std::uint64_t bitmap_bytes(std::uint64_t range_size) { return padded((range_size + 7) / 8); }
 
-/// Bytes of widths and packed groups, with padding.
-std::uint64_t gap_bytes(std::uint64_t count, View<const std::uint8_t> widths);
+/// A gap has at most this many bits.
+inline constexpr unsigned kMostWidth = 32;
+
+/// Bits of the packed groups. A full group ends at a whole byte, so only the last byte may have bits left over.
+std::uint64_t gap_bits(std::uint64_t count, View<const std::uint8_t> widths);
+
+/// Bytes of widths and packed groups of that many bits, with padding.
+constexpr std::uint64_t gap_bytes(std::uint64_t count, std::uint64_t bits) {
+  return padded(width_bytes(count) + (bits + 7) / 8);
+}
 
 /// Calls body(first entry, entries, width, byte offset behind the widths) for each run of groups of equal width. A run
 /// is packed like one long view, so one call packs it and several threads are worth their cost.
@@ -39,7 +51,14 @@ struct ChosenCoding {
   IndexCoding coding;
   std::uint64_t bytes;
 };
-ChosenCoding choose_coding(std::uint64_t count, std::uint64_t range_size, View<const std::uint8_t> widths);
+constexpr ChosenCoding choose_coding(std::uint64_t count, std::uint64_t range_size, std::uint64_t bits_of_gaps) {
+  ChosenCoding chosen{IndexCoding::raw, raw_bytes(count)};
+  const std::uint64_t gaps = gap_bytes(count, bits_of_gaps);
+  if (gaps < chosen.bytes) chosen = {IndexCoding::gaps, gaps};
+  const std::uint64_t bitmap = bitmap_bytes(range_size);
+  if (bitmap < chosen.bytes) chosen = {IndexCoding::bitmap, bitmap};
+  return chosen;
+}
 
 }  // namespace laconic::sparse
 

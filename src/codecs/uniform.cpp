@@ -9,7 +9,10 @@
 #include "base/touch.h"
 #include "codecs/body.h"
 #include "codecs/cuts.h"
+#include "codecs/received.h"
+#include "codecs/twins.h"
 #include "kernels/bitpack/bitpack.h"
+#include "kernels/cuda.h"
 #include "kernels/quantize/quantize.h"
 
 namespace laconic::uniform {
@@ -36,9 +39,9 @@ void for_each_section(const Layout& layout, std::uint64_t begin, std::uint64_t e
 
 /// A norm that is finite and not negative; 0, with the flag set, for one that is not finite: its payload must still
 /// travel, so that all ranks learn of the flag.
-float sendable(float norm, std::uint32_t tensor, StatusView status) {
+float sendable(Place& place, float norm, std::uint32_t tensor, StatusView status) {
   if (!std::isfinite(norm)) {
-    status[0].nonfinite = 1;
+    set_nonfinite(place, status);
     return 0.0F;
   }
   if (norm < 0.0F) {
@@ -48,34 +51,35 @@ float sendable(float norm, std::uint32_t tensor, StatusView status) {
   return norm;
 }
 
-bool check_sender_norm(const PayloadHeader& header, StatusView status) {
-  const auto norm = std::bit_cast<float>(header.count);
-  if (norm >= 0.0F && std::isfinite(norm)) return true;
-  return note_fault(status, PayloadFault::wrong_norm, offsetof(PayloadHeader, count), header.count, 0);
+bool has_sender_norm(Received& received) {
+  const WordCheck check = norm_at(offsetof(PayloadHeader, count));
+  return received.has_sound(check, received.header().count);
 }
 
 /// Norms sound, and zero bits behind the last field of each slice.
-bool check_sections(View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,
-                    int bits, StatusView status) {
-  bool sound = true;
+template <class Check>
+void check_sections(const Layout& layout, std::uint64_t begin, std::uint64_t end, int bits, const Check& check) {
   for_each_section(layout, begin, end, bits,
-                   [&](const Slice& slice, std::uint64_t norm_offset, std::uint64_t offset, std::uint64_t bytes) {
-                     if (!sound) return;
-                     const float norm = body_of<float>(payload, norm_offset, 1)[0];
-                     if (!(norm >= 0.0F && std::isfinite(norm))) {
-                       const auto found = body_of<std::uint32_t>(payload, norm_offset, 1)[0];
-                       sound = note_fault(status, PayloadFault::wrong_norm, norm_offset, found, 0);
-                       return;
-                     }
-                     const std::uint64_t tail_bits = slice.count * static_cast<std::uint64_t>(bits) % 8;
-                     const auto last = std::to_integer<std::uint64_t>(payload[offset + bytes - 1]);
-                     if (tail_bits != 0 && last >> tail_bits != 0) {
-                       sound = note_fault(status, PayloadFault::wrong_length, offset + bytes - 1, last, 0);
-                       return;
-                     }
-                     sound = check_filling(payload, offset + bytes, offset + padded(bytes), status);
+                   [&](const Slice& slice, std::uint64_t norm_offset, std::uint64_t offset, std::uint64_t /*bytes*/) {
+                     check(norm_at(norm_offset));
+                     check(filling_of(offset, slice.count * static_cast<std::uint64_t>(bits)));
                    });
-  return sound;
+}
+
+/// Writes the norms of all slices as receivers may see them.
+void put_norms(Place& place, View<const float> norms, const Layout& layout, std::uint64_t begin, std::uint64_t end,
+               View<std::byte> payload, StatusView status) {
+  const auto to = body_of<float>(payload, sizeof(PayloadHeader), slices_of(layout, begin, end));
+  if (place.device() == Device::cuda) {
+    const auto tensors = [&](const auto& body) {
+      layout.for_each_slice(begin, end, [&](const Slice& slice) { body(slice.tensor); });
+    };
+    return LACONIC_CUDA_CALL(put_norms, place, norms, tensors, to, status);
+  }
+  std::size_t next = 0;
+  layout.for_each_slice(begin, end, [&](const Slice& slice) {
+    to[next++] = sendable(place, norms[slice.tensor], slice.tensor, status);
+  });
 }
 
 }  // namespace
@@ -107,19 +111,22 @@ void encode(Place& place, View<const float> values, const Layout& layout, std::u
   require_size("values", values.size(), end - begin);
   require_size("norms", norms.size(), layout.tensors());
   require_at_least("status", status.size(), 1);
-  require_device("payload", payload.device(), place.device());
+  require_same_device("payload", payload.device(), place.device());
+  require_same_device("norms", norms.device(), place.device());
+  require_same_device("status", status.device(), place.device());
   const Touch touch(place);
+  put_norms(place, norms, layout, begin, end, payload, status);
   for_each_section(
       layout, begin, end, bits,
       [&](const Slice& slice, std::uint64_t norm_offset, std::uint64_t offset, std::uint64_t bytes) {
         const auto norm = body_of<float>(payload, norm_offset, 1);
-        norm[0] = sendable(norms[slice.tensor], slice.tensor, status);
-        const Quantizer quantizer{.bits = bits, .rounding = stream.of_tensor(layout.number(slice.tensor)), .first = slice.first};
+        const Quantizer quantizer{.bits = bits, .rounding = stream.of_tensor(layout.number(slice.tensor)),
+                                  .first = slice.first};
         quantize(place, values.sub(slice.offset - begin, slice.count), norm, quantizer, payload.sub(offset, bytes));
-        put_filling(payload, offset + bytes, offset + padded(bytes));
+        put_filling(place, payload, offset + bytes, offset + padded(bytes));
       });
   PayloadHeader header = header_of(Codec::uniform, static_cast<std::uint8_t>(bits), total, end - begin);
-  header.count = std::bit_cast<std::uint32_t>(sendable(sender_norm, 0, status));
+  header.count = std::bit_cast<std::uint32_t>(sendable(place, sender_norm, 0, status));
   seal_payload(place, header, payload, status);
 }
 
@@ -128,11 +135,11 @@ bool decode_add(Place& place, View<const std::byte> payload, const Layout& layou
   const std::uint64_t total = max_payload_bytes(layout, begin, end, bits);
   require_size("values", values.size(), end - begin);
   const Touch touch(place);
-  PayloadHeader header;
-  if (!open_payload(place, payload, Codec::uniform, header, status) || !check_flags(header, kNonfiniteFlag, status) ||
-      !check_format(header, static_cast<std::uint8_t>(bits), status) || !check_elements(header, end - begin, status) ||
-      !check_sender_norm(header, status) || !check_length(header, total, status) ||
-      !check_sections(payload, layout, begin, end, bits, status)) {
+  const auto sections = [&](const auto& check) { check_sections(layout, begin, end, bits, check); };
+  Received received(place, payload, status);
+  if (!received.open(Codec::uniform, sections) || !received.has_flags(kNonfiniteFlag) ||
+      !received.has_format(static_cast<std::uint8_t>(bits)) || !received.has_elements(end - begin) ||
+      !has_sender_norm(received) || !received.has_length(total) || !received.has_sound(sections)) {
     return false;
   }
   for_each_section(layout, begin, end, bits,
@@ -140,7 +147,7 @@ bool decode_add(Place& place, View<const std::byte> payload, const Layout& layou
                      dequantize_add(place, payload.sub(offset, bytes), body_of<float>(payload, norm_offset, 1), bits,
                                     values.sub(slice.offset - begin, slice.count));
                    });
-  return accept(header, status);
+  return received.accept();
 }
 
 float sender_norm(Place& place, View<const std::byte> payload) {

@@ -17,7 +17,8 @@ void tensor_norms(Place& place, View<const float> flat, const Layout& layout, No
                   StatusView status);
 
 /// `values` is the range itself. `norms` has one entry per tensor. `stream` gives seed, step, rank and purpose; encode
-/// sets the tensor.
+/// sets the tensor. A norm that is not finite is sent as 0, with the non-finite flag; a negative one throws
+/// InvalidConfig, or on a device makes a payload that receivers reject.
 void encode(Place& place, View<const float> values, const Layout& layout, std::uint64_t begin, std::uint64_t end,
             View<const float> norms, int bits, const RandomStream& stream, View<std::byte> payload, StatusView status,
             float sender_norm = 0.0F);

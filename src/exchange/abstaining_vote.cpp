@@ -46,9 +46,9 @@ void AbstainingVote::make_own_range() {
     OpenBallot& ballot = ballots_[static_cast<std::size_t>(from)];
     const auto payload = receive_.payload(from);
     if (!open_own(signs_in(payload), ballot.signs) || !open_own(abstains_in(payload), ballot.abstains)) break;
-    note_nonfinite(payload, from);
   }
   require_payloads_sound();
+  note_nonfinite(receive_);
   const View<std::byte> slot = returned_.slot(rank());
   const View<std::uint32_t> signs = own_words(signs_in(slot));
   const View<std::uint32_t> abstains = own_words(abstains_in(slot));

@@ -10,13 +10,13 @@ namespace laconic {
 
 Broadcast::Broadcast(Communicator& communicator, Place& place, std::uint64_t n)
     : Exchange(communicator, place), n_(n), payload_bytes_(dense::max_payload_bytes(n, ValueFormat::f32)) {
-  payload_.reserve(payload_bytes_);
+  payload_.reserve(place, payload_bytes_);
 }
 
 void Broadcast::start(View<float> values, int root, StatusView status) {
   require_idle();
   require_size("values", values.size(), n_);
-  require_device("values", values.device(), place().device());
+  require_same_device("values", values.device(), place().device());
   if (root < 0 || root >= size()) {
     throw InvalidConfig("root must be in 0.." + std::to_string(size() - 1) + ", got " + std::to_string(root));
   }
@@ -39,8 +39,9 @@ Handle Broadcast::stage(int index) {
     return communicator().broadcast(payload, root_);
   }
   const Stopwatch watch(cost().decode_seconds);
-  if (dense::decode(place(), payload, ValueFormat::f32, values_, status())) note_nonfinite(payload, root_);
+  dense::decode(place(), payload, ValueFormat::f32, values_, status());
   require_payloads_sound();
+  note_nonfinite(payload, root_);
   done();
   return {};
 }

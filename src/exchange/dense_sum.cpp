@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/scratch_status.h"
 #include "base/transfer.h"
 #include "codecs/block.h"
 #include "codecs/dense.h"
@@ -38,7 +39,7 @@ void DenseSum::start(View<float> values, StatusView status, std::uint32_t signat
 }
 
 void DenseSum::start_values(View<float> values, StatusView status) {
-  require_device("values", values.device(), place().device());
+  require_same_device("values", values.device(), place().device());
   values_ = values;
   begin(status);
 }
@@ -54,7 +55,6 @@ void DenseSum::write_ranges() {
 void DenseSum::make_own_range() {
   const View<float> sum = range_of(values_, rank());
   add_in_rank_order(sum);
-  require_payloads_sound();
   if (options_.divide) divide(place(), static_cast<float>(size()), sum);
   encode_sum(sum, begin_of(rank()), returned_.slot(rank()));
 }
@@ -63,9 +63,14 @@ void DenseSum::add_in_rank_order(View<float> sum) {
   const std::uint64_t begin = begin_of(rank());
   for (int from = 0; from < size(); ++from) {
     const auto payload = receive_.payload(from);
-    const bool sound = from == 0 ? decode(payload, begin, sum) : decode_add(payload, begin, sum);
-    if (sound) note_nonfinite(payload, from);
+    if (from == 0) {
+      decode(payload, begin, sum);
+    } else {
+      decode_add(payload, begin, sum);
+    }
   }
+  require_payloads_sound();
+  note_nonfinite(receive_);
 }
 
 bool DenseSum::read_range(int owner) {
@@ -74,7 +79,7 @@ bool DenseSum::read_range(int owner) {
 
 /// What the engine sums: the values where they lie, or a copy that it can reach.
 View<float> DenseSum::engine_values() {
-  if (place().queue() == nullptr) return values_;
+  if (engines_reach(place())) return values_;
   engine_copy_.reserve(values_.size_bytes());
   return {reinterpret_cast<float*>(engine_copy_.view(values_.size_bytes()).data()), values_.size()};
 }
@@ -159,6 +164,13 @@ bool BlockSum::decode(View<const std::byte> payload, std::uint64_t begin, View<f
 
 bool BlockSum::decode_add(View<const std::byte> payload, std::uint64_t begin, View<float> range) {
   return block::decode_add(place(), payload, blocks_, begin, format(), range, status());
+}
+
+void average_over_ranks(Communicator& communicator, Place& place, View<float> values) {
+  DenseSum mean(communicator, place, values.size());
+  const ScratchStatus status(place);
+  mean.start(values, status.view());
+  mean.finish();
 }
 
 }  // namespace laconic

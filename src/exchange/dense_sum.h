@@ -89,4 +89,8 @@ class BlockSum : public DenseSum {
   std::span<const Block> blocks_;
 };
 
+/// Replaces `values` by their mean over all ranks, once: for what is not part of a step. Makes an exchange and waits for
+/// it. Collective.
+void average_over_ranks(Communicator& communicator, Place& place, View<float> values);
+
 }  // namespace laconic

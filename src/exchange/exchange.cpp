@@ -25,9 +25,7 @@ std::vector<std::uint64_t> even_borders(std::uint64_t n, int ranks) {
   return borders;
 }
 
-Exchange::Exchange(Communicator& communicator, Place& place) : communicator_(communicator), place_(place) {
-  if (place.device() != Device::cpu) no_cuda_version("an exchange");
-}
+Exchange::Exchange(Communicator& communicator, Place& place) : communicator_(communicator), place_(place) {}
 
 void Exchange::require_idle() const {
   if (!failure_.empty()) throw TransportError(failure_);
@@ -38,7 +36,7 @@ void Exchange::begin(StatusView status) {
   LACONIC_CHECK(done_ == true);
   require_at_least("status", status.size(), 1);
   status_ = status;
-  status_[0].nonfinite_rank = 0;
+  forget_nonfinite_rank(place_, status_);
   traffic_ = {};
   next_stage_ = 0;
   done_ = false;
@@ -115,16 +113,21 @@ void Exchange::count_gathered(std::uint64_t own_bytes, std::uint64_t all_bytes) 
 }
 
 void Exchange::flag_nonfinite(Slots& slots) {
-  if (status_[0].nonfinite == 0) return;
+  if (read_status(place_, status_).nonfinite == 0) return;
   for (int to = 0; to < slots.ranks(); ++to) flag_payload(place_, slots.slot(to), status_);
+}
+
+void Exchange::note_nonfinite(const Slots& slots) {
+  for (int from = 0; from < slots.ranks(); ++from) note_nonfinite(slots.payload(from), from);
 }
 
 void Exchange::note_nonfinite(View<const std::byte> payload, int from) {
   if (!is_flagged(place_, payload)) return;
-  Status& noted = status_[0];
+  Status noted = read_status(place_, status_);
   const auto candidate = static_cast<std::uint32_t>(from) + 1;
   noted.nonfinite = 1;
   if (noted.nonfinite_rank == 0 || candidate < noted.nonfinite_rank) noted.nonfinite_rank = candidate;
+  write_status(place_, status_, noted);
 }
 
 }  // namespace laconic

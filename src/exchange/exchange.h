@@ -67,10 +67,11 @@ class Exchange {
 
   /// If this rank met a non-finite value while it encoded, sets the flag in every payload in the slots.
   void flag_nonfinite(Slots& slots);
-  /// Notes from a decoded payload whether rank `from` met a non-finite value.
+  /// Notes from sound payloads, one in each rank's slot, the lowest rank that met a non-finite value.
+  void note_nonfinite(const Slots& slots);
   void note_nonfinite(View<const std::byte> payload, int from);
-  /// Throws on a fault, so that no later stage uses damaged data.
-  void require_payloads_sound() { require_sound(place_, status_); }
+  /// Throws on a fault, so that no later stage uses damaged data. Returns the status.
+  Status require_payloads_sound() { return require_sound(place_, status_); }
 
  private:
   void run_stage();

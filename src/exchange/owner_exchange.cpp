@@ -5,9 +5,9 @@ namespace laconic {
 OwnerExchange::OwnerExchange(Communicator& communicator, Place& place)
     : Exchange(communicator, place),
       borders_(static_cast<std::size_t>(size()) + 1),
-      send_(size()),
-      receive_(size()),
-      returned_(size()) {}
+      send_(place, size()),
+      receive_(place, size()),
+      returned_(place, size()) {}
 
 void OwnerExchange::cut_evenly(const Layout& layout, std::uint64_t unit) {
   set_even_borders(layout.size(), borders_);
@@ -45,12 +45,11 @@ Handle OwnerExchange::return_own_range() {
 
 void OwnerExchange::read_ranges() {
   const Stopwatch watch(cost().decode_seconds);
-  const bool culprit_known = status()[0].nonfinite_rank != 0;
   for (int owner = 0; owner < size(); ++owner) {
     if (!read_range(owner)) break;
-    if (!culprit_known) note_nonfinite(returned_.payload(owner), owner);
   }
-  require_payloads_sound();
+  // What the owners returned tells of a culprit only if no payload before has.
+  if (require_payloads_sound().nonfinite_rank == 0) note_nonfinite(returned_);
 }
 
 }  // namespace laconic

@@ -33,9 +33,9 @@ void PackedVote::write_ranges() {
 void PackedVote::make_own_range() {
   for (int from = 0; from < size(); ++from) {
     if (!open_own(receive_.payload(from), ballots_[static_cast<std::size_t>(from)])) break;
-    note_nonfinite(receive_.payload(from), from);
   }
   require_payloads_sound();
+  note_nonfinite(receive_);
   const View<std::uint32_t> votes = own_words(returned_.slot(rank()));
   for_each_own_slice([&](std::uint64_t word, std::uint64_t words, const TieRule& rule) {
     for (std::size_t i = 0; i < slices_.size(); ++i) slices_[i] = ballots_[i].sub(word, words);

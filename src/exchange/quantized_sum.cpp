@@ -142,10 +142,10 @@ void QuantizedSum::add_in_rank_order(const Slots& slots, std::uint64_t begin, st
   fill(place(), -0.0F, sum);  // -0 + x is x, bit for bit: the sum starts with rank 0's
   for (int from = 0; from < size(); ++from) {
     if (!uniform::decode_add(place(), slots.payload(from), layout_, begin, end, bits_, sum, status())) break;
-    note_nonfinite(slots.payload(from), from);
     own_norms_[static_cast<std::size_t>(from)] = uniform::sender_norm(place(), slots.payload(from));
   }
   require_payloads_sound();
+  note_nonfinite(slots);
 }
 
 }  // namespace laconic

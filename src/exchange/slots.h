@@ -6,6 +6,7 @@
 
 #include "base/message_memory.h"
 #include "laconic/communicator.h"
+#include "laconic/place.h"
 #include "laconic/view.h"
 
 namespace laconic {
@@ -15,7 +16,9 @@ namespace laconic {
 /// nothing.
 class Slots {
  public:
-  explicit Slots(int ranks) : ranges_(static_cast<std::size_t>(ranks)), capacities_(ranges_.size()) {}
+  /// In the place's memory, on a device as well.
+  Slots(Place& place, int ranks)
+      : place_(place), ranges_(static_cast<std::size_t>(ranks)), capacities_(ranges_.size()) {}
 
   /// Sets the capacity of each rank's slot in bytes. Lengths start equal to the capacities.
   template <class CapacityOf>
@@ -27,12 +30,12 @@ class Slots {
       capacities_[rank] = capacity;
       offset += (capacity + kLine - 1) / kLine * kLine;
     }
-    buffer_.reserve(offset);
+    buffer_.reserve(place_, offset);
     total_ = offset;
   }
 
   /// Makes room in advance for layouts of up to that many bytes.
-  void reserve(std::uint64_t bytes) { buffer_.reserve(bytes + ranges_.size() * kLine); }
+  void reserve(std::uint64_t bytes) { buffer_.reserve(place_, bytes + ranges_.size() * kLine); }
 
   int ranks() const { return static_cast<int>(ranges_.size()); }
   View<std::byte> slot(int rank) const {
@@ -57,6 +60,7 @@ class Slots {
  private:
   static constexpr std::uint64_t kLine = 64;
 
+  Place& place_;
   std::vector<ByteRange> ranges_;
   std::vector<std::uint64_t> capacities_;
   MessageMemory buffer_;

@@ -18,8 +18,8 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
       n_(n),
       most_(most),
       options_(std::move(options)),
-      send_(size()),
-      receive_(size()),
+      send_(place, size()),
+      receive_(place, size()),
       borders_(even_borders(n, size())),
       firsts_(borders_.size()),
       lengths_sent_(std::max<std::size_t>(static_cast<std::size_t>(size()), 2)),
@@ -44,7 +44,7 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
   send_.reserve(payload + ranks * sparse::max_payload_bytes(0, n, options_.format));
   receive_.reserve(ranks * payload);
   for (EntryBuffer* buffer : {&decoded_, &summed_, &union_}) buffer->reserve(place, all);
-  if (options_.keep_union) left_.reserve(place, all);
+  left_.reserve(place, options_.keep_union ? all : 0);
 }
 
 void SparseSum::start(ConstSparseView mine, View<float> mean, StatusView status) {
@@ -112,7 +112,7 @@ Handle SparseSum::gather_lengths() {
     send_.lay_out(
         [&](int to) { return to == rank() ? sparse::max_payload_bytes(mine_.size(), n_, options_.format) : 0; });
     sparse::encode(place(), mine_, {0, n_}, options_.format, send_.slot(rank()), status());
-    send_.set_length(rank(), status()[0].payload_bytes);
+    send_.set_length(rank(), read_status(place(), status()).payload_bytes);
   }
   cost().payload_bytes = send_.length(rank());
   lengths_sent_[0] = send_.length(rank());
@@ -166,7 +166,7 @@ Handle SparseSum::send_lengths() {
     });
     for (int owner = 0; owner < size(); ++owner) {
       sparse::encode(place(), piece_of(owner), range_of(owner), options_.format, send_.slot(owner), status());
-      send_.set_length(owner, status()[0].payload_bytes);
+      send_.set_length(owner, read_status(place(), status()).payload_bytes);
       lengths_sent_[static_cast<std::size_t>(owner)] = send_.length(owner);
     }
     flag_nonfinite(send_);
@@ -204,7 +204,7 @@ Handle SparseSum::sum_own_range() {
       return to == rank() ? sparse::max_payload_bytes(kept, range_of(rank()).size, options_.format) : 0;
     });
     sparse::encode(place(), sums.sub(0, kept), range_of(rank()), options_.format, send_.slot(rank()), status());
-    send_.set_length(rank(), status()[0].payload_bytes);
+    send_.set_length(rank(), read_status(place(), status()).payload_bytes);
   }
   lengths_sent_[0] = send_.length(rank());
   lengths_sent_[1] = load;
@@ -251,18 +251,16 @@ Handle SparseSum::gather_sums() {
 
 void SparseSum::read_sums() {
   const Stopwatch watch(cost().decode_seconds);
-  const bool culprit_known = status()[0].nonfinite_rank != 0;
   union_count_ = 0;
   for (int owner = 0; owner < size(); ++owner) {
     const auto room = union_.sub(union_count_, union_.indices.capacity() - union_count_);
     if (!sparse::decode(place(), receive_.payload(owner), range_of(owner), options_.format, room, status())) break;
-    if (!culprit_known) note_nonfinite(receive_.payload(owner), owner);
-    const std::uint64_t count = status()[0].count;
+    const std::uint64_t count = read_status(place(), status()).count;
     const std::uint64_t load = options_.keep_union ? notices_[static_cast<std::size_t>(owner)].load : count;
     loads_[static_cast<std::size_t>(owner)] = {count, load};
     union_count_ += count;
   }
-  require_payloads_sound();
+  if (require_payloads_sound().nonfinite_rank == 0) note_nonfinite(receive_);
   follow_aggregate(place(), entries().indices, loads_, n_, borders_);
   write_dense();
 }
@@ -274,9 +272,9 @@ void SparseSum::expect(std::uint64_t bytes, std::uint64_t most_entries, sparse::
   const std::uint64_t most_bytes =
       sparse::max_payload_bytes(std::min(most_entries, range.size), range.size, options_.format);
   if (bytes < sizeof(PayloadHeader)) {
-    note_fault(status(), PayloadFault::too_short, 0, bytes, sizeof(PayloadHeader));
+    note_fault(place(), status(), PayloadFault::too_short, 0, bytes, sizeof(PayloadHeader));
   } else if (bytes > most_bytes) {
-    note_fault(status(), PayloadFault::wrong_length, 0, bytes, most_bytes);
+    note_fault(place(), status(), PayloadFault::wrong_length, 0, bytes, most_bytes);
   }
 }
 
@@ -287,12 +285,12 @@ std::uint64_t SparseSum::decode_parts(sparse::IndexRange range) {
     const auto payload = receive_.payload(from);
     const auto room = decoded_.sub(total, std::min(most_, decoded_.indices.capacity() - total));
     if (!sparse::decode(place(), payload, range, options_.format, room, status())) break;
-    note_nonfinite(payload, from);
-    const SparseView part = room.sub(0, status()[0].count);
+    const SparseView part = room.sub(0, read_status(place(), status()).count);
     parts_[static_cast<std::size_t>(from)] = part;
     total += part.size();
   }
   require_payloads_sound();
+  note_nonfinite(receive_);
   return total;
 }
 

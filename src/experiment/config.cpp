@@ -1,8 +1,6 @@
 #include <algorithm>
 
 #include "experiment/derive.h"
-#include "experiment/run_settings.h"
-#include "methods/optimizer.h"
 #include "methods/table.h"
 
 namespace laconic {
@@ -35,13 +33,6 @@ RunConfig default_task_config(std::string_view task, std::string_view method) {
 
 std::vector<LearningRateDrop> default_task_schedule(std::uint32_t steps) {
   return {{steps / 2, 0.1}, {steps / 4 * 3 + steps % 4 * 3 / 4, 0.1}};
-}
-
-void require_valid(const RunConfig& config) {
-  for (const RunSetting& setting : run_settings()) {
-    if (setting.require && counts_in(setting, config)) setting.require(config);
-  }
-  Optimizer(optimizer_of(method_row(config.method), config.optimizer));  // throws for settings that do not go together
 }
 
 double learning_rate_at(const RunConfig& config, std::uint32_t step) {

@@ -95,13 +95,13 @@ void choose_optimizer(RunConfig& config, const std::string& name) {
   if (optimizer_kind(name) != OptimizerKind::sgd) config.optimizer = {.name = name};
 }
 
-/// As require_valid; what a file gave is refused with its place there.
+/// A setting that a file gave is refused with its place there.
 void require_valid_from(const RunConfig& config, std::span<const ConfigEntry> entries) {
   for (const RunSetting& setting : run_settings()) {
     if (!setting.require || !counts_in(setting, config)) continue;
     located(where_of(entries, setting.section, setting.name), [&] { setting.require(config); });
   }
-  require_valid(config);
+  Optimizer(optimizer_of(method_row(config.method), config.optimizer));  // throws for settings that do not go together
 }
 
 void add_entries(std::vector<ConfigEntry>& entries, const RunConfig& config, std::string_view section) {
@@ -111,6 +111,8 @@ void add_entries(std::vector<ConfigEntry>& entries, const RunConfig& config, std
 }
 
 }  // namespace
+
+void require_valid(const RunConfig& config) { require_valid_from(config, {}); }
 
 std::string last_value(std::span<const ConfigEntry> entries, std::string_view section, std::string_view key) {
   std::string value;

@@ -6,9 +6,11 @@ namespace {
 
 class ProblemLearner final : public Learner {
  public:
-  ProblemLearner(const Problem& problem, int worker) : problem_(problem), worker_(worker) {}
+  ProblemLearner(const Problem& problem, int worker, int threads)
+      : problem_(problem), worker_(worker), place_({.threads = threads}) {}
 
   const std::vector<Tensor>& tensors() const override { return problem_.tensors(); }
+  Place& place() override { return place_; }
   void start(View<float> model) override { put(problem_.start(), model); }
   void start_apart(View<float> model) override { put(problem_.start_of(worker_), model); }
   double gradient(std::uint32_t step, View<float> model, View<float> gradient, const Ready& /*ready*/) override {
@@ -28,6 +30,7 @@ class ProblemLearner final : public Learner {
 
   const Problem& problem_;
   int worker_;
+  Place place_;
 };
 
 class ProblemWorkload final : public Workload {
@@ -40,7 +43,7 @@ class ProblemWorkload final : public Workload {
       throw InvalidConfig("the run has " + std::to_string(config.workers) + " workers, its problem " +
                           std::to_string(problem_.workers()) + ": both must be the same");
     }
-    return std::make_unique<ProblemLearner>(problem_, rank);
+    return std::make_unique<ProblemLearner>(problem_, rank, config.threads);
   }
   std::optional<double> smoothness() const override { return problem_.smoothness(); }
   std::optional<double> convexity() const override { return problem_.convexity(); }

@@ -7,13 +7,16 @@
 #include <thread>
 
 #include "base/buffer.h"
+#include "base/transfer.h"
 #include "experiment/config_state.h"
 #include "experiment/config_text.h"
 #include "experiment/derive.h"
 #include "experiment/gather.h"
 #include "experiment/together.h"
+#include "kernels/elementwise/elementwise.h"
 #include "laconic/error.h"
 #include "laconic/threads.h"
+#include "methods/state_memory.h"
 #include "transport/agreement.h"
 
 namespace laconic {
@@ -59,7 +62,7 @@ class Worker {
         observer_(observer),
         checkpoints_(checkpoints),
         learner_(workload.make_learner(config, communicator.rank())),
-        place_({.threads = config.threads}),
+        place_(learner_->place()),
         asynchronous_(is_asynchronous(config)),
         period_(round_period(config)),
         method_(make_model_method(config.method, derived_options(config, workload), config.optimizer, communicator,
@@ -69,11 +72,14 @@ class Worker {
       offsets_.push_back(parameters);
       parameters += tensor.size;
     }
-    for (Buffer<float>* buffer : {&model_memory_, &gradient_memory_, &tested_memory_}) buffer->reserve(parameters);
+    for (Buffer<float>* buffer : {&model_memory_, &gradient_memory_, &tested_memory_}) {
+      buffer->reserve(place_, parameters);
+    }
     model_ = model_memory_.view(parameters);
     gradient_ = gradient_memory_.view(parameters);
     tested_ = tested_memory_.view(parameters);
     method_->register_tensors(learner_->tensors());
+    result_.device = learner_->device();
     streaming_ = config.overlap && learner_->tells_when_ready() && method_->streams();
     method_->set_nonfinite_policy(config.nonfinite);
     if (asynchronous_ && !checkpoints.folder.empty() && config.checkpoint_interval != 0) {
@@ -143,7 +149,7 @@ class Worker {
   }
 
   void load(const State& state) {
-    state.get("model", model_);
+    get_memory(state, "model", place_, model_);
     method_->load(state.nested("method"));
     learner_->load(state.nested("learner"));
     load_counts(state.nested("counts"));
@@ -188,8 +194,13 @@ class Worker {
 
   bool is_adversary() const { return rank() >= config_.workers - config_.adversaries; }
 
-  static void invert(View<float> gradient) {
-    for (float& value : gradient) value = -value;
+  /// x / −1 is −x, exactly.
+  void invert(View<float> gradient) { divide(place_, -1.0F, gradient); }
+
+  std::vector<float> on_host(View<const float> values) {
+    std::vector<float> here(values.size());
+    copy_to_host(place_, values, here.data());
+    return here;
   }
 
   /// Makes the gradient last as long as it is asked to.
@@ -266,7 +277,7 @@ class Worker {
   State state() {
     State state;
     state.put("configuration", config_state(config_));
-    state.put("model", model_);
+    put_memory(state, "model", place_, View<const float>(model_));
     state.put("method", method_->save());
     State learner;
     learner_->save(learner);
@@ -327,8 +338,8 @@ class Worker {
     const double counted = static_cast<double>(result_.steps) - static_cast<double>(result_.skipped);
     result_.mean_bits = counted > 0.0 ? bits_ / counted : 0.0;
     if (!checkpoints_.model_file.empty() && rank() == 0) learner_->write_model(checkpoints_.model_file, tested_);
-    result_.model.assign(tested_.begin(), tested_.end());
-    result_.worker_model.assign(model_.begin(), model_.end());
+    result_.model = on_host(tested_);
+    result_.worker_model = on_host(model_);
   }
 
   const Clock::time_point begun_ = Clock::now();
@@ -337,7 +348,7 @@ class Worker {
   Observer& observer_;
   const CheckpointPlan& checkpoints_;
   std::unique_ptr<Learner> learner_;
-  Place place_;
+  Place& place_;  ///< the learner's
   Buffer<float> model_memory_;
   Buffer<float> gradient_memory_;
   Buffer<float> tested_memory_;

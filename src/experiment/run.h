@@ -133,6 +133,7 @@ struct RunResult {
   std::vector<std::uint32_t> steps_by_rank;
   std::uint64_t total_sent_bytes = 0;
   std::uint64_t total_received_bytes = 0;
+  std::string device;  ///< what computed the gradients: "cpu", or a GPU's name and how it computed
   // Figures of this rank.
   std::vector<float> worker_model;  ///< the point where its next gradient would be taken
   std::uint32_t steps = 0;

@@ -341,7 +341,7 @@ std::vector<RunSetting> task_rows() {
       whole("test_samples", &T::test_samples, 0U, kAnyCount, "test on only the first samples, this many; 0 for all"),
       whole("scoring_batch", &T::scoring_batch, 0U, 65536U, "samples that score the models of a round; 0: same as batch"),
       whole("torch_threads", &T::torch_threads, 1, kMostThreads, "threads of each worker's network; 1 gives the same bits everywhere"),
-      word("device", &T::device, {"cpu"}, "where networks run; only the CPU so far"),
+      word("device", &T::device, {"cpu", "cuda"}, "where networks and methods compute; with cuda all workers share the first GPU"),
   };
 }
 

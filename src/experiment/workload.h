@@ -9,6 +9,7 @@
 
 #include "laconic/communicator.h"
 #include "laconic/method.h"
+#include "laconic/place.h"
 #include "problems/problem.h"
 
 // What a run trains: a problem in closed form, or a network on a data set (src/torch). The training loop does not
@@ -32,6 +33,10 @@ class Learner {
 
   virtual ~Learner() = default;
   virtual const std::vector<Tensor>& tensors() const = 0;
+  /// Where this worker computes. The loop's model and gradient lie in its memory, and the method works there.
+  virtual Place& place() = 0;
+  /// What computes there, for the record: "cpu", or a GPU's name and how it computes.
+  virtual std::string device() const { return device_name(Device::cpu); }
   /// Writes the point where all workers start, the same on all ranks.
   virtual void start(View<float> model) = 0;
   /// Writes the point where this worker starts if the method allows workers to have different models.

@@ -2,7 +2,6 @@
 
 // How a kernel's front door reaches its CUDA twin, in one line after its checks:
 //   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(fill, place, value, values);
-// A kernel without a twin has no such line; its require_device rejects places on CUDA.
 
 #include "base/check.h"
 

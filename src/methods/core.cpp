@@ -1,12 +1,24 @@
 #include "methods/core.h"
 
+#include <algorithm>
+
 #include "laconic/error.h"
+#include "transport/staged/communicator.h"
 
 namespace laconic {
 
 MethodCore::MethodCore(std::string name, Communicator& communicator, Place& place, MethodMemory& memory,
                        ChunkedStep* chunked)
-    : name_(std::move(name)), communicator_(&communicator), place_(&place), memory_(memory), chunked_(chunked) {}
+    : name_(std::move(name)), place_(&place), memory_(memory), chunked_(chunked) {
+  communicator_ = &reaching(communicator);
+}
+
+/// The communicator itself, or for a place on a device one around it that follows the place's work.
+Communicator& MethodCore::reaching(Communicator& given) {
+  if (place_->device() == Device::cpu) return given;
+  staged_ = std::make_unique<staged::StagedCommunicator>(given, *place_);
+  return *staged_;
+}
 
 void MethodCore::set_chunk_entries(std::uint64_t entries) {
   if (registered_) throw InvalidConfig(name_ + ": set_chunk_entries() after register_tensors(): set it before");
@@ -17,7 +29,22 @@ void MethodCore::set_chunk_entries(std::uint64_t entries) {
 /// Entries of a full chunk; 0: all tensors are one chunk.
 std::uint64_t MethodCore::full_chunk() const {
   if (chunked_ == nullptr || !chunked_->by_tensor()) return 0;
-  return chunk_entries_ > 0 ? chunk_entries_ : chunked_->usual_chunk_entries();
+  return chunk_entries_ > 0 ? chunk_entries_ : usual_chunk_;
+}
+
+/// On a device a chunk pays for launches and waits, so that larger ones are better than on the CPU, where they must fit
+/// into a cache. Ranks on both use the larger.
+void MethodCore::agree_on_chunks() {
+  if (chunked_ == nullptr) return;
+  constexpr std::uint64_t kLargerOnDevice = 16;
+  const std::uint64_t mine =
+      chunked_->usual_chunk_entries() * (place_->device() == Device::cpu ? 1 : kLargerOnDevice);
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(ranks()));
+  communicator_->all_gather(as_bytes(View<const std::uint64_t>(&mine, 1)), as_writable_bytes(View<std::uint64_t>(all)))
+      .wait();
+  usual_chunk_ = *std::max_element(all.begin(), all.end());
+  const AgreedField chunk = chunk_field();
+  require_agreement(*communicator_, {&chunk, 1});
 }
 
 void MethodCore::register_tensors(std::span<const Tensor> tensors) {
@@ -26,6 +53,7 @@ void MethodCore::register_tensors(std::span<const Tensor> tensors) {
   }
   tensors_.assign(tensors.begin(), tensors.end());
   require_agreement(*communicator_, agreed_fields());
+  agree_on_chunks();
   for (const Tensor& tensor : tensors_) parameters_ += tensor.size;
   registered_ = true;
   if (chunked_ != nullptr) {
@@ -45,8 +73,12 @@ std::vector<AgreedField> MethodCore::agreed_fields() const {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     fields.push_back({"tensor " + std::to_string(i), tensors_[i].name + " of " + std::to_string(tensors_[i].size)});
   }
-  if (full_chunk() > 0) fields.push_back({"entries of a chunk", std::to_string(full_chunk())});
+  if (registered_) fields.push_back(chunk_field());
   return fields;
+}
+
+AgreedField MethodCore::chunk_field() const {
+  return {"entries of a chunk", full_chunk() > 0 ? std::to_string(full_chunk()) : "all"};
 }
 
 }  // namespace laconic

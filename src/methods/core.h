@@ -79,7 +79,10 @@ class MethodCore {
  private:
   static constexpr std::uint64_t kNoTensor = ~std::uint64_t{0};
 
+  Communicator& reaching(Communicator& given);
   std::uint64_t full_chunk() const;
+  void agree_on_chunks();
+  AgreedField chunk_field() const;
   std::vector<AgreedField> agreed_fields() const;
   void put_identity(State& state) const;
   void require_same_identity(const State& state) const;
@@ -90,6 +93,7 @@ class MethodCore {
 
   std::string name_;
   std::vector<SettingText> settings_;
+  std::unique_ptr<Communicator> staged_;  ///< around the caller's, for a place on a device
   Communicator* communicator_;
   Place* place_;
   MethodMemory& memory_;
@@ -100,6 +104,7 @@ class MethodCore {
   Phase phase_ = Phase::made;
   std::uint64_t bad_tensor_ = kNoTensor;
   std::uint64_t chunk_entries_ = 0;  ///< set by the caller; 0: the method's usual number
+  std::uint64_t usual_chunk_ = 0;    ///< that the ranks agreed on
   std::unique_ptr<ChunkPipeline> pipeline_;
 };
 

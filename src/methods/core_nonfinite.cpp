@@ -12,10 +12,9 @@ void MethodCore::note_nonfinite(const Chunk& chunk, View<const float> values, co
   if (status.nonfinite == 0) return;
   std::uint64_t offset = 0;
   for (std::uint32_t i = chunk.first_tensor; i < chunk.first_tensor + chunk.tensor_count; ++i) {
-    Status found;
-    find_nonfinite(*place_, values.sub(offset, tensors_[i].size), view_of(found));
+    const bool finite = is_finite(*place_, values.sub(offset, tensors_[i].size));
     offset += tensors_[i].size;
-    if (found.nonfinite == 0) continue;
+    if (finite) continue;
     bad_tensor_ = std::min<std::uint64_t>(bad_tensor_, i);
     return;
   }

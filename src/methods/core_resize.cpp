@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/scratch_status.h"
 #include "base/transfer.h"
 #include "exchange/dense_sum.h"
 #include "kernels/norm/norm.h"
@@ -12,9 +13,9 @@
 namespace laconic {
 namespace {
 
-/// Copies one rank's memory to all. If the place's memory is not the host's own, the transport gets a copy of it.
+/// Copies one rank's memory to all. If no engine reaches the place's memory, the transport gets a copy of it.
 void broadcast_memory(Communicator& communicator, Place& place, View<float> memory, int root) {
-  if (place.queue() == nullptr) {
+  if (engines_reach(place)) {
     communicator.broadcast(as_writable_bytes(memory), root).wait();
     return;
   }
@@ -29,24 +30,20 @@ void broadcast_memory(Communicator& communicator, Place& place, View<float> memo
 void MethodCore::resize(Communicator* next) {
   if (has_run()) {
     meet_newcomers(*communicator_);
-    for (const View<float>& view : memory_.owed()) {
-      DenseSum mean(*communicator_, *place_, view.size());
-      Status status;
-      mean.start(view, view_of(status));
-      mean.finish();
-    }
+    for (const View<float>& view : memory_.owed()) average_over_ranks(*communicator_, *place_, view);
   }
   if (pipeline_) pipeline_->leave();
   if (next == nullptr) return;
-  communicator_ = next;
-  require_agreement(*next, agreed_fields());
-  if (pipeline_) pipeline_->join(*next);
-  const int teller = meet_newcomers(*next);
+  const std::unique_ptr<Communicator> before = std::move(staged_);  // exchanges use it until they are made anew
+  communicator_ = &reaching(*next);
+  require_agreement(*communicator_, agreed_fields());
+  if (pipeline_) pipeline_->join(*communicator_);
+  const int teller = meet_newcomers(*communicator_);
   for (const auto& views : {memory_.owed(), memory_.shared()}) {
-    for (const View<float>& view : views) broadcast_memory(*next, *place_, view, teller);
+    for (const View<float>& view : views) broadcast_memory(*communicator_, *place_, view, teller);
   }
   std::vector<double> numbers = memory_.shared_numbers();
-  next->broadcast(as_writable_bytes(View<double>(numbers)), teller).wait();
+  communicator_->broadcast(as_writable_bytes(View<double>(numbers)), teller).wait();
   memory_.take_numbers(numbers);
   phase_ = Phase::resized;
   memory_.regrouped();
@@ -73,10 +70,8 @@ int MethodCore::meet_newcomers(Communicator& group) {
 double MethodCore::residual_norm() const {
   const auto memory = memory_.owed();
   if (memory.empty()) return 0.0;
-  Status status;
-  double squares = 0.0;
-  sum_of_squares(*place_, memory.front(), View<double>(&squares, 1), view_of(status));
-  return std::sqrt(squares);
+  const ScratchStatus status(*place_);
+  return std::sqrt(read_sum_of_squares(*place_, memory.front(), status.view()));
 }
 
 }  // namespace laconic

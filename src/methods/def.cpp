@@ -15,6 +15,8 @@
 #include <utility>
 
 #include "base/buffer.h"
+#include "base/scratch_status.h"
+#include "base/transfer.h"
 #include "exchange/dense_sum.h"
 #include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
@@ -87,6 +89,7 @@ class Def : public ModelBase, private ChunkedStep {
     return drawn_.subspan(chunk_sum.first_block, chunk_sum.block_count);
   }
 
+  View<float> no_values() const { return momentum_.view(0); }
   View<float> point() const { return point_.view(parameters()); }
   View<float> error() const { return error_.view(parameters()); }
   View<float> next_error() const { return next_error_.view(parameters()); }
@@ -121,7 +124,8 @@ void Def::prepare() {
   for (Buffer<float>* buffer : {&mean_, &left_, &moved_}) buffer->reserve(place(), blocks_.size());
   fill(place(), 0.0F, point());
   fill(place(), 0.0F, error());
-  if (steps_locally()) met_error_.reserve(place(), parameters());
+  met_error_.reserve(place(), steps_locally() ? parameters() : 0);
+  momentum_.reserve(place(), 0);  // so that an empty one lies on the place's device too
   fill(place(), 0.0F, met_error());
   if (options_.momentum != 0.0F) keep_momentum();
   coefficients_.prepare(tensors());
@@ -232,16 +236,17 @@ void Def::accumulate(const CoefficientRun& run, View<float> gradient, StatusView
                     {.model = here(model()),
                      .error = here(error()),
                      .next_error = here(next_error()),
-                     .momentum = moves ? here(momentum()) : View<float>()},
+                     .momentum = moves ? here(momentum()) : no_values()},
                     status);
   if (moves) undo_.note(run.offset, gradient);  // which holds the momentum as it was
 }
 
 Status Def::accumulate_local(View<float> gradient) {
-  Status status;
+  const ScratchStatus flags(place());
   coefficients_.for_each(0, 0, parameters(), [&](const CoefficientRun& run) {
-    accumulate(run, gradient.sub(run.offset, run.size), view_of(status));
+    accumulate(run, gradient.sub(run.offset, run.size), flags.view());
   });
+  const Status status = flags.read();
   core().locate_nonfinite(next_error(), status);
   return status;
 }
@@ -254,7 +259,7 @@ Exchange& Def::start_chunk(const Chunk& chunk, View<float> gradient, StatusView 
   coefficients_.for_each(chunk.first_tensor, chunk.offset, chunk.size, [&](const CoefficientRun& run) {
     accumulate(run, gradient.sub(run.offset - chunk.offset, run.size), status);  // 1, 2, 3
   });
-  core().note_nonfinite(chunk, p.sub(chunk.offset, chunk.size), status[0]);
+  core().note_nonfinite(chunk, p.sub(chunk.offset, chunk.size), read_status(place(), status));
   if (options_.sum.format != ValueFormat::f32) {
     gather_blocks(place(), p, blocks, 0, mean);
     round_through_16bit(place(), options_.sum.format, mean, left_.view().sub(chunk_sum.first, chunk_sum.count), status);
@@ -282,7 +287,7 @@ void Def::commit_local(View<float> model, View<const float> gradient) {
 /// model −= η·d, once accumulate has left the momentum as it was in the gradient.
 void Def::move_local(const CoefficientRun& run, View<const float> gradient, View<float> model) {
   const bool moves = run.coefficients.momentum != 0.0F;
-  const View<const float> m = moves ? momentum().sub(run.offset, run.size) : View<float>();
+  const View<const float> m = moves ? momentum().sub(run.offset, run.size) : no_values();
   follow_step(place(), run.coefficients, gradient, m, model);
 }
 
@@ -311,17 +316,17 @@ void Def::write_local(View<float> model) {
 
 /// λ* = ‖mean of e_k‖² / mean of ‖e_k‖², the best detachment of this step. One dense average.
 double Def::best_lambda(View<float> scratch, Traffic& traffic) {
-  Status status;
-  double own = 0.0;
-  double together = 0.0;
-  sum_of_squares(place(), error(), View<double>(&own, 1), view_of(status));
-  auto mean_of_own = static_cast<float>(own);
-  mean_square_->start(View<float>(&mean_of_own, 1), view_of(status));
+  const ScratchStatus status(place());
+  const View<float> square = place().workspace().take<float>(1);
+  const auto own = static_cast<float>(read_sum_of_squares(place(), error(), status.view()));
+  copy_from_host<float>(place(), &own, square);
+  mean_square_->start(square, status.view());
   mean_square_->finish();
+  const auto mean_of_own = read_one<float>(place(), square);
   copy(place(), error(), scratch);
-  mean_error_->start(scratch, view_of(status));
+  mean_error_->start(scratch, status.view());
   mean_error_->finish();
-  sum_of_squares(place(), scratch, View<double>(&together, 1), view_of(status));
+  const double together = read_sum_of_squares(place(), scratch, status.view());
   traffic += mean_square_->traffic();
   traffic += mean_error_->traffic();
   return mean_of_own > 0.0F ? together / static_cast<double>(mean_of_own) : 0.0;
@@ -333,11 +338,8 @@ void Def::do_read_out(View<const float> /*model*/, View<float> out) {
     copy(place(), point(), out);
     return;
   }
-  Status status;
   copy(place(), error(), out);
-  DenseSum mean(communicator(), place(), parameters());
-  mean.start(out, view_of(status));
-  mean.finish();
+  average_over_ranks(communicator(), place(), out);
   subtract_scaled(place(), point(), 1.0F, out, out);
 }
 

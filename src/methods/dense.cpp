@@ -30,9 +30,7 @@ class DenseMethod : public GradientBase {
   Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport&) override {
     if (options_.order == SumOrder::engine) {
       // Its sums are made in place and have no flags: which tensor was not finite is known only before.
-      Status found;
-      find_nonfinite(place(), gradient, view_of(found));
-      core().note_nonfinite(chunk, gradient, found);
+      core().note_nonfinite(chunk, gradient, Status{.nonfinite = is_finite(place(), gradient) ? 0U : 1U});
     }
     sums_[chunk.number]->start(gradient, status);
     return *sums_[chunk.number];

@@ -15,6 +15,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/scratch_status.h"
 #include "exchange/gathered_numbers.h"
 #include "kernels/norm/norm.h"
 #include "methods/bit_rule.h"
@@ -43,6 +44,7 @@ class Dqsgd : public GradientBase {
   void prepare() override {
     rule_ = std::make_unique<BitRule>(settings_, parameters());
     norms_.reserve(window_);
+    for (const Tensor& tensor : tensors()) sizes_.push_back(tensor.size);
     squares_.resize(tensors().size());
     aggregate_squares_.resize(tensors().size());
     make_exchanges();
@@ -77,8 +79,9 @@ class Dqsgd : public GradientBase {
     if (chunk.number == 0) choose_bits(report);
     // The norm of the whole gradient rides with the last chunk, when every tensor has been read.
     const bool last = chunk.number == pipeline().last().number;
-    const float own = last ? finite_norm(squares_, status) : 0.0F;
-    sums_[chunk.number]->start(gradient, bits_, key(), gradient, status, own);
+    const float own = last ? norm_of(squares_) : 0.0F;
+    if (!std::isfinite(own)) raise_nonfinite(place(), status);
+    sums_[chunk.number]->start(gradient, bits_, key(), gradient, status, finite_or_zero(own));
     return *sums_[chunk.number];
   }
 
@@ -87,8 +90,8 @@ class Dqsgd : public GradientBase {
   }
 
   void choose_bits(StepReport& report) {
-    Status ignored;  // the last chunk tells
-    rule_norm_ = waits_for_all() ? gathered_mean(finite_norm(squares_, view_of(ignored)), report) : mean(norms_);
+    // Whether it is finite, the last chunk tells.
+    rule_norm_ = waits_for_all() ? gathered_mean(finite_or_zero(norm_of(squares_)), report) : mean(norms_);
     bits_ = rule_->bits(rule_norm_);
     report.bits = bits_;
     report.extra = rule_norm_;
@@ -97,32 +100,26 @@ class Dqsgd : public GradientBase {
   void commit() override {
     rule_->spent(bits_, rule_norm_);
     if (norms_.size() == window_) norms_.erase(norms_.begin());
-    Status status;
-    norms_.push_back(from_aggregate_ ? double{finite_norm(aggregate_squares_, view_of(status))}
+    norms_.push_back(from_aggregate_ ? double{finite_or_zero(norm_of(aggregate_squares_))}
                                      : mean(sums_.back()->own_norms()));
   }
 
   void read_squares(const Chunk& chunk, View<const float> values, std::vector<double>& squares, StatusView status,
                     StepReport& report) {
     const Stopwatch watch(report.select_seconds);
-    std::uint64_t offset = 0;
-    for (std::uint32_t i = chunk.first_tensor; i < chunk.first_tensor + chunk.tensor_count; ++i) {
-      sum_of_squares(place(), values.sub(offset, tensors()[i].size), View<double>(&squares[i], 1), status);
-      offset += tensors()[i].size;
-    }
+    const auto of_chunk = [&](auto& each) { return std::span(each).subspan(chunk.first_tensor, chunk.tensor_count); };
+    read_sums_of_squares(place(), values, of_chunk(sizes_), of_chunk(squares), status);
   }
 
-  /// ℓ2 norm of all tensors; 0, with the flag set, where it is not finite.
-  static float finite_norm(const std::vector<double>& squares, StatusView status) {
-    const auto norm = static_cast<float>(std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)));
-    if (std::isfinite(norm)) return norm;
-    status[0].nonfinite = 1;
-    return 0.0F;
+  /// ℓ2 norm of all tensors.
+  static float norm_of(const std::vector<double>& squares) {
+    return static_cast<float>(std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)));
   }
+  static float finite_or_zero(float norm) { return std::isfinite(norm) ? norm : 0.0F; }
 
   double gathered_mean(float own, StepReport& report) {
-    Status status;
-    gathered_->start(View<const float>(&own, 1), view_of(status));
+    const ScratchStatus status(place());
+    gathered_->start(View<const float>(&own, 1), status.view());
     gathered_->finish();
     report.traffic += gathered_->traffic();
     double sum = 0.0;
@@ -176,7 +173,8 @@ class Dqsgd : public GradientBase {
   bool exact_;
   std::size_t window_;
   std::vector<double> norms_;    ///< of the last steps, oldest first
-  std::vector<double> squares_;  ///< of each tensor
+  std::vector<std::uint64_t> sizes_;  ///< of each tensor
+  std::vector<double> squares_;       ///< of each tensor
   std::vector<double> aggregate_squares_;
   double rule_norm_ = 0.0;
   int bits_ = 0;

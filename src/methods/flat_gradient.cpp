@@ -5,9 +5,11 @@
 namespace laconic {
 
 void FlatGradient::begin(std::span<const Tensor> tensors) {
-  offsets_.assign(1, 0);
-  for (const Tensor& tensor : tensors) offsets_.push_back(offsets_.back() + tensor.size);
-  elsewhere_.assign(tensors.size(), {});
+  if (offsets_.empty()) {  // the first step; tensors do not change
+    offsets_.push_back(0);
+    for (const Tensor& tensor : tensors) offsets_.push_back(offsets_.back() + tensor.size);
+  }
+  in_place_.assign(tensors.size(), {});
   copied_ = false;
   origin_ = 0;
 }
@@ -22,7 +24,7 @@ std::span<const TensorPart> FlatGradient::add(Place& place, std::span<const Tens
     const std::uintptr_t origin = reinterpret_cast<std::uintptr_t>(part.values.data()) - offset * sizeof(float);
     if (origin_ == 0) origin_ = origin;
     if (origin == origin_) {
-      elsewhere_[part.tensor] = part.values;
+      in_place_[part.tensor] = part.values;
       continue;
     }
     copies_.reserve(place, offsets_.back());
@@ -36,8 +38,8 @@ std::span<const TensorPart> FlatGradient::add(Place& place, std::span<const Tens
 View<float> FlatGradient::view(Place& place) {
   if (!copied_) return {reinterpret_cast<float*>(origin_), offsets_.back(), place.device()};
   const View<float> flat = copies_.view(offsets_.back());
-  for (std::size_t i = 0; i < elsewhere_.size(); ++i) {
-    if (!elsewhere_[i].empty()) copy(place, elsewhere_[i], flat.sub(offsets_[i], elsewhere_[i].size()));
+  for (std::size_t i = 0; i < in_place_.size(); ++i) {
+    if (!in_place_[i].empty()) copy(place, in_place_[i], flat.sub(offsets_[i], in_place_[i].size()));
   }
   return flat;
 }

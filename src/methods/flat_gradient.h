@@ -23,7 +23,7 @@ class FlatGradient {
 
  private:
   std::vector<std::uint64_t> offsets_;
-  std::vector<View<float>> elsewhere_;  ///< by tensor: those in the caller's memory
+  std::vector<View<float>> in_place_;  ///< by tensor; empty for those that were copied
   std::uintptr_t origin_ = 0;  ///< where the flat view begins if the tensors are contiguous; 0: none has arrived
   bool copied_ = false;
   std::vector<TensorPart> placed_;

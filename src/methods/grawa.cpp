@@ -13,6 +13,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/buffer.h"
+#include "base/transfer.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/norm/norm.h"
 #include "laconic/error.h"
@@ -40,6 +42,9 @@ class Grawa : public RoundMethod {
     for (auto* each : {&norms_, &smoothed_, &next_smoothed_, &inverse_, &sums_, &local_norms_}) {
       each->assign(scores, 0.0F);
     }
+    for (const Tensor& tensor : tensors()) sizes_.push_back(tensor.size);
+    squares_.resize(tensors().size());
+    shared_scores_.reserve(place(), scores);
     RoundMethod::prepare();
   }
 
@@ -67,11 +72,13 @@ class Grawa : public RoundMethod {
       score(model, next_centre, status);
       invert();
     }
-    std::copy(inverse_.begin(), inverse_.end(), sums_.begin());
-    score_sum_->start(sums_, status);
+    const View<float> shared = shared_scores_.view(inverse_.size());
+    copy_from_host<float>(place(), inverse_.data(), shared);
+    score_sum_->start(shared, status);
     score_sum_->finish();
+    copy_to_host<float>(place(), shared, sums_.data());
     report.traffic += score_sum_->traffic();
-    if (status[0].nonfinite != 0) return;
+    if (read_status(place(), status).nonfinite != 0) return;
     report.extra = 0.0;
     std::uint64_t offset = 0;
     for (std::size_t k = 0; k < inverse_.size(); ++k) {
@@ -123,19 +130,16 @@ class Grawa : public RoundMethod {
       throw;
     }
     take_norms(scratch, status);
-    core().locate_nonfinite(scratch, status[0]);
+    core().locate_nonfinite(scratch, read_status(place(), status));
   }
 
   void take_norms(View<const float> gradient, StatusView status) {
     std::fill(norms_.begin(), norms_.end(), 0.0F);
-    std::uint64_t offset = 0;
+    read_sums_of_squares(place(), gradient, sizes_, squares_, status);
     double all = 0.0;
-    for (std::size_t tensor = 0; tensor < tensors().size(); ++tensor) {
-      double squares = 0.0;
-      sum_of_squares(place(), gradient.sub(offset, tensors()[tensor].size), View<double>(&squares, 1), status);
-      offset += tensors()[tensor].size;
-      if (by_layer_) norms_[tensor] = static_cast<float>(std::sqrt(squares));
-      all += std::sqrt(squares);
+    for (std::size_t tensor = 0; tensor < squares_.size(); ++tensor) {
+      if (by_layer_) norms_[tensor] = static_cast<float>(std::sqrt(squares_[tensor]));
+      all += std::sqrt(squares_[tensor]);
     }
     if (!by_layer_) norms_[0] = static_cast<float>(all);
   }
@@ -183,6 +187,9 @@ class Grawa : public RoundMethod {
   double smoothing_;
   std::unique_ptr<DenseSum> score_sum_;
   std::unique_ptr<DenseSum> model_sum_;
+  std::vector<std::uint64_t> sizes_;  ///< of each tensor
+  std::vector<double> squares_;       ///< of each tensor's gradient
+  Buffer<float> shared_scores_;       ///< where the scores are summed
   std::vector<float> norms_;          ///< A of this round, or of one mini-batch
   std::vector<float> smoothed_;       ///< s
   std::vector<float> next_smoothed_;  ///< s if the round counts

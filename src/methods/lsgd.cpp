@@ -36,14 +36,14 @@ class Lsgd : public RoundMethod {
 
   void check(const StepInput& input, View<const float> gradient, StatusView status) override {
     RoundMethod::check(input, gradient, status);
-    if (status[0].nonfinite != 0 || !std::isnan(input.loss)) return;
+    if (!std::isnan(input.loss) || read_status(place(), status).nonfinite != 0) return;
     const std::string found = name() + ": rank " + std::to_string(rank()) + " has a loss of NaN at step " +
                               std::to_string(input.key.step) + " (counted from 0): ";
     if (loss_count_ == 0.0 && last_loss_ == kNoLoss) {
       refuse(found + "give each step the loss of its batch, by which the leader is elected");
     }
     if (policy() == NonfinitePolicy::error) refuse<NonfiniteValue>(found + MethodCore::kNonfiniteRemedy);
-    status[0].nonfinite = 1;
+    raise_nonfinite(place(), status);
   }
 
   void observe(const StepInput& input) override {

@@ -112,11 +112,8 @@ void ModelBase::read_out(View<const float> model, View<float> out) {
 }
 
 void ModelBase::average_models(View<const float> model, View<float> mean) {
-  DenseSum sum(communicator(), place(), parameters());
-  Status status;
   copy(place(), model, mean);
-  sum.start(mean, view_of(status));
-  sum.finish();
+  average_over_ranks(communicator(), place(), mean);
 }
 
 }  // namespace laconic

@@ -69,9 +69,9 @@ Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)), k
 
 void Optimizer::prepare(Place& place, std::uint64_t parameters) {
   const bool adam = kind_ == OptimizerKind::adam;
-  if (options_.host) return;
-  if (adam || options_.momentum > 0.0) first_.reserve(place, parameters);
-  if (adam) second_.reserve(place, parameters);
+  const bool keeps = !options_.host && (adam || options_.momentum > 0.0);
+  first_.reserve(place, keeps ? parameters : 0);
+  second_.reserve(place, keeps && adam ? parameters : 0);
   for (const View<float>& moment : memory()) fill(place, 0.0F, moment);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/transfer.h"
 #include "kernels/elementwise/elementwise.h"
 #include "methods/core.h"
 
@@ -32,7 +33,8 @@ ChunkPipeline::ChunkPipeline(MethodCore& core, ChunkedStep& step, std::uint64_t 
     chunks_.push_back(chunk);
   } while (end > 0);
   flights_.resize(chunks_.size());
-  statuses_.resize(chunks_.size());
+  statuses_.reserve(core.place(), chunks_.size());
+  read_statuses_.resize(chunks_.size());
 }
 
 void ChunkPipeline::join(Communicator& communicator) {
@@ -66,8 +68,9 @@ void ChunkPipeline::begin(bool hold, StepReport& report) {
   for (const Chunk& chunk : chunks_) {
     flights_[chunk.number] = {};
     flights_[chunk.number].missing = chunk.tensor_count;
-    statuses_[chunk.number] = {};
   }
+  clear_status(core_.place(), statuses_.view(chunks_.size()));
+  status_ = {};
   read_ = started_ = first_open_ = 0;
   entries_done_ = 0;
   core_.forget_nonfinite();
@@ -118,6 +121,7 @@ void ChunkPipeline::finish() {
     if (flights_[oldest.number].exchange->wait_for_stage()) complete(oldest);
     poll();
   }
+  read_statuses();
 }
 
 void ChunkPipeline::read(const Chunk& chunk) {
@@ -125,7 +129,7 @@ void ChunkPipeline::read(const Chunk& chunk) {
   Flight& flight = flights_[chunk.number];
   if (flight.gradient.data() == nullptr) join_tensors(chunk, flight);
   ++read_;
-  step_.read_chunk(chunk, flight.gradient, view_of(statuses_[chunk.number]), *report_);
+  step_.read_chunk(chunk, flight.gradient, status_of(chunk), *report_);
 }
 
 /// Tensors that lie one after another are worked on where they are.
@@ -151,15 +155,14 @@ void ChunkPipeline::join_tensors(const Chunk& chunk, Flight& flight) {
 void ChunkPipeline::start(const Chunk& chunk) {
   LACONIC_CHECK(started_ == chunk.number);
   Flight& flight = flights_[chunk.number];
-  Status& status = statuses_[chunk.number];
-  flight.exchange = &step_.start_chunk(chunk, flight.gradient, view_of(status), *report_);
+  flight.exchange = &step_.start_chunk(chunk, flight.gradient, status_of(chunk), *report_);
   ++started_;
-  core_.note_nonfinite(chunk, flight.gradient, status);
+  core_.note_nonfinite(chunk, flight.gradient, read_status(core_.place(), status_of(chunk)));
 }
 
 void ChunkPipeline::complete(const Chunk& chunk) {
   Flight& flight = flights_[chunk.number];
-  step_.finish_chunk(chunk, flight.gradient, view_of(statuses_[chunk.number]), *report_);
+  step_.finish_chunk(chunk, flight.gradient, status_of(chunk), *report_);
   report_->traffic += flight.exchange->traffic();
   if (flight.copied) {
     std::uint64_t offset = 0;
@@ -174,21 +177,22 @@ void ChunkPipeline::complete(const Chunk& chunk) {
   while (first_open_ < started_ && flights_[first_open_].done) ++first_open_;
 }
 
-Status ChunkPipeline::status() const {
-  Status all;
-  for (const Status& status : statuses_) {
-    all.nonfinite |= status.nonfinite;
+void ChunkPipeline::read_statuses() {
+  copy_to_host<Status>(core_.place(), statuses_.view(chunks_.size()), read_statuses_.data());
+  for (const Status& status : read_statuses_) {
+    status_.nonfinite |= status.nonfinite;
     if (status.nonfinite_rank == 0) continue;
-    if (all.nonfinite_rank == 0 || status.nonfinite_rank < all.nonfinite_rank) {
-      all.nonfinite_rank = status.nonfinite_rank;
+    if (status_.nonfinite_rank == 0 || status.nonfinite_rank < status_.nonfinite_rank) {
+      status_.nonfinite_rank = status.nonfinite_rank;
     }
   }
-  return all;
 }
 
 void ChunkPipeline::clear_gradients() {
-  fill(core_.place(), 0.0F, flat_);
-  for (const View<float>& gradient : gradients_) fill(core_.place(), 0.0F, gradient);
+  if (!flat_.empty()) return fill(core_.place(), 0.0F, flat_);
+  for (const View<float>& gradient : gradients_) {
+    if (!gradient.empty()) fill(core_.place(), 0.0F, gradient);
+  }
 }
 
 }  // namespace laconic

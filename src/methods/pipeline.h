@@ -50,8 +50,8 @@ class ChunkPipeline {
   std::uint64_t poll();
   void finish();
 
-  /// The combined status of the chunks' exchanges. The same on all ranks.
-  Status status() const;
+  /// The combined status of the chunks' exchanges. The same on all ranks. After finish.
+  const Status& status() const { return status_; }
   /// Sets all gradients of the step to zero.
   void clear_gradients();
 
@@ -66,6 +66,8 @@ class ChunkPipeline {
   };
 
   Communicator& channel(const Chunk& chunk) const;
+  StatusView status_of(const Chunk& chunk) const { return statuses_.view().sub(chunk.number, 1); }
+  void read_statuses();
   std::size_t channel_count() const { return channels_.empty() ? 1 : channels_.size(); }
   void start_ready();
   void read(const Chunk& chunk);
@@ -85,7 +87,9 @@ class ChunkPipeline {
   View<float> flat_;                      ///< the whole gradient, if it came at once
   std::vector<View<float>> gradients_;  ///< of each tensor, if they came one by one
   std::vector<Flight> flights_;
-  std::vector<Status> statuses_;
+  Buffer<Status> statuses_;  ///< of the chunks' exchanges, in the place's memory
+  std::vector<Status> read_statuses_;
+  Status status_;  ///< of all chunks
   std::size_t read_ = 0;
   std::size_t started_ = 0;
   std::size_t first_open_ = 0;  ///< all chunks before it are done

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/buffer.h"
+#include "base/scratch_status.h"
 #include "exchange/dense_sum.h"
 #include "exchange/gathered_numbers.h"
 #include "kernels/elementwise/elementwise.h"
@@ -57,7 +58,7 @@ class Psync : public ModelBase {
   void load_memory(const State& state) override { optimizer_.load(place(), state); }
   /// No residual; the optimizer's memory.
   std::vector<View<float>> owed() override {
-    std::vector<View<float>> views{View<float>()};
+    std::vector<View<float>> views{View<float>(nullptr, 0, place().device())};
     for (const View<float>& view : optimizer_.memory()) views.push_back(view);
     return views;
   }
@@ -89,13 +90,13 @@ class Psync : public ModelBase {
 
 /// Whether all workers' gradients are finite, before a host's optimizer sees them.
 Status Psync::look_ahead(View<const float> gradient, StepReport& report) {
-  Status own;
-  Status all;
-  find_nonfinite(place(), gradient, view_of(own));
-  const float mine = own.nonfinite == 0 ? 0.0F : 1.0F;
-  all_finite_->start(View<const float>(&mine, 1), view_of(all));
+  const Status own{.nonfinite = is_finite(place(), gradient) ? 0U : 1U};
+  const auto mine = static_cast<float>(own.nonfinite);
+  const ScratchStatus status(place());
+  all_finite_->start(View<const float>(&mine, 1), status.view());
   all_finite_->finish();
   report.traffic += all_finite_->traffic();
+  Status all;
   for (int rank = ranks() - 1; rank >= 0; --rank) {
     if (all_finite_->of(rank)[0] == 0.0F) continue;
     all.nonfinite = 1;
@@ -114,7 +115,7 @@ StepReport Psync::dropped(const StepInput& input, const Status& status, StepRepo
 
 StepReport Psync::do_step(const StepInput& input, View<float> model, View<float> gradient) {
   StepReport report;
-  Status status;
+  const ScratchStatus flags(place());
   const View<float> tried = tried_.view(parameters());
   const View<float> mean = mean_.view(blocks_.size());
   const auto blocks = blocks_.draw(input.key);
@@ -128,14 +129,15 @@ StepReport Psync::do_step(const StepInput& input, View<float> model, View<float>
     tried_optimizer_.copy_from(place(), optimizer_);
     copy(place(), model, tried);
     tried_optimizer_.step(place(), input.learning_rate, gradient, tried);  // 1
-    find_nonfinite(place(), tried, view_of(status));
+    find_nonfinite(place(), tried, flags.view());
   }
-  core().locate_nonfinite(hosted ? tried : gradient, status);
+  core().locate_nonfinite(hosted ? tried : gradient, flags.read());
   // An engine's sum has no flags: what is not finite outside the blocks must show inside them.
-  if (!blocks.empty()) spoil_if_nonfinite(place(), tried.sub(blocks[0].offset + blocks[0].start, 1), view_of(status));
-  sum_->start(tried, blocks, mean, view_of(status));  // 2
+  if (!blocks.empty()) spoil_if_nonfinite(place(), tried.sub(blocks[0].offset + blocks[0].start, 1), flags.view());
+  sum_->start(tried, blocks, mean, flags.view());  // 2
   sum_->finish();
   report.traffic += sum_->traffic();
+  const Status status = flags.read();
   if (status.nonfinite != 0 && hosted) {
     core().refuse_nonfinite(status, input.key.step, "model that the host's optimizer made",
                      "lower the learning rate or clip gradients (the host's step cannot be taken back)");

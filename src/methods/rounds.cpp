@@ -1,6 +1,7 @@
 #include "methods/rounds.h"
 
 #include "base/check.h"
+#include "base/scratch_status.h"
 #include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
 #include "laconic/error.h"
@@ -77,7 +78,9 @@ void RoundMethod::local_step(const StepInput& input, View<float> model, View<flo
   Status status;
   {
     const Stopwatch watch(report.select_seconds);
-    check(input, gradient, view_of(status));
+    const ScratchStatus flags(place());
+    check(input, gradient, flags.view());
+    status = flags.read();
   }
   if (status.nonfinite != 0) {
     core().locate_nonfinite(gradient, status);
@@ -105,10 +108,11 @@ void RoundMethod::take_turns(View<float> model, StepReport& report) {
 }
 
 void RoundMethod::hold_round(View<float> model, StepReport& report) {
-  Status status;
-  core().locate_nonfinite(model, status);  // forgets what a dropped step found
+  core().forget_nonfinite();  // what a dropped step found
   const View<float> next_centre = next_centre_.view(parameters());
-  meet(model, next_centre, view_of(status), report);
+  const ScratchStatus flags(place());
+  meet(model, next_centre, flags.view(), report);
+  const Status status = flags.read();
   if (status.nonfinite == 0) {
     pull(model, next_centre);
     std::swap(centre_, next_centre_);
@@ -129,9 +133,7 @@ void RoundMethod::pull(View<float> model, View<float> next_centre) { blend(place
 
 /// A model comes before a score, which was taken there.
 void RoundMethod::refuse_round(View<const float> model, const Status& status) {
-  Status found;
-  find_nonfinite(place(), model, view_of(found));
-  if (found.nonfinite != 0) core().locate_nonfinite(model, found);
+  if (!is_finite(place(), model)) core().locate_nonfinite(model, Status{.nonfinite = 1});
   core().refuse_nonfinite(status, last_step_, "model or the score in round " + std::to_string(schedule_.rounds()));
 }
 

@@ -36,8 +36,10 @@ SparseMethod::SparseMethod(const Settings& settings, Communicator& communicator,
 
 void SparseMethod::prepare() {
   scopes_.prepare(tensors(), keep_, by_tensor_);
-  thresholds_.assign(scopes_.all().size(), 0.0F);
-  next_thresholds_ = thresholds_;
+  for (Buffer<float>* buffer : {&thresholds_, &next_thresholds_}) {
+    buffer->reserve(place(), scopes_.all().size());
+    fill(place(), 0.0F, buffer->view(scopes_.all().size()));
+  }
   for (Buffer<float>* buffer : {&residual_, &next_residual_}) {
     buffer->reserve(place(), parameters());
     fill(place(), 0.0F, buffer->view(parameters()));
@@ -79,14 +81,15 @@ void SparseMethod::select_in(const Chunk& chunk, View<const float> gradient, Sta
   const ChunkSum& chunk_sum = sums_[chunk.number];
   const View<const float> residual = residual_.view(parameters()).sub(chunk.offset, chunk.size);
   const View<float> rest = next_residual_.view(parameters()).sub(chunk.offset, chunk.size);
+  const View<float> threshold(&status.data()->threshold, 1, status.device());
   std::size_t number = chunk_sum.first_scope;
   for (const Scope& scope : scopes_.of(chunk_sum)) {
     const std::uint64_t offset = scope.offset - chunk.offset;
     const auto own = SparseView{indices_.view(), values_.view()}.sub(scope.first, scope.count);
-    status[0].threshold = thresholds_[number];
+    copy(place(), thresholds_.view().sub(number, 1), threshold);
     select(scope, gradient.sub(offset, scope.size), residual.sub(offset, scope.size), rest.sub(offset, scope.size), own,
            status);
-    next_thresholds_[number++] = status[0].threshold;
+    copy(place(), threshold, next_thresholds_.view().sub(number++, 1));
     shift_indices(place(), offset, own.indices);
   }
   round_values(chunk_sum, rest, status);
@@ -118,7 +121,7 @@ void SparseMethod::commit() {
 
 void SparseMethod::save_memory(State& state) const {
   put_memory(state, "residual", place(), residual_.view(parameters()));
-  state.put("thresholds", View<const float>(thresholds_));
+  put_memory(state, "thresholds", place(), thresholds());
   std::vector<std::uint32_t> borders;  // a sparse sum has fewer than 2^32 entries
   std::vector<std::uint32_t> unions;   // of no step yet, or 1 + the last one's size
   for (const ChunkSum& chunk_sum : sums_) {
@@ -154,7 +157,7 @@ void SparseMethod::require_loadable_memory(const State& state) const {
 
 void SparseMethod::load_memory(const State& state) {
   get_memory(state, "residual", place(), residual_.view(parameters()));
-  state.get("thresholds", View<float>(thresholds_));
+  get_memory(state, "thresholds", place(), thresholds());
   each_saved_sum(state, [&](std::size_t chunk, std::span<const std::uint64_t> borders, std::uint64_t last_union) {
     std::copy(borders.begin(), borders.end(), sums_[chunk].borders.begin());
     sums_[chunk].last_union = last_union;

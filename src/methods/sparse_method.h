@@ -47,6 +47,7 @@ class SparseMethod : public GradientBase {
   void each_saved_sum(const State& state, Work&& work) const;
 
   void make_sums();
+  View<float> thresholds() const { return thresholds_.view(scopes_.all().size()); }
   SparseView selected(const ChunkSum& chunk_sum) const;
   void select_in(const Chunk& chunk, View<const float> gradient, StatusView status);
   void round_values(const ChunkSum& chunk_sum, View<float> rest, StatusView status);
@@ -55,8 +56,8 @@ class SparseMethod : public GradientBase {
   bool by_tensor_;
   SparseSumOptions options_;
   Scopes scopes_;
-  std::vector<float> thresholds_;       ///< of each scope in the last step; 0 starts cold
-  std::vector<float> next_thresholds_;  ///< of this step
+  Buffer<float> thresholds_;       ///< of each scope in the last step; 0 starts cold
+  Buffer<float> next_thresholds_;  ///< of this step
   Buffer<float> residual_;
   Buffer<float> next_residual_;
   Buffer<std::uint32_t> indices_;

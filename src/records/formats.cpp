@@ -81,6 +81,7 @@ std::string result_json(const RunConfig& config, const RunResult& result) {
   } else {
     json["task"] = config.task.name;
     json["model"] = config.task.model;
+    json["device"] = result.device;
   }
   json["method"] = config.method;
   json["workers"] = config.workers;

@@ -69,6 +69,12 @@ class JsonRecord {
     }
     return list.get<std::vector<std::uint64_t>>();
   }
+  /// Empty if the key is missing or null.
+  std::string text(const char* key) const {
+    if (!has(key)) return {};
+    if (!json_.at(key).is_string()) refuse(unexpected(key, "a text"));
+    return json_.at(key).get<std::string>();
+  }
   const nlohmann::json& json() const { return json_; }
 
  private:

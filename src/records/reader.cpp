@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "laconic/error.h"
+#include "laconic/view.h"
 #include "methods/table.h"
 #include "records/file_names.h"
 #include "records/json_record.h"
@@ -157,6 +158,8 @@ void end_of_result(RecordedRun& run, const JsonRecord& result) {
   if (result.has("mean_bits")) end.mean_bits = result.amount("mean_bits");
   end.wall_seconds = result.amount("wall_seconds");
   if (result.has("rounds")) end.rounds = result.count("rounds");
+  const std::string device = result.text("device");
+  if (!device.empty() && device != device_name(Device::cpu)) run.notes.push_back("computed on " + device);
   const auto steps = result.counts("steps_by_rank");
   const auto sent = result.counts("sent_bytes_by_rank");
   if (sent.empty() || sent.size() != steps.size()) return;

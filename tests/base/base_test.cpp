@@ -119,7 +119,7 @@ TEST(Check, ShowsBothSides) {
 TEST(Check, ViewRefusalsNameSizes) {
   const auto text = message_of<InvalidConfig>([] { require_size("gradient", 10, 12); });
   EXPECT_TRUE(contains(text, "view gradient has 10 entries, expected 12")) << text;
-  EXPECT_TRUE(contains(message_of<InvalidConfig>([] { require_device("gradient", Device::cuda, Device::cpu); }),
+  EXPECT_TRUE(contains(message_of<InvalidConfig>([] { require_same_device("gradient", Device::cuda, Device::cpu); }),
                        "lies on cuda, the place works on cpu"));
 }
 

@@ -52,9 +52,10 @@ TEST(PayloadHeaderLayout, IsAsDocumented) {
 }
 
 TEST(NoteFault, KeepsTheFirst) {
+  Place place({.threads = 1});
   Status status;
-  EXPECT_FALSE(note_fault(view_of(status), PayloadFault::wrong_norm, 1, 2, 3));
-  EXPECT_FALSE(note_fault(view_of(status), PayloadFault::wrong_count, 4, 5, 6));
+  EXPECT_FALSE(note_fault(place, view_of(status), PayloadFault::wrong_norm, 1, 2, 3));
+  EXPECT_FALSE(note_fault(place, view_of(status), PayloadFault::wrong_count, 4, 5, 6));
   EXPECT_EQ(status.fault, PayloadFault::wrong_norm);
   EXPECT_EQ(status.fault_offset, 1U);
   EXPECT_EQ(status.fault_found, 2U);

@@ -12,6 +12,7 @@
 #include "codecs/sparse.h"
 #include "codecs/uniform.h"
 #include "kernels/checksum/checksum.h"
+#include "support/placed.h"
 #include "support/support.h"
 
 namespace laconic::test {
@@ -35,9 +36,9 @@ void expect_accepted(const Outcome& outcome) {
   EXPECT_TRUE(outcome.guards_intact);
 }
 
-Outcome outcome_of(bool accepted, const Status& status, const Guarded<float>& out) {
-  Outcome outcome{.accepted = accepted, .status = status, .values = out.values(), .indices = {}};
-  outcome.guards_intact = out.intact();
+Outcome outcome_of(bool accepted, const Placed<Status>& status, const Placed<float>& out) {
+  Outcome outcome{.accepted = accepted, .status = status.values()[0], .values = out.values(), .indices = {}};
+  outcome.guards_intact = out.intact() && status.intact();
   outcome.untouched = outcome.values == std::vector<float>(outcome.values.size(), kFill);
   return outcome;
 }
@@ -50,14 +51,15 @@ class DenseSample : public Sample {
     return std::string("dense ") + format_name(format_) + (add_ ? " add " : " ") + std::to_string(values_.size());
   }
   std::uint64_t max_payload_bytes() const override { return dense::max_payload_bytes(values_.size(), format_); }
-  void encode(Place& place, View<std::byte> payload, Status& status) const override {
-    dense::encode(place, values_, format_, payload, view_of(status));
+  void encode_into(Place& place, View<std::byte> payload, StatusView status) const override {
+    const Given<float> values(place, values_, 1);
+    dense::encode(place, values.view(), format_, payload, status);
   }
   Outcome decode(Place& place, View<const std::byte> payload) const override {
-    Guarded<float> out(values_.size(), 5, kFill);
-    Status status;
-    const bool accepted = add_ ? dense::decode_add(place, payload, format_, out.view(), view_of(status))
-                               : dense::decode(place, payload, format_, out.view(), view_of(status));
+    const Placed<float> out(place, std::vector<float>(values_.size(), kFill), 5);
+    const Placed<Status> status(place, {{}});
+    const bool accepted = add_ ? dense::decode_add(place, payload, format_, out.view(), status.view())
+                               : dense::decode(place, payload, format_, out.view(), status.view());
     return outcome_of(accepted, status, out);
   }
   void expect_sound(const Outcome& outcome) const override {
@@ -90,18 +92,20 @@ class SparseSample : public Sample {
     return sparse::max_payload_bytes(indices_.size(), range_.size, format_);
   }
   bool exact() const override { return false; }
-  void encode(Place& place, View<std::byte> payload, Status& status) const override {
-    sparse::encode(place, {indices_, values_}, range_, format_, payload, view_of(status));
+  void encode_into(Place& place, View<std::byte> payload, StatusView status) const override {
+    const Given<std::uint32_t> indices(place, indices_, 1);
+    const Given<float> values(place, values_, 2);
+    sparse::encode(place, ConstSparseView{indices.view(), values.view()}, range_, format_, payload, status);
   }
   Outcome decode(Place& place, View<const std::byte> payload) const override {
-    Guarded<std::uint32_t> indices(indices_.size(), 3);
-    Guarded<float> values(indices_.size(), 5, kFill);
-    Status status;
+    const Placed<std::uint32_t> indices(place, std::vector<std::uint32_t>(indices_.size()), 3);
+    const Placed<float> values(place, std::vector<float>(indices_.size(), kFill), 5);
+    const Placed<Status> status(place, {{}});
     const bool accepted =
-        sparse::decode(place, payload, range_, format_, {indices.view(), values.view()}, view_of(status));
+        sparse::decode(place, payload, range_, format_, {indices.view(), values.view()}, status.view());
     Outcome outcome = outcome_of(accepted, status, values);
     outcome.guards_intact = outcome.guards_intact && indices.intact();
-    outcome.untouched = status.count == 0;  // entries may hold a prefix, but nothing counts
+    outcome.untouched = outcome.status.count == 0;  // entries may hold a prefix, but nothing counts
     outcome.indices = indices.values();
     return outcome;
   }
@@ -137,18 +141,19 @@ class BlockSample : public Sample {
     return std::string("block ") + format_name(format_) + (add_ ? " add " : " ") + std::to_string(flat_.size());
   }
   std::uint64_t max_payload_bytes() const override { return block::max_payload_bytes(count_, format_); }
-  void encode(Place& place, View<std::byte> payload, Status& status) const override {
-    if (!add_) return block::encode(place, flat_, blocks_, begin_, count_, format_, payload, view_of(status));
-    std::vector<float> values(count_);
-    gather_blocks(place, flat_, blocks_, begin_, values);
-    block::encode_values(place, values, blocks_, begin_, format_, payload, view_of(status));
+  void encode_into(Place& place, View<std::byte> payload, StatusView status) const override {
+    const Given<float> flat(place, flat_, 1);
+    if (!add_) return block::encode(place, flat.view(), blocks_, begin_, count_, format_, payload, status);
+    const Placed<float> values(place, std::vector<float>(count_), 3);
+    gather_blocks(place, flat.view(), blocks_, begin_, values.view());
+    block::encode_values(place, values.view(), blocks_, begin_, format_, payload, status);
   }
   Outcome decode(Place& place, View<const std::byte> payload) const override {
-    Guarded<float> out(add_ ? count_ : flat_.size(), 5, kFill);
-    Status status;
+    const Placed<float> out(place, std::vector<float>(add_ ? count_ : flat_.size(), kFill), 5);
+    const Placed<Status> status(place, {{}});
     const bool accepted =
-        add_ ? block::decode_add(place, payload, blocks_, begin_, format_, out.view(), view_of(status))
-             : block::decode(place, payload, blocks_, begin_, count_, format_, out.view(), view_of(status));
+        add_ ? block::decode_add(place, payload, blocks_, begin_, format_, out.view(), status.view())
+             : block::decode(place, payload, blocks_, begin_, count_, format_, out.view(), status.view());
     return outcome_of(accepted, status, out);
   }
   void expect_sound(const Outcome& outcome) const override {
@@ -189,13 +194,14 @@ class SignSample : public Sample {
   }
   std::string name() const override { return "sign " + std::to_string(values_.size()); }
   std::uint64_t max_payload_bytes() const override { return sign::max_payload_bytes(layout_, begin_, layout_.size()); }
-  void encode(Place& place, View<std::byte> payload, Status& status) const override {
-    sign::encode(place, values_, layout_, begin_, layout_.size(), payload, view_of(status));
+  void encode_into(Place& place, View<std::byte> payload, StatusView status) const override {
+    const Given<float> values(place, values_, 1);
+    sign::encode(place, values.view(), layout_, begin_, layout_.size(), payload, status);
   }
   Outcome decode(Place& place, View<const std::byte> payload) const override {
-    Guarded<float> out(values_.size(), 5, kFill);
-    Status status;
-    const bool accepted = sign::decode(place, payload, layout_, begin_, layout_.size(), out.view(), view_of(status));
+    const Placed<float> out(place, std::vector<float>(values_.size(), kFill), 5);
+    const Placed<Status> status(place, {{}});
+    const bool accepted = sign::decode(place, payload, layout_, begin_, layout_.size(), out.view(), status.view());
     return outcome_of(accepted, status, out);
   }
   void expect_sound(const Outcome& outcome) const override {
@@ -229,15 +235,18 @@ class UniformSample : public Sample {
   std::uint64_t max_payload_bytes() const override {
     return uniform::max_payload_bytes(layout_, begin_, layout_.size(), bits_);
   }
-  void encode(Place& place, View<std::byte> payload, Status& status) const override {
+  void encode_into(Place& place, View<std::byte> payload, StatusView status) const override {
     const RandomStream stream{.seed = 5, .step = 3, .rank = 1, .tensor = 0, .purpose = Purpose::rounding};
-    uniform::encode(place, range(), layout_, begin_, layout_.size(), norms_, bits_, stream, payload, view_of(status));
+    const Given<float> values(place, values_, 1);
+    const Given<float> norms(place, norms_, 2);
+    uniform::encode(place, values.view().sub(begin_, values_.size() - begin_), layout_, begin_, layout_.size(),
+                    norms.view(), bits_, stream, payload, status, 2.5F);
   }
   Outcome decode(Place& place, View<const std::byte> payload) const override {
-    Guarded<float> out(layout_.size() - begin_, 5, kFill);
-    Status status;
+    const Placed<float> out(place, std::vector<float>(layout_.size() - begin_, kFill), 5);
+    const Placed<Status> status(place, {{}});
     const bool accepted =
-        uniform::decode_add(place, payload, layout_, begin_, layout_.size(), bits_, out.view(), view_of(status));
+        uniform::decode_add(place, payload, layout_, begin_, layout_.size(), bits_, out.view(), status.view());
     return outcome_of(accepted, status, out);
   }
   void expect_sound(const Outcome& outcome) const override {
@@ -253,8 +262,6 @@ class UniformSample : public Sample {
   }
 
  private:
-  View<const float> range() const { return View<const float>(values_).sub(begin_, values_.size() - begin_); }
-
   Layout layout_;
   int bits_;
   std::uint64_t begin_;
@@ -264,10 +271,20 @@ class UniformSample : public Sample {
 
 }  // namespace
 
+void Sample::encode(Place& place, View<std::byte> payload, Status& status) const {
+  if (place.queue() == nullptr) return encode_into(place, payload, view_of(status));
+  const Placed<Status> placed(place, {status});
+  encode_into(place, payload, placed.view());
+  EXPECT_TRUE(placed.intact());
+  status = placed.values()[0];
+}
+
 Payload Sample::encoded(Place& place) const {
-  Payload payload(max_payload_bytes());
+  const Placed<std::byte> room(place, Payload(max_payload_bytes()), 4);
   Status status;
-  encode(place, payload, status);
+  encode(place, room.view(), status);
+  EXPECT_TRUE(room.intact());
+  Payload payload = room.values();
   payload.resize(status.payload_bytes);
   return payload;
 }

@@ -30,13 +30,17 @@ class Sample {
   virtual std::uint64_t max_payload_bytes() const = 0;
   /// Whether max_payload_bytes() is promised to be the length itself.
   virtual bool exact() const { return true; }
-  virtual void encode(Place& place, View<std::byte> payload, Status& status) const = 0;
+  /// The payload lies in the memory of the place.
+  void encode(Place& place, View<std::byte> payload, Status& status) const;
   virtual Outcome decode(Place& place, View<const std::byte> payload) const = 0;
   /// Fails the test unless the outcome is what the input must decode to.
   virtual void expect_sound(const Outcome& outcome) const = 0;
 
-  /// A buffer of max_payload_bytes() encoded into and cut to the payload's length.
+  /// What max_payload_bytes() of the place's memory hold after encoding, cut to the payload's length.
   Payload encoded(Place& place) const;
+
+ private:
+  virtual void encode_into(Place& place, View<std::byte> payload, StatusView status) const = 0;
 };
 
 using Samples = std::vector<std::unique_ptr<Sample>>;

@@ -77,13 +77,6 @@ TEST_F(Cuda, StatusComesOverTheStream) {
   EXPECT_THROW(require_sound(*place_, fault.view()), CorruptPayload);
 }
 
-TEST_F(Cuda, KernelsWithoutATwinAreRefused) {
-  const DeviceArray<std::uint32_t> fields(100);
-  const DeviceArray<std::byte> packed(100);
-  const auto text = message_of<InvalidConfig>([&] { pack_fields(*place_, fields.view(), 8, packed.view()); });
-  EXPECT_TRUE(contains(text, "kernels/bitpack/bitpack has no CUDA version yet")) << text;
-}
-
 TEST_F(Cuda, FillAndCopy) {
   for (const std::size_t n : kSizes) {
     const DeviceArray<float> filled(n, n % 5);
@@ -233,6 +226,7 @@ struct Gate {
 };
 
 TEST_F(Cuda, TwinsDoNotWaitForTheDevice) {
+  if (LACONIC_CUDA_EMULATED != 0) GTEST_SKIP() << "emulated streams do all work at once";
   constexpr std::size_t kSize = 5000;
   const DeviceArray<float> a(normal_values(kSize, 1));
   const DeviceArray<float> b(normal_values(kSize, 2));
@@ -268,7 +262,7 @@ TEST_F(Cuda, TwinsDoNotWaitForTheDevice) {
     to_16bit(*place_, a.view(), ValueFormat::bf16, halves.view(), status.view());
     gather_blocks(*place_, a.view(), blocks, 0, b.view());
     vote(*place_, ballots, {}, words.view());
-    cuda::checksum(*place_, as_bytes(b.view()), kNoHole, hash.view());
+    cuda::checksum(*place_, as_bytes(b.view()), nullptr, kNoHole, hash.view());
   };
   everything();  // the first launch of a kernel loads it, which may wait
   read_status(*place_, status.view());

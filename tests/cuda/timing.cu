@@ -1,28 +1,19 @@
-// cuda_timing [entries]: sign packing and quantization on a device beside a read and a copy of the same values, timed
-// with device events, medians of interleaved repeats. Each result is compared with the CPU's before its time counts.
+// cuda_timing [entries]: sign packing and quantization on a device beside a read and a copy of the same values, then
+// selections beside a stream (timing_topk.cu), timed with device events, medians of interleaved repeats. Each result is
+// checked before its time counts.
 
-#include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <functional>
-#include <string>
-#include <vector>
+#include "cuda/timing.h"
 
-#include "base/cuda/launch.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/sign/sign.h"
-#include "laconic/laconic.h"
 #include "support/support.h"
 
 namespace laconic::test {
 namespace {
 
-constexpr int kRepeats = 21;
 constexpr std::size_t kTile = std::size_t{1} << 20;  ///< the values repeat after this many
 constexpr float kNorm = 6.0F;
-
-using cuda::check;
 
 /// The cheapest read that there is: 16 bytes a load, four under way, nothing written.
 __global__ void read_kernel(const float4* values, std::uint64_t n, std::uint32_t* sink) {
@@ -44,28 +35,6 @@ void read(Place& place, View<const float> values, View<std::uint32_t> sink) {
   read_kernel<<<cuda::blocks_for(n, 4), cuda::kThreads, 0, launch.stream()>>>(
       reinterpret_cast<const float4*>(values.data()), n, sink.data());
   launch.check();
-}
-
-template <class T>
-View<T> device_view(std::size_t count) {
-  T* memory = nullptr;
-  check(cudaMalloc(&memory, count * sizeof(T)), "cudaMalloc");  // the end of the process frees it
-  check(cudaMemset(memory, 0xEE, count * sizeof(T)), "cudaMemset");
-  return {memory, count, Device::cuda};
-}
-
-template <class T>
-std::vector<T> fetch(View<T> view) {
-  std::vector<T> here(view.size());
-  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  check(cudaMemcpy(here.data(), view.data(), view.size_bytes(), cudaMemcpyDeviceToHost), "cudaMemcpy");
-  return here;
-}
-
-void require_equal(bool equal, const char* what) {
-  if (equal) return;
-  std::printf("%s differs from the reference: no time counts\n", what);
-  std::exit(1);
 }
 
 struct Data {
@@ -124,35 +93,6 @@ void verify(Place& place, Data& data) {
   }
 }
 
-struct Job {
-  std::string name;
-  double bytes;  ///< that must move
-  std::function<void()> run;
-  std::vector<float> milliseconds;
-};
-
-float median(std::vector<float> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
-
-void time_all(Place& place, std::vector<Job>& jobs) {
-  cudaEvent_t begin, end;
-  check(cudaEventCreate(&begin), "cudaEventCreate");
-  check(cudaEventCreate(&end), "cudaEventCreate");
-  for (int repeat = -2; repeat < kRepeats; ++repeat) {  // two to warm up
-    for (Job& job : jobs) {
-      check(cudaEventRecord(begin, cuda_stream(place)), "cudaEventRecord");
-      job.run();
-      check(cudaEventRecord(end, cuda_stream(place)), "cudaEventRecord");
-      check(cudaEventSynchronize(end), "cudaEventSynchronize");
-      float milliseconds = 0.0F;
-      check(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
-      if (repeat >= 0) job.milliseconds.push_back(milliseconds);
-    }
-  }
-}
-
 int run(std::size_t n) {
   const auto place = cuda_place();
   Data data(n);
@@ -193,6 +133,16 @@ int run(std::size_t n) {
   return 0;
 }
 
+constexpr std::size_t kResnet50 = 25'600'000;  ///< a usual size, small enough for launches to count
+
+int run_all(std::size_t n) {
+  const int result = run(n);
+  const auto place = cuda_place();
+  time_selections(*place, n);
+  if (n > kResnet50) time_selections(*place, kResnet50);
+  return result;
+}
+
 }  // namespace
 }  // namespace laconic::test
 
@@ -206,5 +156,5 @@ int main(int argc, char** argv) {
     std::printf("cuda_timing needs at least %zu entries\n", laconic::test::kTile);
     return 2;
   }
-  return laconic::test::run(static_cast<std::size_t>(entries));
+  return laconic::test::run_all(static_cast<std::size_t>(entries));
 }

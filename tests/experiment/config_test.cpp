@@ -176,7 +176,7 @@ TEST(Config, OfATaskRefusesWhatCannotBe) {
   EXPECT_TRUE(contains(error("batch", "0"), "1..65536")) << error("batch", "0");
   EXPECT_TRUE(contains(error("skew", "2"), "[0, 1]"));
   EXPECT_TRUE(contains(error("sampling", "often"), "epochs or replacement"));
-  EXPECT_TRUE(contains(error("device", "cuda"), "must be cpu"));
+  EXPECT_TRUE(contains(error("device", "abacus"), "must be cpu or cuda, got \"abacus\""));
   EXPECT_TRUE(contains(error("bach", "1"), "did you mean batch?")) << error("bach", "1");
   const std::vector<ConfigEntry> both{{"task", "name", "digits"}, {"problem", "name", "vincent"}};
   EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { config_from(both); }), "name one of them"));

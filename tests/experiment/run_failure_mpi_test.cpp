@@ -16,6 +16,7 @@ class Breaking final : public Learner {
   Breaking(std::unique_ptr<Learner> inner, bool breaks) : inner_(std::move(inner)), breaks_(breaks) {}
 
   const std::vector<Tensor>& tensors() const override { return inner_->tensors(); }
+  Place& place() override { return inner_->place(); }
   void start(View<float> model) override { inner_->start(model); }
   double gradient(std::uint32_t step, View<float> model, View<float> gradient, const Ready& ready) override {
     if (breaks_ && step == 3) throw Error("the data of step 3 cannot be read");

@@ -1,4 +1,4 @@
-#include "kernels/regtopk/regtopk.h"
+#include "kernels/regtopk/regularizer.h"
 
 #include <gtest/gtest.h>
 

@@ -40,12 +40,13 @@ int wrong_slots(const py::object& group, const py::object& store) {
     }
     return true;
   };
+  Place place({.threads = 1});
   for (const std::uint64_t scale : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{64}, std::uint64_t{10'007}}) {
     for (const std::uint64_t spare : {0, 200}) {
       const auto length = [&](int from, int to) { return scale * static_cast<std::uint64_t>((from + 2 * to) % 4); };
-      Slots send(ranks);
-      Slots receive(ranks);
-      Slots all(ranks);
+      Slots send(place, ranks);
+      Slots receive(place, ranks);
+      Slots all(place, ranks);
       send.lay_out([&](int to) { return length(communicator.rank(), to) + spare; });
       receive.lay_out([&](int from) { return length(from, communicator.rank()) + spare; });
       all.lay_out([&](int from) { return length(from, 1) + spare; });
@@ -134,8 +135,9 @@ std::optional<bool> is_kept_after_leaving(const py::object& group, const py::obj
   View<std::byte> sent;
   View<std::byte> received;
   try {
-    Slots send(communicator.size());
-    Slots receive(communicator.size());
+    Place place({.threads = 1});
+    Slots send(place, communicator.size());
+    Slots receive(place, communicator.size());
     send.lay_out([](int) { return 4096; });
     receive.lay_out([](int) { return 4096; });
     sent = send.bytes();

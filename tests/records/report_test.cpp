@@ -89,6 +89,18 @@ TEST_F(Report, ReadsWhatARunLeft) {
   EXPECT_NEAR(read.evaluations.back().seconds, result.at("step_seconds").get<double>(), 1e-9);
 }
 
+TEST_F(Report, SaysWhichGpuComputedARun) {
+  const RunConfig config = default_task_config("digits", "sgd");
+  RunResult result;
+  result.device = "a GPU, in its own way";
+  const std::string folder = run("gpu", kLine + "\n");
+  std::ofstream(folder_ / "gpu" / "result.json") << result_json(config, result);
+  EXPECT_EQ(read_run(folder).notes, std::vector<std::string>{"computed on a GPU, in its own way"});
+  result.device = "cpu";
+  std::ofstream(folder_ / "gpu" / "result.json") << result_json(config, result);
+  EXPECT_TRUE(read_run(folder).notes.empty());
+}
+
 TEST_F(Report, ReadsAnAsynchronousRunByRank0) {
   // Its ranks meet at the last evaluation only; the others' bytes before it are not known.
   const std::string alone = R"({"step": 1, "loss": 0.5, "sent_bytes": 10, "step_seconds": 0.1})";

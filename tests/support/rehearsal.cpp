@@ -86,6 +86,21 @@ class RehearsedMemory final : public DeviceQueue {
 
   void read(void* to, const void* from, std::size_t bytes) override { copy(to, from, bytes); }
   void write(void* to, const void* from, std::size_t bytes) override { copy(to, from, bytes); }
+  std::shared_ptr<std::byte> share_memory(std::size_t bytes) override { return share_pinned_memory(bytes); }
+  std::shared_ptr<std::byte> share_pinned_memory(std::size_t bytes) override {
+    return {new std::byte[bytes], std::default_delete<std::byte[]>()};
+  }
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    open_memory();
+    std::memcpy(to, from, bytes);
+    close_memory();
+  }
+  void clear(void* memory, std::size_t bytes) override {
+    open_memory();
+    std::memset(memory, 0, bytes);
+    close_memory();
+  }
+  void wait() override {}
 
   void open_memory() override {
     if (opened_++ == 0) protect(PROT_READ | PROT_WRITE);
@@ -95,11 +110,6 @@ class RehearsedMemory final : public DeviceQueue {
   }
 
  private:
-  void copy(void* to, const void* from, std::size_t bytes) {
-    open_memory();
-    std::memcpy(to, from, bytes);
-    close_memory();
-  }
   void protect(int rights) const noexcept {
     if (used_ > 0 && mprotect(arena_, used_, rights) != 0) std::abort();
   }

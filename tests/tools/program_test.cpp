@@ -147,6 +147,21 @@ TEST(Program, RefusesNumbersThatAreNone) {
   }
 }
 
+// A GPU is for networks, in a build that can use one. What it would have written does not exist.
+TEST_F(Files, SaysWhyAGpuCannotBeUsed) {
+  expect_one_line_error(laconic("train --problem vincent --device cuda"), 2, "--device is about networks");
+#if LACONIC_TORCH && !LACONIC_CUDA
+  const std::string reason = "device cuda cannot be used: this build has no CUDA. Install";
+  expect_one_line_error(laconic("train --task digits --device cuda --out '" + file("run") + "'"), 2, reason);
+  expect_one_line_error(laconic("compare --task digits --device cuda --out '" + file("run") + "'"), 2, reason);
+  expect_one_line_error(laconic("reproduce --deep --device cuda --out '" + file("run") + "'"), 2, reason);
+#endif
+#if LACONIC_TORCH
+  expect_one_line_error(laconic("diagnose --task digits --device cuda"), 2, "diagnose measures on the CPU");
+#endif
+  EXPECT_FALSE(std::filesystem::exists(file("run")));
+}
+
 // Without PyTorch, without the data set, or without such a claim: told at once, in a line.
 TEST_F(Files, SaysWhatDeepClaimsNeed) {
   const Outcome claim = laconic("reproduce --deep def-divergense");
@@ -154,7 +169,7 @@ TEST_F(Files, SaysWhatDeepClaimsNeed) {
   const Outcome device = laconic("reproduce --deep --device abacus --data '" + file("none") + "'");
   expect_one_line_error(claim, 2, "did you mean def-divergence?");
 #if LACONIC_TORCH
-  expect_one_line_error(device, 2, "device must be cpu, got \"abacus\"");
+  expect_one_line_error(device, 2, "device must be cpu or cuda, got \"abacus\"");
   expect_one_line_error(data, 1, "fashion-mnist needs");
 #else
   expect_one_line_error(data, 2, "built without PyTorch");

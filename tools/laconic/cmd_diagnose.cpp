@@ -109,6 +109,11 @@ Diagnosis diagnose(const Flags& flags) {
   Diagnosis result;
   result.checkpoint = place.checkpoint;
   result.config = flags.run.empty() ? task_config(flags) : run_config(flags, place.folder);
+  // Wherever a run was trained, its state lies in files, and here it is measured on the CPU.
+  if (!flags.run.empty()) result.config.task.device = TaskConfig().device;
+  if (result.config.task.device != TaskConfig().device) {
+    throw InvalidConfig("diagnose measures on the CPU: leave --device " + result.config.task.device + " out");
+  }
   if (flags.torch_threads > 0) result.config.task.torch_threads = flags.torch_threads;
   const auto workload = make_workload(result.config, flags.data_folder);
   result.config = completed(std::move(result.config), *workload);

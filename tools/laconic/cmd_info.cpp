@@ -46,6 +46,7 @@ std::vector<std::string> gpus_of_the_driver() {
 }
 
 std::string gpu_text() {
+  if (LACONIC_CUDA_EMULATED != 0) return "none used (this build emulates CUDA on the CPU, for tests)";
   const auto names = gpus_of_the_driver();
   const int usable = cuda_device_count();
   if (names.empty() && usable == 0) return "none found";
@@ -67,7 +68,7 @@ std::vector<std::pair<std::string, std::string>> facts() {
           {"GPU", gpu_text()},
           {"Highway", built(LACONIC_HIGHWAY != 0)},
           {"MPI", built(LACONIC_MPI != 0)},
-          {"CUDA", built(LACONIC_CUDA != 0)},
+          {"CUDA", LACONIC_CUDA_EMULATED != 0 ? "emulated on the CPU" : built(LACONIC_CUDA != 0)},
           {"PyTorch", built(LACONIC_TORCH != 0)},
           {"report", built(LACONIC_REPORT != 0)}};
 }

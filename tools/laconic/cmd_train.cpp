@@ -99,6 +99,7 @@ std::string summary(const RunConfig& config, const RunResult& result) {
       {"step", fmt::format("{}: gradient {}, select {}, encode {}, exchange {}, decode {}", share(result.step_seconds),
                            share(result.gradient_seconds), share(result.select_seconds), share(traffic.encode_seconds),
                            share(traffic.exchange_seconds), share(traffic.decode_seconds))}};
+  if (result.device != device_name(Device::cpu)) rows.push_back({"device", result.device});
   if (result.mean_bits > 0.0) rows.push_back({"bits", fmt::format("{:.2f} per value", result.mean_bits)});
   if (result.rounds > 0) rows.push_back({"rounds", std::to_string(result.rounds)});
   if (result.skipped > 0) rows.push_back({"skipped", std::to_string(result.skipped)});
@@ -193,6 +194,7 @@ void add_train(CLI::App& program) {
       "  laconic train --config run1/config.json --seed 2\n"
       "  laconic train --task digits --method regtopk --keep 0.01 --out run2 --checkpoint-interval 100\n"
       "  laconic train --resume run2\n"
+      "  laconic train --task cifar10 --model resnet18 --device cuda --workers 8 --method topk --keep 0.01\n"
       "  laconic train --problem noisy-quadratic --set dimension=1000 --method signsgd --workers 7 --lr 0.01\n"
       "  mpirun -n 4 laconic train --problem logistic-regression --method qsgd --bits 4\n"
       "laconic methods and laconic problems list the names; docs/experiments.md describes the files.\n"

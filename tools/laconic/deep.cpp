@@ -40,7 +40,7 @@ void DeepFlags::add_to(CLI::App& command) {
   };
   with_deep(command.add_option("--data", data, "folder of the data sets' folders; default: LACONIC_DATA, or data"))
       ->option_text("DIR");
-  with_deep(command.add_option("--device", device, "where networks are trained: cpu; default cpu"))
+  with_deep(command.add_option("--device", device, "where networks are trained: cpu or cuda; default cpu"))
       ->option_text("NAME");
   with_deep(command.add_option("--out", out, "folder for the runs; runs that are complete there are not repeated"))
       ->option_text("DIR")

@@ -40,7 +40,8 @@ std::string subject_of(const RunConfig& config) {
 }
 
 std::string setting_of(const RunConfig& config) {
-  return subject_of(config) + ", " + std::to_string(config.workers) +
+  const bool elsewhere = !config.task.name.empty() && config.task.device != TaskConfig().device;
+  return subject_of(config) + (elsewhere ? " on " + config.task.device : "") + ", " + std::to_string(config.workers) +
          (config.workers == 1 ? " worker, " : " workers, ") + std::to_string(config.steps) + " steps, seed " +
          std::to_string(config.seed);
 }

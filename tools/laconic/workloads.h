@@ -20,7 +20,7 @@ void tell_note(const Workload& workload);
 /// "linear-regression", or "digits with cnn".
 std::string subject_of(const RunConfig& config);
 
-/// "digits with cnn, 4 workers, 500 steps, seed 1".
+/// "digits with cnn, 4 workers, 500 steps, seed 1", or "digits with cnn on cuda, …".
 std::string setting_of(const RunConfig& config);
 
 }  // namespace laconic::tools

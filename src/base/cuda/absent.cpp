@@ -12,6 +12,7 @@ namespace {
 }  // namespace
 
 int cuda_device_count() { return 0; }
+std::string cuda_device_name(int /*device*/) { refuse(); }
 std::unique_ptr<Place> cuda_place(CudaOptions /*options*/) { refuse(); }
 CUstream_st* cuda_stream(Place& /*place*/) { refuse(); }
 

@@ -37,7 +37,11 @@ OnDevice::~OnDevice() {
 Queue::Queue(const CudaOptions& options) : device_(existing(options.device)), own_(!options.stream.has_value()) {
   const OnDevice here(device_);
   if (own_) {
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+    int lowest = 0;
+    int highest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "cudaDeviceGetStreamPriorityRange");
+    check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, options.high_priority ? highest : lowest),
+          "cudaStreamCreateWithPriority");
   } else {
     stream_ = *options.stream;
   }
@@ -60,14 +64,38 @@ void Queue::release(void* memory) noexcept {
 }
 
 void Queue::read(void* to, const void* from, std::size_t bytes) {
-  const OnDevice here(device_);
-  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
-  check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  copy(to, from, bytes);
+  wait();
 }
 
 void Queue::write(void* to, const void* from, std::size_t bytes) {
+  copy(to, from, bytes);
+  wait();
+}
+
+std::shared_ptr<std::byte> Queue::share_memory(std::size_t bytes) {
+  return {static_cast<std::byte*>(allocate(bytes)), [](std::byte* memory) { static_cast<void>(cudaFree(memory)); }};
+}
+
+std::shared_ptr<std::byte> Queue::share_pinned_memory(std::size_t bytes) {
   const OnDevice here(device_);
-  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), "cudaMemcpyAsync");
+  void* memory = nullptr;
+  check(cudaMallocHost(&memory, bytes), "cudaMallocHost");
+  return {static_cast<std::byte*>(memory), [](std::byte* given) { static_cast<void>(cudaFreeHost(given)); }};
+}
+
+void Queue::copy(void* to, const void* from, std::size_t bytes) {
+  const OnDevice here(device_);
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "cudaMemcpyAsync");
+}
+
+void Queue::clear(void* memory, std::size_t bytes) {
+  const OnDevice here(device_);
+  check(cudaMemsetAsync(memory, 0, bytes, stream_), "cudaMemsetAsync");
+}
+
+void Queue::wait() {
+  const OnDevice here(device_);
   check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 
@@ -83,6 +111,12 @@ int cuda_device_count() {
   if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
   static_cast<void>(cudaGetLastError());  // no driver is an answer, not a fault that the next launch should report
   return 0;
+}
+
+std::string cuda_device_name(int device) {
+  cudaDeviceProp properties{};
+  cuda::check(cudaGetDeviceProperties(&properties, cuda::existing(device)), "cudaGetDeviceProperties");
+  return properties.name;
 }
 
 std::unique_ptr<Place> cuda_place(CudaOptions options) {

@@ -38,6 +38,11 @@ class Queue final : public DeviceQueue {
   void release(void* memory) noexcept override;
   void read(void* to, const void* from, std::size_t bytes) override;
   void write(void* to, const void* from, std::size_t bytes) override;
+  std::shared_ptr<std::byte> share_memory(std::size_t bytes) override;
+  std::shared_ptr<std::byte> share_pinned_memory(std::size_t bytes) override;
+  void copy(void* to, const void* from, std::size_t bytes) override;
+  void clear(void* memory, std::size_t bytes) override;
+  void wait() override;
 
  private:
   int device_;

@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 Flatness flatness_at(const Record& record, const std::string& data) {
   RunConfig config = record.config;
   config.workers = 1;
+  config.task.device = TaskConfig().device;  // the Hessian is measured on the CPU
   const auto workload = task_workload(config, data);
   const NetworkPoint point{.step = config.steps, .model = read_point(record.folder.string())};
   return flatness(config, *workload, point, {.samples = 1000, .probes = 30});

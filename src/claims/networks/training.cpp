@@ -17,6 +17,7 @@
 #include "records/file_names.h"
 #include "records/flatness.h"
 #include "records/writer.h"
+#include "torch/train/device.h"
 #include "torch/train/task_workload.h"
 
 namespace laconic::claims {
@@ -174,8 +175,11 @@ std::vector<NetworkResult> make_runs(const std::vector<std::string>& names, cons
   auto records = records_of(names, options);
   for (const Record& record : records) require_valid(record.config);
   const bool all_there = std::all_of(records.begin(), records.end(), is_whole);
-  // Reading the data set once tells early whether it is there.
-  if (!all_there) make_task(options.scale.task, {.data_folder = options.data_folder});
+  if (!all_there) {
+    require_training_device(options.scale.device);
+    // Reading the data set once tells early whether it is there.
+    make_task(options.scale.task, {.data_folder = options.data_folder});
+  }
   return Foreman(std::move(records), options).work();
 }
 

@@ -23,3 +23,9 @@ namespace laconic::simd {
 void pack_fields(SimdLevel level, View<const std::uint32_t> fields, int bits, std::byte* packed);
 void unpack_fields(SimdLevel level, const std::byte* packed, int bits, View<std::uint32_t> fields);
 }  // namespace laconic::simd
+
+// The twins, on a place's stream; contracts as in bitpack.h.
+namespace laconic::cuda {
+void pack_fields(Place& place, View<const std::uint32_t> fields, int bits, View<std::byte> packed);
+void unpack_fields(Place& place, View<const std::byte> packed, int bits, View<std::uint32_t> fields);
+}  // namespace laconic::cuda

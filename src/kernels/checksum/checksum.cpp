@@ -47,7 +47,7 @@ std::uint32_t checksum_of(Place& place, View<const std::byte> bytes, std::size_t
   const Workspace::Scope scope(place.workspace());
   if (place.device() == Device::cuda) {
     const View<std::uint32_t> result = place.workspace().take<std::uint32_t>(1);
-    LACONIC_CUDA_CALL(checksum, place, bytes, hole, result);
+    LACONIC_CUDA_CALL(checksum, place, bytes, nullptr, hole, result);
     return read_one<std::uint32_t>(place, result);
   }
   const Touch touch(place);

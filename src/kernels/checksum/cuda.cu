@@ -28,10 +28,20 @@ __device__ void fetch_tile(const std::byte* from, unsigned count, std::uint32_t*
   }
 }
 
+/// How many bytes are summed: as many as the 64-bit number at `length` says, but not more than there are.
+__device__ std::uint64_t covered(const std::byte* length, std::uint64_t most) {
+  if (length == nullptr) return most;
+  const std::uint64_t said = load_word(length) | std::uint64_t{load_word(length + kWordBytes)} << 32;
+  return said < most ? said : most;
+}
+
 template <bool kAligned>
-__global__ void block_checksums_kernel(const std::byte* bytes, std::uint64_t n, unsigned hole, std::uint32_t* hashes) {
+__global__ void block_checksums_kernel(const std::byte* bytes, std::uint64_t most, const std::byte* length,
+                                       unsigned hole, std::uint32_t* hashes) {
   __shared__ std::uint32_t tile[kTileBytes / kWordBytes];
+  const std::uint64_t n = covered(length, most);
   const std::uint64_t begin = std::uint64_t{blockIdx.x} * kChecksumBlock;
+  if (begin >= n) return;
   const auto size = static_cast<unsigned>(n - begin < kChecksumBlock ? n - begin : kChecksumBlock);
   const unsigned lane = threadIdx.x;  // of those below kChecksumLanes
   std::uint32_t state = lane + 1;
@@ -58,10 +68,12 @@ __global__ void block_checksums_kernel(const std::byte* bytes, std::uint64_t n, 
   hashes[blockIdx.x] = hash;
 }
 
-__global__ void fold_kernel(const std::uint32_t* hashes, std::uint64_t blocks, std::uint32_t size,
+__global__ void fold_kernel(const std::uint32_t* hashes, std::uint64_t most, const std::byte* length,
                             std::uint32_t* result) {
   __shared__ std::uint32_t tile[kFoldTile];
-  std::uint32_t hash = size;
+  const std::uint64_t n = covered(length, most);
+  const std::uint64_t blocks = (n + kChecksumBlock - 1) / kChecksumBlock;
+  auto hash = static_cast<std::uint32_t>(n);
   for (std::uint64_t begin = 0; begin < blocks; begin += kFoldTile) {
     const auto count = static_cast<unsigned>(blocks - begin < kFoldTile ? blocks - begin : kFoldTile);
     for (unsigned i = threadIdx.x; i < count; i += kThreads) tile[i] = hashes[begin + i];
@@ -76,7 +88,8 @@ __global__ void fold_kernel(const std::uint32_t* hashes, std::uint64_t blocks, s
 
 }  // namespace
 
-void checksum(Place& place, View<const std::byte> bytes, std::size_t hole, View<std::uint32_t> result) {
+void checksum(Place& place, View<const std::byte> bytes, const std::byte* length, std::size_t hole,
+              View<std::uint32_t> result) {
   const Workspace::Scope scope(place.workspace());
   const Launch launch(place, "checksum");
   const std::uint64_t blocks = (bytes.size() + kChecksumBlock - 1) / kChecksumBlock;
@@ -85,11 +98,10 @@ void checksum(Place& place, View<const std::byte> bytes, std::size_t hole, View<
     const bool aligned = reinterpret_cast<std::uintptr_t>(bytes.data()) % kWordBytes == 0;
     const auto kernel = aligned ? block_checksums_kernel<true> : block_checksums_kernel<false>;
     kernel<<<static_cast<unsigned>(blocks), kThreads, 0, launch.stream()>>>(
-        bytes.data(), bytes.size(), static_cast<unsigned>(hole), hashes.data());
+        bytes.data(), bytes.size(), length, static_cast<unsigned>(hole), hashes.data());
     launch.check();
   }
-  fold_kernel<<<1, kThreads, 0, launch.stream()>>>(hashes.data(), blocks, static_cast<std::uint32_t>(bytes.size()),
-                                                   result.data());
+  fold_kernel<<<1, kThreads, 0, launch.stream()>>>(hashes.data(), bytes.size(), length, result.data());
   launch.check();
 }
 

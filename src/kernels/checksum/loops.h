@@ -38,9 +38,12 @@ namespace simd {
 void checksum_stripes(SimdLevel level, const std::byte* bytes, std::size_t stripes, ChecksumLanes& lanes);
 }  // namespace simd
 
-// The twin, on a place's stream: the checksum, or with kNoHole the plain one, into one word of the place's memory.
+// The twin, on a place's stream: the checksum, or with kNoHole the plain one, into one word of the place's memory. If
+// `length` is not null, it points to a 64-bit number in the place's memory, and the checksum covers that many of the
+// bytes, but not more than there are.
 namespace cuda {
-void checksum(Place& place, View<const std::byte> bytes, std::size_t hole, View<std::uint32_t> result);
+void checksum(Place& place, View<const std::byte> bytes, const std::byte* length, std::size_t hole,
+              View<std::uint32_t> result);
 }  // namespace cuda
 
 }  // namespace laconic

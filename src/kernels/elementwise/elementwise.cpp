@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/scratch_status.h"
 #include "base/touch.h"
 #include "kernels/cuda.h"
 #include "kernels/elementwise/flagged.h"
@@ -125,6 +126,12 @@ void find_nonfinite(Place& place, View<const float> values, StatusView status) {
   parallel_flagged(place, values.size(), status, [&](Range range) {
     return LACONIC_DISPATCH(place.simd(), find_nonfinite, values.data() + range.begin, range.size());
   });
+}
+
+bool is_finite(Place& place, View<const float> values) {
+  const ScratchStatus status(place);
+  find_nonfinite(place, values, status.view());
+  return status.read().nonfinite == 0;
 }
 
 }  // namespace laconic

@@ -33,4 +33,7 @@ void spoil_if_nonfinite(Place& place, View<float> values, StatusView status);
 /// Sets status.nonfinite if a value is NaN or Inf. It changes no value.
 void find_nonfinite(Place& place, View<const float> values, StatusView status);
 
+/// Whether no value is NaN or Inf. Waits for the place's work.
+bool is_finite(Place& place, View<const float> values);
+
 }  // namespace laconic

@@ -76,6 +76,26 @@ void sum_of_squares(Place& place, View<const float> values, View<double> result,
   if (!std::isfinite(result[0])) status[0].nonfinite = 1;
 }
 
+void read_sums_of_squares(Place& place, View<const float> values, std::span<const std::uint64_t> sizes,
+                          std::span<double> sums, StatusView status) {
+  require_size("sums", sums.size(), sizes.size());
+  const Workspace::Scope scope(place.workspace());
+  const View<double> results = place.workspace().take<double>(sizes.size());
+  std::uint64_t offset = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    sum_of_squares(place, values.sub(offset, sizes[i]), results.sub(i, 1), status);
+    offset += sizes[i];
+  }
+  copy_to_host<double>(place, results, sums.data());
+}
+
+double read_sum_of_squares(Place& place, View<const float> values, StatusView status) {
+  const std::uint64_t size = values.size();
+  double sum = 0.0;
+  read_sums_of_squares(place, values, {&size, 1}, {&sum, 1}, status);
+  return sum;
+}
+
 double squared_distance(Place& place, View<const float> x, View<const float> y) {
   require_same_device("x", x.device(), place.device());
   require_same_device("y", y.device(), place.device());

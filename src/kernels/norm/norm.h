@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "laconic/place.h"
 #include "laconic/status.h"
 #include "laconic/view.h"
@@ -19,6 +21,12 @@ void norm(Place& place, View<const float> values, Norm kind, View<float> result,
 
 /// The float64 sum of squares in the same tree, for callers that combine the norms of several parts.
 void sum_of_squares(Place& place, View<const float> values, View<double> result, StatusView status);
+
+/// The sums of squares of consecutive parts of a view, in CPU memory: sums[i] belongs to the sizes[i] entries behind the
+/// parts before it. Waits once for the place's work.
+void read_sums_of_squares(Place& place, View<const float> values, std::span<const std::uint64_t> sizes,
+                          std::span<double> sums, StatusView status);
+double read_sum_of_squares(Place& place, View<const float> values, StatusView status);
 
 /// ‖x − y‖² in float64, one entry after another.
 double squared_distance(Place& place, View<const float> x, View<const float> y);

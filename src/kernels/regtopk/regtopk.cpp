@@ -6,9 +6,10 @@
 #include <string>
 
 #include "base/check.h"
+#include "kernels/cuda.h"
 #include "kernels/regtopk/regularizer.h"
+#include "kernels/regtopk/twins.h"
 #include "kernels/simd.h"
-#include "kernels/topk/selection.h"
 
 namespace laconic {
 namespace {
@@ -46,14 +47,19 @@ void error_feedback_regtopk(Place& place, View<const float> gradient, View<const
   require_positive("weight", score.weight);
   require_size("last.corrected", last.corrected.size(), last.indices.size());
   require_size("last.aggregate", last.aggregate.size(), last.indices.size());
-  require_device("last.indices", last.indices.device(), place.device());
-  require_device("last.corrected", last.corrected.device(), place.device());
-  require_device("last.aggregate", last.aggregate.device(), place.device());
+  require_same_device("last.indices", last.indices.device(), place.device());
+  require_same_device("last.corrected", last.corrected.device(), place.device());
+  require_same_device("last.aggregate", last.aggregate.device(), place.device());
 
   const auto score_of = [&](const topk::ScoreRequest& request) { score_support(place.simd(), last, score, request); };
   const topk::Rescored rescored{last.indices, score_of};
   const bool first_step = last.indices.empty();
-  topk::select(place, {gradient, residual, rest, first_step ? nullptr : &rescored, selected}, status);
+  const topk::Selection selection{gradient, residual, rest, first_step ? nullptr : &rescored, selected};
+  topk::require_selection(place, selection, status);
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(error_feedback_regtopk, place, selection, last, score, status);
+  }
+  topk::select(place, selection, status);
 }
 
 }  // namespace laconic

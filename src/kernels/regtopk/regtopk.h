@@ -15,7 +15,7 @@ struct RegtopkScore {
 
 /// What RegTop-k stores of the last step: its support, with a and the aggregate there. Empty before the first step.
 struct LastSupport {
-  View<const std::uint32_t> indices;  ///< ascending
+  View<const std::uint32_t> indices;  ///< ascending, each once
   View<const float> corrected;        ///< a of that step at those indices
   View<const float> aggregate;        ///< g of that step at those indices
 };
@@ -26,9 +26,5 @@ struct LastSupport {
 /// last support. status.threshold is the smallest score selected.
 void error_feedback_regtopk(Place& place, View<const float> gradient, View<const float> residual, View<float> rest,
                             const LastSupport& last, const RegtopkScore& score, SparseView selected, StatusView status);
-
-/// tanh for x >= 0 by a fixed formula of + - * /, which gives the same bits on every machine, within 1 unit in the last
-/// place.
-float regularizer_tanh(float x);
 
 }  // namespace laconic

@@ -1,4 +1,4 @@
-#include "base/cuda/launch.h"
+#include "base/cuda/list.h"
 #include "kernels/sparse/twins.h"
 
 // Twins of the single-entry loops of kernels/sparse. Indices are distinct, so no two threads meet in an entry.
@@ -33,6 +33,30 @@ __global__ void shift_kernel(std::uint32_t by, std::uint32_t* indices, std::uint
   for_each_entry(n, [=](std::uint64_t i) { indices[i] += by; });
 }
 
+template <class Bounds>
+__global__ void count_below_kernel(const std::uint32_t* indices, std::uint64_t n, const __grid_constant__ Bounds bounds,
+                                   std::uint64_t* counts, unsigned count) {
+  const auto i = static_cast<unsigned>(thread_index());
+  if (i >= count) return;
+  std::uint64_t low = 0;
+  for (std::uint64_t high = n; low < high;) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    if (indices[middle] < bounds[i]) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  counts[i] = low;
+}
+
+template <class Positions>
+__global__ void read_indices_kernel(const std::uint32_t* indices, const __grid_constant__ Positions positions,
+                                    std::uint64_t* found, unsigned count) {
+  const auto i = static_cast<unsigned>(thread_index());
+  if (i < count) found[i] = indices[positions[i]];
+}
+
 }  // namespace
 
 void scatter_add(Place& place, ConstSparseView entries, View<float> out) {
@@ -59,6 +83,30 @@ void copy_indices(Place& place, View<const std::uint32_t> from, View<std::uint32
   const Launch launch(place, "copy_indices");
   check(cudaMemcpyAsync(to.data(), from.data(), from.size_bytes(), cudaMemcpyDeviceToDevice, launch.stream()),
         "copy_indices");
+}
+
+void count_below(Place& place, View<const std::uint32_t> indices, std::span<const std::uint64_t> bounds,
+                 View<std::uint64_t> counts) {
+  if (counts.empty()) return;
+  const auto bound_at = [&](std::size_t i) { return bounds[i]; };
+  with_list<std::uint64_t>(place, bounds.size(), bound_at, [&](const auto& list) {
+    const Launch launch(place, "count_below");
+    count_below_kernel<<<blocks_for(counts.size(), 1), kThreads, 0, launch.stream()>>>(
+        indices.data(), indices.size(), list, counts.data(), static_cast<unsigned>(counts.size()));
+    launch.check();
+  });
+}
+
+void read_indices(Place& place, View<const std::uint32_t> indices, std::span<const std::uint64_t> positions,
+                  View<std::uint64_t> found) {
+  if (found.empty()) return;
+  const auto position_at = [&](std::size_t i) { return positions[i]; };
+  with_list<std::uint64_t>(place, positions.size(), position_at, [&](const auto& list) {
+    const Launch launch(place, "read_indices");
+    read_indices_kernel<<<blocks_for(found.size(), 1), kThreads, 0, launch.stream()>>>(
+        indices.data(), list, found.data(), static_cast<unsigned>(found.size()));
+    launch.check();
+  });
 }
 
 }  // namespace laconic::cuda

@@ -7,14 +7,17 @@
 #include "base/thread_pool.h"
 #include "base/touch.h"
 #include "base/workspace.h"
+#include "kernels/cuda.h"
+#include "kernels/sparse/twins.h"
 
 namespace laconic {
 
 /// Draw i falls in [0, size - count + i]; one that is taken already stands for size - count + i itself, which cannot be.
 void draw_indices(Place& place, const RandomStream& stream, std::uint64_t first, std::uint64_t size,
                   View<std::uint32_t> indices) {
-  require_device("indices", indices.device(), place.device());
+  require_same_device("indices", indices.device(), place.device());
   LACONIC_CHECK(indices.size() <= size);
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(draw_indices, place, stream, first, size, indices);
   const Touch touch(place);
   const std::uint64_t below = size - indices.size();
   parallel_ranges(place.pool(), indices.size(), 16, [&](Range range) {

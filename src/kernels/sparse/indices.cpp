@@ -8,7 +8,10 @@
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "base/touch.h"
+#include "base/transfer.h"
 #include "base/workspace.h"
+#include "kernels/cuda.h"
+#include "kernels/sparse/twins.h"
 
 namespace laconic {
 namespace {
@@ -82,9 +85,16 @@ bool inside(Place& place, View<const std::uint32_t> indices, std::uint64_t first
 
 std::uint64_t gaps_of_indices(Place& place, View<const std::uint32_t> indices, std::uint64_t first, std::uint64_t size,
                               View<std::uint32_t> gaps, View<std::uint8_t> widths) {
-  require_device("indices", indices.device(), place.device());
+  require_same_device("indices", indices.device(), place.device());
   LACONIC_CHECK(gaps.size() == indices.size());
   LACONIC_CHECK(widths.size() == (indices.size() + kGapGroup - 1) / kGapGroup);
+  if (place.device() == Device::cuda) {
+    if (indices.empty()) return 0;
+    const Workspace::Scope scope(place.workspace());
+    const View<std::uint64_t> unsound = place.workspace().take<std::uint64_t>(widths.size());
+    LACONIC_CUDA_CALL(gaps_of_indices, place, indices, first, size, gaps, widths, unsound);
+    return read_one<std::uint64_t>(place, unsound);
+  }
   const Touch touch(place);
   if (!inside(place, indices, first, size)) return ascending_prefix(indices, first, size);
   parallel_ranges(place.pool(), indices.size(), kGapGroup, [&](Range range) {
@@ -100,7 +110,15 @@ std::uint64_t gaps_of_indices(Place& place, View<const std::uint32_t> indices, s
 }
 
 bool indices_of_gaps(Place& place, std::uint64_t first, std::uint64_t size, View<std::uint32_t> gaps) {
-  require_device("gaps", gaps.device(), place.device());
+  require_same_device("gaps", gaps.device(), place.device());
+  if (place.device() == Device::cuda) {
+    if (gaps.empty()) return true;
+    const Workspace::Scope scope(place.workspace());
+    const std::uint64_t groups = (gaps.size() + kGapGroup - 1) / kGapGroup;
+    const View<std::uint64_t> measures = place.workspace().take<std::uint64_t>(groups + 1);
+    LACONIC_CUDA_CALL(indices_of_gaps, place, first, size, gaps, measures);
+    return read_one<std::uint64_t>(place, measures.sub(groups, 1)) <= size;
+  }
   const Touch touch(place);
   return fill_by_prefix(
       place, gaps.size(),
@@ -121,8 +139,9 @@ bool indices_of_gaps(Place& place, std::uint64_t first, std::uint64_t size, View
 }
 
 void indices_from_first(Place& place, View<const std::uint32_t> indices, std::uint64_t first, View<std::uint32_t> out) {
-  require_device("indices", indices.device(), place.device());
+  require_same_device("indices", indices.device(), place.device());
   LACONIC_CHECK(out.size() == indices.size());
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(indices_from_first, place, indices, first, out);
   const Touch touch(place);
   const auto shift = static_cast<std::uint32_t>(first);
   parallel_ranges(place.pool(), indices.size(), kIndexCut, [&](Range range) {
@@ -132,8 +151,15 @@ void indices_from_first(Place& place, View<const std::uint32_t> indices, std::ui
 
 bool indices_of_relative(Place& place, View<const std::uint32_t> relative, std::uint64_t first, std::uint64_t size,
                          View<std::uint32_t> indices) {
-  require_device("indices", indices.device(), place.device());
+  require_same_device("indices", indices.device(), place.device());
   LACONIC_CHECK(indices.size() == relative.size());
+  if (place.device() == Device::cuda) {
+    if (indices.empty()) return true;
+    const Workspace::Scope scope(place.workspace());
+    const View<std::uint32_t> unsound = place.workspace().take<std::uint32_t>(1);
+    LACONIC_CUDA_CALL(indices_of_relative, place, relative, first, size, indices, unsound);
+    return read_one<std::uint32_t>(place, unsound) == 0;
+  }
   const Touch touch(place);
   if (!inside(place, relative, 0, size)) return false;
   indices_from_first(place, relative, 0 - first, indices);
@@ -142,7 +168,9 @@ bool indices_of_relative(Place& place, View<const std::uint32_t> relative, std::
 
 void bitmap_of_indices(Place& place, View<const std::uint32_t> indices, std::uint64_t first,
                        View<std::uint32_t> words) {
-  require_device("indices", indices.device(), place.device());
+  require_same_device("indices", indices.device(), place.device());
+  require_same_device("words", words.device(), place.device());
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(bitmap_of_indices, place, indices, first, words);
   const Touch touch(place);
   parallel_ranges(place.pool(), words.size(), kIndexCut, [&](Range range) {
     std::memset(words.data() + range.begin, 0, range.size() * sizeof(std::uint32_t));
@@ -156,8 +184,16 @@ void bitmap_of_indices(Place& place, View<const std::uint32_t> indices, std::uin
 
 bool indices_of_bitmap(Place& place, View<const std::uint32_t> words, std::uint64_t first, std::uint64_t size,
                        View<std::uint32_t> indices) {
-  require_device("words", words.device(), place.device());
+  require_same_device("words", words.device(), place.device());
   LACONIC_CHECK(words.size() == (size + 31) / 32);
+  if (place.device() == Device::cuda) {
+    if (size == 0) return indices.empty();
+    const Workspace::Scope scope(place.workspace());
+    const std::uint64_t units = (size + cuda::kBitmapUnit - 1) / cuda::kBitmapUnit;
+    const View<std::uint64_t> measures = place.workspace().take<std::uint64_t>(units + 1);
+    LACONIC_CUDA_CALL(indices_of_bitmap, place, words, first, size, indices, measures);
+    return read_one<std::uint64_t>(place, measures.sub(units, 1)) == indices.size();
+  }
   const Touch touch(place);
   if (size % 32 != 0 && words[words.size() - 1] >> size % 32 != 0) return false;
   return fill_by_prefix(

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "base/touch.h"
+#include "base/transfer.h"
 #include "base/workspace.h"
 #include "kernels/cuda.h"
 #include "kernels/sparse/merge.h"
@@ -78,8 +79,14 @@ void copy_indices(Place& place, View<const std::uint32_t> from, View<std::uint32
 
 void count_below(Place& place, View<const std::uint32_t> indices, std::span<const std::uint64_t> bounds,
                  std::span<std::uint64_t> counts) {
-  require_device("indices", indices.device(), place.device());
+  require_same_device("indices", indices.device(), place.device());
   require_size("counts", counts.size(), bounds.size());
+  if (place.device() == Device::cuda) {
+    const Workspace::Scope scope(place.workspace());
+    const View<std::uint64_t> found = place.workspace().take<std::uint64_t>(bounds.size());
+    LACONIC_CUDA_CALL(count_below, place, indices, bounds, found);
+    return copy_to_host<std::uint64_t>(place, found, counts.data());
+  }
   const Touch touch(place);
   for (std::size_t i = 0; i < bounds.size(); ++i) {
     const auto* at = std::lower_bound(indices.begin(), indices.end(), bounds[i]);
@@ -89,20 +96,34 @@ void count_below(Place& place, View<const std::uint32_t> indices, std::span<cons
 
 void read_indices(Place& place, View<const std::uint32_t> indices, std::span<const std::uint64_t> positions,
                   std::span<std::uint64_t> found) {
-  require_device("indices", indices.device(), place.device());
+  require_same_device("indices", indices.device(), place.device());
   require_size("found", found.size(), positions.size());
+  if (place.device() == Device::cuda) {
+    const Workspace::Scope scope(place.workspace());
+    const View<std::uint64_t> there = place.workspace().take<std::uint64_t>(positions.size());
+    LACONIC_CUDA_CALL(read_indices, place, indices, positions, there);
+    return copy_to_host<std::uint64_t>(place, there, found.data());
+  }
   const Touch touch(place);
   for (std::size_t i = 0; i < positions.size(); ++i) found[i] = indices[positions[i]];
 }
 
 std::uint64_t merge_sum(Place& place, std::span<const ConstSparseView> parts, SparseView sum) {
-  require_device("sum", sum.indices.device(), place.device());
+  require_same_device("sum", sum.indices.device(), place.device());
+  require_same_device("sum", sum.values.device(), place.device());
   std::uint64_t total = 0;
   for (const auto& part : parts) {
     require_entries(place, part);
     total += part.size();
   }
   require_at_least("sum", std::min(sum.indices.size(), sum.values.size()), total);
+  if (place.device() == Device::cuda) {
+    if (total == 0) return 0;
+    const Workspace::Scope scope(place.workspace());
+    const View<std::uint64_t> count = place.workspace().take<std::uint64_t>(1);
+    LACONIC_CUDA_CALL(merge_sum, place, parts, sum, count);
+    return read_one<std::uint64_t>(place, count);
+  }
   const Touch touch(place);
   if (place.simd() != SimdLevel::reference) return merge_tiles(place, parts, sum);
   const Workspace::Scope scope(place.workspace());

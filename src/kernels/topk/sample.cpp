@@ -15,14 +15,6 @@ constexpr std::size_t kWarmLines = 1024;  // to confirm a guess
 constexpr std::size_t kColdLines = 2048;  // to make one
 constexpr std::size_t kAhead = 12;        // lines asked for before they are read; they are far apart
 
-/// A well mixed function of the line's number: where it lies in its share of the view.
-std::uint64_t jitter(std::uint64_t line) {
-  line = (line + 1) * 0x9E37'79B9'7F4A'7C15U;
-  line = (line ^ line >> 30) * 0xBF58'476D'1CE4'E5B9U;
-  line = (line ^ line >> 27) * 0x94D0'49BB'1331'11EBU;
-  return line ^ line >> 31;
-}
-
 /// Keys of whole cache lines, one from each of equal shares of the view.
 class Sample {
  public:
@@ -125,13 +117,6 @@ std::size_t lines_for(std::size_t n, std::size_t most) { return std::clamp(n / (
 }  // namespace
 
 std::size_t cold_lines(std::size_t n) { return lines_for(n, kColdLines); }
-
-std::size_t sampled_at(std::size_t n, std::size_t lines, std::size_t line, bool again) {
-  const std::size_t units = n / kLine;
-  const std::size_t low = line * units / lines;
-  const std::size_t share = (line + 1) * units / lines - low;
-  return (low + jitter(line * 2 + (again ? 1 : 0)) % share) * kLine;
-}
 
 Bounds sample_bounds(Place& place, const Selection& selection, std::uint32_t guess, double deviations, bool again) {
   const std::size_t n = selection.rest.size();

@@ -40,10 +40,13 @@ struct Selection {
 };
 
 /// A magnitude as an integer of the same order. Inf and NaN are above all numbers.
-inline std::uint32_t key_of(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7FFF'FFFFU; }
+constexpr std::uint32_t key_of(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7FFF'FFFFU; }
 inline constexpr std::uint32_t kNonfiniteKey = 0x7F80'0000U;
 
-/// Checks views and sizes, then runs the implementation for the place.
+/// Throws InvalidConfig unless the sizes agree and all views lie on the place's device.
+void require_selection(Place& place, const Selection& selection, StatusView status);
+
+/// Runs the implementation for the place, which is on the CPU.
 void select(Place& place, const Selection& selection, StatusView status);
 
 /// The fast implementation, which candidates.h describes. Not for the level `reference`.

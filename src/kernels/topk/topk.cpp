@@ -5,7 +5,8 @@
 
 #include "base/check.h"
 #include "base/touch.h"
-#include "kernels/topk/selection.h"
+#include "kernels/cuda.h"
+#include "kernels/topk/twins.h"
 
 namespace laconic {
 namespace {
@@ -18,15 +19,15 @@ void require_keep(std::string_view name, std::size_t keep, std::size_t size) {
 
 void require_pair(Place& place, std::string_view name, const ConstSparseView& entries) {
   require_size(std::string(name) + ".values", entries.values.size(), entries.indices.size());
-  require_device(name, entries.indices.device(), place.device());
-  require_device(name, entries.values.device(), place.device());
+  require_same_device(name, entries.indices.device(), place.device());
+  require_same_device(name, entries.values.device(), place.device());
 }
 
 }  // namespace
 
 namespace topk {
 
-void select(Place& place, const Selection& selection, StatusView status) {
+void require_selection(Place& place, const Selection& selection, StatusView status) {
   const std::size_t n = selection.gradient.size();
   require_size("residual", selection.residual.size(), n);
   require_size("rest", selection.rest.size(), n);
@@ -37,10 +38,13 @@ void select(Place& place, const Selection& selection, StatusView status) {
   }
   require_keep("selected", selection.selected.size(), n);
   require_pair(place, "selected", selection.selected);
-  require_device("gradient", selection.gradient.device(), place.device());
-  require_device("residual", selection.residual.device(), place.device());
-  require_device("rest", selection.rest.device(), place.device());
-  require_device("status", status.device(), place.device());
+  require_same_device("gradient", selection.gradient.device(), place.device());
+  require_same_device("residual", selection.residual.device(), place.device());
+  require_same_device("rest", selection.rest.device(), place.device());
+  require_same_device("status", status.device(), place.device());
+}
+
+void select(Place& place, const Selection& selection, StatusView status) {
   const Touch touch(place);
   const bool plain = place.simd() == SimdLevel::reference;
   plain ? reference::select_largest(place, selection, status[0]) : search_largest(place, selection, status[0]);
@@ -59,7 +63,10 @@ void give_up_nonfinite(const Selection& selection, Status& status) {
 
 void error_feedback_topk(Place& place, View<const float> gradient, View<const float> residual, View<float> rest,
                          SparseView selected, StatusView status) {
-  topk::select(place, {gradient, residual, rest, nullptr, selected}, status);
+  const topk::Selection selection{gradient, residual, rest, nullptr, selected};
+  topk::require_selection(place, selection, status);
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(error_feedback_topk, place, selection, status);
+  topk::select(place, selection, status);
 }
 
 void split_largest(Place& place, ConstSparseView entries, SparseView kept, SparseView left) {
@@ -68,6 +75,7 @@ void split_largest(Place& place, ConstSparseView entries, SparseView kept, Spars
   require_pair(place, "entries", entries);
   require_pair(place, "kept", kept);
   require_pair(place, "left", left);
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(split_largest, place, entries, kept, left);
   const Touch touch(place);
   const bool plain = place.simd() == SimdLevel::reference;
   plain ? reference::split_largest(place, entries, kept, left) : topk::split_candidates(place, entries, kept, left);

@@ -37,6 +37,9 @@ inline constexpr std::uint64_t kMostSparseEntries = 0xFFFF'FFFF;
 /// selected; status.count; status.nonfinite. If status.nonfinite is set, `selected` and `rest` are unspecified, with
 /// indices in bounds, and status.threshold is unchanged. Moves 12 bytes per entry if the guess holds. No allocation
 /// after the first call of a size.
+///
+/// On CUDA the result is the same, but other entries are sampled, and status.rescans counts calls whose candidates did
+/// not suffice, so it may differ. Takes about 0.5 bytes of scratch memory per entry if k is 1 % of them.
 void error_feedback_topk(Place& place, View<const float> gradient, View<const float> residual, View<float> rest,
                          SparseView selected, StatusView status);
 

@@ -86,7 +86,7 @@ torch::Tensor Dropout::forward(const torch::Tensor& input) const {
     const std::uint32_t sample = samples.empty() ? static_cast<std::uint32_t>(row) : samples[row];
     fill_dropout({seed, epoch, sample, layer_, Purpose::dropout}, drop_, entries(mask).sub(row * width, width));
   }
-  return input * mask.to(input.scalar_type());
+  return input * mask.to(input.device(), input.scalar_type());
 }
 
 Embedding::Embedding(Builder& builder, int words, int width) {
@@ -116,7 +116,8 @@ torch::Tensor BidirectionalLstm::forward(const torch::Tensor& input, const torch
   constexpr std::int64_t kLayers = 1;
   constexpr double kNoDropout = 0.0;
   // The packed form wants texts from the longest to the shortest.
-  const auto [sorted, order] = lengths.sort(/*stable=*/true, /*dim=*/0, /*descending=*/true);
+  const auto [sorted, by_length] = lengths.cpu().sort(/*stable=*/true, /*dim=*/0, /*descending=*/true);
+  const torch::Tensor order = by_length.to(input.device());
   const auto [data, batch_sizes] = torch::_pack_padded_sequence(input.index_select(0, order), sorted, kBatchFirst);
   const torch::Tensor start = torch::zeros({2, input.size(0), hidden_}, input.options());
   const auto states =

@@ -100,8 +100,8 @@ class Embedding : public torch::nn::Module {
 class BidirectionalLstm : public torch::nn::Module {
  public:
   BidirectionalLstm(Builder& builder, int in, int hidden);
-  /// `lengths`: int64 on the CPU, each at least 1. Entries beyond a text's length are not read and are zero in the
-  /// output.
+  /// `lengths`: int64, each at least 1; torch wants them on the CPU, so a GPU is waited for. Entries beyond a text's
+  /// length are not read and are zero in the output.
   torch::Tensor forward(const torch::Tensor& input, const torch::Tensor& lengths) const;
 
  private:

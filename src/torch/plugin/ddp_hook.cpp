@@ -11,13 +11,15 @@
 #include <utility>
 
 #include "laconic/error.h"
+#include "torch/plugin/device_place.h"
 #include "torch/plugin/tensors.h"
 
 namespace laconic::plugin {
 
 class Staging {
  public:
-  explicit Staging(DdpModel model) : model_(std::move(model)) {
+  Staging(DdpModel model, std::optional<c10::Stream> stream)
+      : model_(std::move(model)), method_stream_(std::move(stream)) {
     for (std::uint32_t i = 0; i < model_.parameters.size(); ++i) {
       index_of_[model_.parameters[i].unsafeGetTensorImpl()] = i;
     }
@@ -32,24 +34,32 @@ class Staging {
   }
 
   const at::Tensor& parameter(std::uint32_t index) const { return model_.parameters[index]; }
+  const at::Tensor& scale() const { return model_.scale; }
   bool scaled() const { return model_.scale.defined(); }
-  float scale() const { return scaled() ? model_.scale.item<float>() : 1.0F; }
 
-  /// Host memory for a bucket that the methods cannot work on where it is; kept from step to step.
+  /// Whether the methods work on the device, rather than on the CPU.
+  bool works_on_device() const { return method_stream_.has_value(); }
+
+  /// Memory for a bucket that the methods cannot work on where it is or in its type; kept from step to step.
   at::Tensor floats(std::size_t number, const at::Tensor& bucket) {
     if (number >= floats_.size()) floats_.resize(number + 1);
     at::Tensor& kept = floats_[number];
-    const bool pinned = !bucket.is_cpu();  // so that copies run at the bus's pace
-    if (!kept.defined() || kept.numel() != bucket.numel()) {
-      kept = at::empty(bucket.numel(), at::TensorOptions().dtype(at::kFloat).pinned_memory(pinned));
+    if (kept.defined() && kept.numel() == bucket.numel()) return kept;
+    auto options = at::TensorOptions().dtype(at::kFloat);
+    if (works_on_device()) {
+      options = options.device(bucket.device());
+    } else {
+      options = options.pinned_memory(!bucket.is_cpu());  // so that copies run at the bus's pace
     }
+    kept = at::empty(bucket.numel(), options);
     return kept;
   }
 
-  /// On which buckets of a device travel: in the training loop's stream they would wait for its kernels, and these for
-  /// them. None for the host.
+  /// On which buckets of a device are worked on or travel: in the training loop's stream they would wait for its
+  /// kernels, and these for them. None for buckets in CPU memory.
   std::optional<c10::Stream> stream(c10::Device device) {
     if (device.is_cpu()) return std::nullopt;
+    if (method_stream_) return method_stream_;
     const auto found = streams_.find(device);
     if (found != streams_.end()) return found->second;
     const c10::impl::VirtualGuardImpl guard(device.type());
@@ -58,6 +68,7 @@ class Staging {
 
  private:
   DdpModel model_;
+  std::optional<c10::Stream> method_stream_;
   std::unordered_map<const c10::TensorImpl*, std::uint32_t> index_of_;
   std::vector<at::Tensor> floats_;
   std::unordered_map<c10::Device, c10::Stream> streams_;
@@ -99,12 +110,16 @@ class BucketDelivery final : public Delivery {
     const std::optional<c10::Stream> stream = staging_->stream(buffer_.device());
     if (stream) written_->block(*stream);
     const c10::OptionalStreamGuard ours(stream);
-    scale_ = staging_->scale();
-    const bool in_place = buffer_.is_cpu() && buffer_.scalar_type() == at::kFloat && buffer_.is_contiguous();
+    const bool reachable = buffer_.is_cpu() || staging_->works_on_device();
+    const bool in_place = reachable && buffer_.scalar_type() == at::kFloat && buffer_.is_contiguous();
     values_ = in_place ? buffer_ : staging_->floats(number_, buffer_);
     if (!in_place) values_.copy_(buffer_, /*non_blocking=*/true);
-    if (stream) stream->synchronize();
-    if (scale_ != 1.0F) values_.mul_(static_cast<float>(1.0 / static_cast<double>(scale_)));
+    if (staging_->scaled()) {
+      // A scale on the same device is never read here: that would wait for the device.
+      scale_ = staging_->scale().to(values_.device(), /*non_blocking=*/false, /*copy=*/true);
+    }
+    if (!reachable) stream->synchronize();
+    if (scale_.defined()) values_.mul_(scale_.to(at::kDouble).reciprocal().to(at::kFloat));
     const View<float> all = float_view(values_, "a bucket");
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       const auto offset = static_cast<std::size_t>(gradients_[i].storage_offset() - buffer_.storage_offset());
@@ -124,7 +139,7 @@ class BucketDelivery final : public Delivery {
     if (outcome == Outcome::skipped && staging_->scaled()) {
       buffer_.fill_(std::numeric_limits<float>::infinity());
     } else {
-      if (scale_ != 1.0F) values_.mul_(scale_);
+      if (scale_.defined()) values_.mul_(scale_);
       if (!values_.is_same(buffer_)) buffer_.copy_(values_, /*non_blocking=*/true);
     }
     future_->markCompleted(std::move(result_),
@@ -144,8 +159,8 @@ class BucketDelivery final : public Delivery {
   Future future_;
   std::optional<c10::Event> written_;
   std::vector<std::uint32_t> unused_;
-  at::Tensor values_;  ///< the buffer, or its copy in host memory
-  float scale_ = 1.0F;
+  at::Tensor values_;  ///< the buffer, or its copy in float32 where the methods work
+  at::Tensor scale_;   ///< in this step, where the values are; undefined: none
   std::vector<TensorPart> parts_;
 };
 
@@ -166,10 +181,13 @@ std::vector<Tensor> tensors_of(const DdpModel& model) {
 
 DdpHost::DdpHost(std::shared_ptr<Communicator> communicator, int threads, DdpModel model,
                  std::vector<MethodGroup> groups, const MethodSetOptions& options)
-    : staging_(std::make_shared<Staging>(model)),
-      used_(options.drops_unused ? std::make_unique<UsedParameters>(model.parameters) : nullptr),
-      host_(std::make_unique<GradientHost>(std::move(communicator), threads, tensors_of(model), std::move(groups),
-                                           options, staging_->scaled())) {}
+    : used_(options.drops_unused ? std::make_unique<UsedParameters>(model.parameters) : nullptr) {
+  Workplace work = workplace_for(model.parameters, threads, WorkStream::own);
+  reason_for_cpu_ = std::move(work.reason);
+  staging_ = std::make_shared<Staging>(model, work.stream);
+  host_ = std::make_unique<GradientHost>(std::move(communicator), std::move(work.place), tensors_of(model),
+                                         std::move(groups), options, staging_->scaled());
+}
 
 DdpHost::~DdpHost() = default;
 

@@ -25,9 +25,9 @@ class Staging;
 
 /// Passes the buckets of a DistributedDataParallel as deliveries to a GradientHost's steps. A bucket is identified by
 /// its parameters, so it does not matter how the reducer builds or rebuilds its buckets. Gradients in 16 bits are
-/// converted to float32 and back; gradients on a device are processed in CPU memory. With a scale, gradients are
-/// unscaled before anything is stored; then a step that is not finite returns infinity on all ranks, and the scaler
-/// skips it.
+/// converted to float32 and back. Gradients on a CUDA device are worked on there, on a stream of the hook's own, or in
+/// CPU memory if this build has no CUDA. With a scale, gradients are unscaled before anything is stored; then a step
+/// that is not finite returns infinity on all ranks, and the scaler skips it.
 class DdpHost {
  public:
   /// Collective.
@@ -46,10 +46,13 @@ class DdpHost {
   void arrange(c10d::Reducer& reducer, std::size_t bytes) const;
 
   GradientHost& gradients() { return *host_; }
+  /// Why gradients on a device are worked on in CPU memory; empty if they are not.
+  const std::string& reason_for_cpu() const { return reason_for_cpu_; }
 
  private:
   std::shared_ptr<Staging> staging_;      ///< outlives the deliveries, which the host closes
   std::unique_ptr<UsedParameters> used_;  ///< set if DistributedDataParallel drops parameters that no rank used
+  std::string reason_for_cpu_;
   std::unique_ptr<GradientHost> host_;
 };
 

@@ -29,10 +29,11 @@ std::string text_of(const std::exception_ptr& error) {
 
 }  // namespace
 
-GradientHost::GradientHost(std::shared_ptr<Communicator> communicator, int threads, std::vector<Tensor> parameters,
-                           std::vector<MethodGroup> groups, const MethodSetOptions& options, bool scaled)
+GradientHost::GradientHost(std::shared_ptr<Communicator> communicator, std::unique_ptr<Place> place,
+                           std::vector<Tensor> parameters, std::vector<MethodGroup> groups,
+                           const MethodSetOptions& options, bool scaled)
     : communicator_(std::move(communicator)),
-      place_(std::make_unique<Place>(CpuOptions{.threads = threads})),
+      place_(std::move(place)),
       methods_(std::make_unique<MethodSet>(std::move(parameters), std::move(groups), options, *communicator_, *place_)),
       neighbours_(methods_->neighbours()),
       scaled_(scaled),

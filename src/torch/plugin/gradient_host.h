@@ -56,7 +56,7 @@ class GradientHost {
  public:
   /// Collective. From then on only the host's thread uses the communicator and the place.
   /// `scaled`: a step that is not finite is skipped under either policy; the deliveries report it to their caller.
-  GradientHost(std::shared_ptr<Communicator> communicator, int threads, std::vector<Tensor> parameters,
+  GradientHost(std::shared_ptr<Communicator> communicator, std::unique_ptr<Place> place, std::vector<Tensor> parameters,
                std::vector<MethodGroup> groups, const MethodSetOptions& options, bool scaled = false);
   ~GradientHost();
   GradientHost(const GradientHost&) = delete;

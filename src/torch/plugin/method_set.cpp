@@ -11,6 +11,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "laconic/error.h"
 #include "laconic/nonfinite.h"
+#include "methods/state_memory.h"
 #include "methods/table.h"
 #include "torch/plugin/saved_state.h"
 #include "transport/agreement.h"
@@ -76,7 +77,7 @@ MethodSet::MethodSet(std::vector<Tensor> parameters, std::vector<MethodGroup> gr
     dense_ = make_group(all);
   }
   if (options_.drops_unused) {
-    carried_.reserve(offsets_.back());
+    carried_.reserve(place_, offsets_.back());
     fill(place_, 0.0F, carried_.view(offsets_.back()));
   }
 }
@@ -266,7 +267,7 @@ State MethodSet::save() const {
 
 void MethodSet::save_carried(State& state) const {
   state.put("is carried", View<const std::uint32_t>(is_carried_));
-  state.put("carried", View<const float>(carried_.view(offsets_.back())));
+  put_memory(state, "carried", place_, carried_.view(offsets_.back()));
 }
 
 void MethodSet::require_loadable(const State& state) const {
@@ -307,7 +308,7 @@ void MethodSet::take(const State& state) {
   for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i].method->load(state.nested("group " + std::to_string(i)));
   if (options_.drops_unused) {
     state.get("is carried", View<std::uint32_t>(is_carried_));
-    state.get("carried", carried_.view(offsets_.back()));
+    get_memory(state, "carried", place_, carried_.view(offsets_.back()));
   }
   step_ = static_cast<std::uint32_t>(state.number("step"));
   skipped_ = static_cast<std::uint64_t>(state.number("skipped"));

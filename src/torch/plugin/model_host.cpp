@@ -3,17 +3,18 @@
 #include <array>
 
 #include "base/check.h"
+#include "base/transfer.h"
 #include "exchange/exchange.h"
-#include "kernels/elementwise/elementwise.h"
 #include "laconic/error.h"
+#include "methods/state_memory.h"
 #include "torch/plugin/redeal.h"
 
 namespace laconic::plugin {
 
-ModelHost::ModelHost(std::shared_ptr<Communicator> communicator, int threads, std::uint64_t seed,
+ModelHost::ModelHost(std::shared_ptr<Communicator> communicator, Workplace work, std::uint64_t seed,
                      ParameterSet the_parameters, std::string_view method, const MethodOptions& options,
                      HostCalls calls, NonfinitePolicy policy)
-    : OptimizerHost(std::move(communicator), threads, seed, std::move(the_parameters)),
+    : OptimizerHost(std::move(communicator), std::move(work), seed, std::move(the_parameters)),
       name_(method),
       traits_(method_row(method).traits),
       options_(options),
@@ -22,10 +23,10 @@ ModelHost::ModelHost(std::shared_ptr<Communicator> communicator, int threads, st
       async_(options.pace.value_or("") == "async"),
       size_(parameters().size()),
       group_of_(parameters().tensors().size(), 0),
-      coefficients_(group_of_.size()),
-      model_(size_),
-      gradient_(size_) {
+      coefficients_(group_of_.size()) {
   require_fitting_calls();
+  model_.reserve(place(), size_);
+  gradient_.reserve(place(), size_);
   agree(std::array<AgreedField, 3>{{{"nonfinite", policy_ == NonfinitePolicy::error ? "error" : "skip"},
                                     {"scoring", calls_.scoring ? "a function" : "none"},
                                     {"after_round", calls_.after_round ? "a function" : "none"}}});
@@ -38,6 +39,7 @@ ModelHost::ModelHost(std::shared_ptr<Communicator> communicator, int threads, st
   // Whoever went on and ended would break groups that others are still connecting. Not after start, which may wait in a
   // round for ranks that have gone on.
   this->communicator().barrier().wait();
+  const CallOrder order(stream());
   parameters().read(place(), model());
   set_finished(method_->start(model()).finished);
   write_model();
@@ -152,7 +154,7 @@ StepReport ModelHost::do_step(const HostStepInput& input) {
 
 void ModelHost::do_enter_read_out() {
   refresh_model();
-  kept_.reserve(size_);
+  kept_.reserve(place(), size_);
   parameters().read(place(), kept_.view(size_));
   method_->read_out(model(), gradient());
   parameters().write(place(), gradient());
@@ -163,18 +165,18 @@ void ModelHost::do_leave_read_out() { parameters().write(place(), kept_.view(siz
 void ModelHost::do_save(State& state) {
   state.put("method", method_->save());
   if (!reads_out()) refresh_model();
-  state.put("model", View<const float>(model()));
+  put_memory(state, "model", place(), View<const float>(model()));
 }
 
 OptimizerHost::Change ModelHost::prepare_load(const State& state) {
   State expected;
-  expected.put("model", View<const float>(model()));
+  put_memory(expected, "model", place(), View<const float>(model()));
   state.require_entries_of(expected);
   State memory = state.nested("method");
   method_->require_loadable(memory);
   return [this, &state, memory = std::move(memory)] {
     method_->load(memory);
-    state.get("model", model());
+    get_memory(state, "model", place(), model());
     write_model();
   };
 }
@@ -191,7 +193,7 @@ OptimizerHost::Change ModelHost::prepare_redeal(const std::vector<State>& saved)
   if (!is_sgd()) dealt = dealt_model(saved, mine);
   return [this, mine = std::move(mine), dealt = std::move(dealt)] {
     method_->load(mine);
-    copy(place(), View<const float>(dealt), model());
+    copy_from_host(place(), dealt.data(), model());
     write_model();
   };
 }

@@ -27,7 +27,7 @@ class ModelHost final : public OptimizerHost {
  public:
   /// Collective. Reads the start point, which must be the same on all ranks. Throws InvalidConfig for calls that do not
   /// fit the method.
-  ModelHost(std::shared_ptr<Communicator> communicator, int threads, std::uint64_t seed, ParameterSet parameters,
+  ModelHost(std::shared_ptr<Communicator> communicator, Workplace work, std::uint64_t seed, ParameterSet parameters,
             std::string_view method, const MethodOptions& options, HostCalls calls,
             NonfinitePolicy policy = NonfinitePolicy::error);
   ~ModelHost() override;

@@ -25,11 +25,11 @@ StepCosts& StepCosts::operator+=(const StepCosts& other) {
   return *this;
 }
 
-OptimizerHost::OptimizerHost(std::shared_ptr<Communicator> communicator, int threads, std::uint64_t seed,
+OptimizerHost::OptimizerHost(std::shared_ptr<Communicator> communicator, Workplace work, std::uint64_t seed,
                              ParameterSet parameters)
     : communicator_(std::move(communicator)),
       side_(communicator_->duplicate()),
-      place_({.threads = threads}),
+      work_(std::move(work)),
       parameters_(std::move(parameters)),
       seed_(seed) {
   const AgreedField field{"seed", std::to_string(seed)};
@@ -80,10 +80,8 @@ void OptimizerHost::average(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> flat;
   for (const at::Tensor& tensor : tensors) flat.push_back(tensor.detach().to(at::kCPU, at::kFloat).reshape({-1}));
   const at::Tensor all = at::cat(flat);
-  DenseSum mean(*side_, place_, static_cast<std::uint64_t>(all.numel()));
-  Status status;
-  mean.start(float_view(all, "what is averaged"), view_of(status));
-  mean.finish();
+  Place here({.threads = 1});  // a few statistics, and rarely
+  average_over_ranks(*side_, here, float_view(all, "what is averaged"));
   std::int64_t offset = 0;
   for (const at::Tensor& tensor : tensors) {
     tensor.detach().copy_(all.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
@@ -96,6 +94,7 @@ bool OptimizerHost::step(const HostStepInput& input) {
   if (reads_out_) {
     throw InvalidConfig("step() inside read_out(): the parameters are the point to test; leave the with block first");
   }
+  const CallOrder order(stream());
   metrics_.last = {};
   StepReport report;
   ++step_;
@@ -126,18 +125,21 @@ void OptimizerHost::enter_read_out() {
   require_own_process("read_out()");
   if (reads_out_) throw InvalidConfig("read_out() inside read_out(): leave the with block first");
   side_->barrier().wait();
+  const CallOrder order(stream());
   do_enter_read_out();
   reads_out_ = true;
 }
 
 void OptimizerHost::leave_read_out() {
   if (!reads_out_) return;
+  const CallOrder order(stream());
   do_leave_read_out();
   reads_out_ = false;
 }
 
 State OptimizerHost::save() {
   require_own_process("state_dict()");
+  const CallOrder order(stream());
   State state;
   state.put("host of " + method(), 1.0);
   state.put("rank", static_cast<double>(rank()));
@@ -166,6 +168,7 @@ void OptimizerHost::require_fitting(const State& state, int rank, int ranks) con
 void OptimizerHost::take(const std::function<Change()>& prepare, const State* counted, std::string refusal) {
   require_own_process("load_state_dict()");
   if (reads_out_) refusal = "a state was given inside read_out(): leave the with block first";
+  const CallOrder order(stream());
   Change change;
   std::uint32_t step = 0;
   OptimizerMetrics metrics = metrics_;

@@ -3,6 +3,7 @@
 #include <functional>
 #include <limits>
 
+#include "torch/plugin/device_place.h"
 #include "torch/plugin/own_process.h"
 #include "torch/plugin/parameter_set.h"
 #include "transport/agreement.h"
@@ -42,14 +43,16 @@ struct OptimizerMetrics {
   StepCosts total;  ///< since the host was made
 };
 
-/// Runs a method as an optimizer around a training loop's own optimizer. Everything runs in the caller's thread. If one
-/// rank fails, the others throw TransportError. In a fork of the process every call throws InvalidConfig, and the host
-/// must not be destroyed.
+/// Runs a method as an optimizer around a training loop's own optimizer. Everything runs in the caller's thread; on a
+/// device, after the work of the caller's stream and before what that stream is given later. If one rank fails, the
+/// others throw TransportError. In a fork of the process every call throws InvalidConfig, and the host must not be
+/// destroyed.
 class OptimizerHost {
  public:
   /// Collective. First it gives all ranks the same parameters. Methods use the communicator; calls that must not match
   /// those of a step use a duplicate, so that a rank which reads out while others step waits for them.
-  OptimizerHost(std::shared_ptr<Communicator> communicator, int threads, std::uint64_t seed, ParameterSet parameters);
+  OptimizerHost(std::shared_ptr<Communicator> communicator, Workplace work, std::uint64_t seed,
+                ParameterSet parameters);
   virtual ~OptimizerHost() = default;
   OptimizerHost(const OptimizerHost&) = delete;
   OptimizerHost& operator=(const OptimizerHost&) = delete;
@@ -90,6 +93,8 @@ class OptimizerHost {
   OptimizerMetrics metrics();
   int rank() const { return communicator_->rank(); }
   int ranks() const { return communicator_->size(); }
+  /// Why parameters on a device are worked on in CPU memory; empty if they are not.
+  const std::string& reason_for_cpu() const { return work_.reason; }
 
  protected:
   /// The implementation counts its own rounds.
@@ -111,7 +116,8 @@ class OptimizerHost {
 
   Communicator& communicator() { return *communicator_; }
   Communicator& side() { return *side_; }
-  Place& place() { return place_; }
+  Place& place() { return *work_.place; }
+  const std::optional<c10::Stream>& stream() const { return work_.stream; }
   ParameterSet& parameters() { return parameters_; }
   /// The key of the current step.
   StepKey key() const { return {seed_, step_ - 1, static_cast<std::uint32_t>(rank())}; }
@@ -128,7 +134,7 @@ class OptimizerHost {
   OwnProcess process_;
   std::shared_ptr<Communicator> communicator_;
   std::unique_ptr<Communicator> side_;
-  Place place_;
+  Workplace work_;
   ParameterSet parameters_;
   std::uint64_t seed_ = 0;
   std::uint32_t step_ = 0;  ///< number of steps begun

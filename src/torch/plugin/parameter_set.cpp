@@ -11,12 +11,10 @@
 namespace laconic::plugin {
 namespace {
 
-bool is_plain(const at::Tensor& tensor) {
-  return tensor.device().is_cpu() && tensor.scalar_type() == at::kFloat && tensor.is_contiguous();
-}
-
-View<float> memory_of(const at::Tensor& tensor) {
-  return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
+/// Whether kernels of the place can work on the tensor itself.
+bool is_plain(const Place& place, const at::Tensor& tensor) {
+  const bool reached = place.device() == Device::cpu ? tensor.is_cpu() : tensor.is_cuda();
+  return reached && tensor.scalar_type() == at::kFloat && tensor.is_contiguous();
 }
 
 void require_usable(const std::string& name, const at::Tensor& parameter, const at::Tensor& first) {
@@ -37,8 +35,8 @@ void require_usable(const std::string& name, const at::Tensor& parameter, const 
 at::Tensor shaped(View<float> flat, const at::Tensor& like) { return borrowed_floats(flat).view(like.sizes()); }
 
 void bring(Place& place, const at::Tensor& from, View<float> to) {
-  if (is_plain(from)) {
-    copy(place, memory_of(from), to);
+  if (is_plain(place, from)) {
+    copy(place, float_view(from, "a parameter or its gradient"), to);
   } else {
     shaped(to, from).copy_(from);
   }
@@ -91,11 +89,12 @@ void ParameterSet::write(Place& place, View<const float> flat) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     require_same_size(i);
     const View<const float> values = flat.sub(offsets_[i], tensors_[i].size);
-    if (is_plain(parameters_[i])) {
-      copy(place, values, memory_of(parameters_[i]));
+    if (is_plain(place, parameters_[i])) {
+      copy(place, values, float_view(parameters_[i], "a parameter"));
       parameters_[i].unsafeGetTensorImpl()->bump_version();  // a graph that saved the old values must not use these
     } else {
-      parameters_[i].copy_(shaped({const_cast<float*>(values.data()), values.size()}, parameters_[i]));
+      parameters_[i].copy_(
+          shaped({const_cast<float*>(values.data()), values.size(), values.device()}, parameters_[i]));
     }
   }
   note_written();
@@ -168,10 +167,10 @@ std::span<const TensorPart> ParameterSet::open_gradients(Place& place, float fac
       parameters_[i].mutable_grad() = gradient;
     }
     View<float> values;
-    if (is_plain(gradient)) {
-      values = memory_of(gradient);
+    if (is_plain(place, gradient)) {
+      values = float_view(gradient, "a gradient");
     } else {
-      copies_.reserve(size());
+      copies_.reserve(place, size());
       values = copies_.view().sub(offsets_[i], tensors_[i].size);
       bring(place, gradient, values);
       copied_.push_back(i);

@@ -6,9 +6,9 @@
 
 namespace laconic::plugin {
 
-ReducingHost::ReducingHost(std::shared_ptr<Communicator> communicator, int threads, ParameterSet the_parameters,
+ReducingHost::ReducingHost(std::shared_ptr<Communicator> communicator, Workplace work, ParameterSet the_parameters,
                            std::vector<MethodGroup> groups, const MethodSetOptions& options)
-    : OptimizerHost(std::move(communicator), threads, options.seed, std::move(the_parameters)),
+    : OptimizerHost(std::move(communicator), std::move(work), options.seed, std::move(the_parameters)),
       groups_(groups),
       methods_(parameters().tensors(), std::move(groups), options, this->communicator(), place()) {
   this->communicator().barrier().wait();

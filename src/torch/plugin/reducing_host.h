@@ -11,7 +11,7 @@ namespace laconic::plugin {
 class ReducingHost final : public OptimizerHost {
  public:
   /// Collective. The seed comes from the options.
-  ReducingHost(std::shared_ptr<Communicator> communicator, int threads, ParameterSet parameters,
+  ReducingHost(std::shared_ptr<Communicator> communicator, Workplace work, ParameterSet parameters,
                std::vector<MethodGroup> groups, const MethodSetOptions& options);
 
  private:

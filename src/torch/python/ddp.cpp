@@ -149,6 +149,7 @@ void bind_ddp(py::module_& module) {
           "close", [](DdpHost& self) { self.gradients().close(); }, py::call_guard<py::gil_scoped_release>(),
           "Ends its thread and its groups.")
       .def("metrics", &metrics_of)
+      .def_property_readonly("reason_for_cpu", &DdpHost::reason_for_cpu)
       .def("save", &save, py::call_guard<py::gil_scoped_release>())
       .def("load", &load, py::arg("saved"), py::arg("refusal") = "", py::call_guard<py::gil_scoped_release>());
 }

@@ -28,6 +28,10 @@ plugin::ParameterSet parameters_of(GivenModel model) {
   return set;
 }
 
+plugin::Workplace workplace_of(const plugin::ParameterSet& set, int threads) {
+  return plugin::workplace_for(set.parameters(), threads, plugin::WorkStream::torch_default);
+}
+
 std::shared_ptr<OptimizerHost> reducing_host(std::shared_ptr<Communicator> communicator, int threads, GivenModel model,
                                              const std::vector<GroupTuple>& groups, std::uint64_t seed,
                                              std::uint32_t warmup, bool skips) {
@@ -35,8 +39,9 @@ std::shared_ptr<OptimizerHost> reducing_host(std::shared_ptr<Communicator> commu
   options.seed = seed;
   options.warmup = warmup;
   options.policy = policy_of(skips);
-  return {new plugin::ReducingHost(std::move(communicator), threads, parameters_of(std::move(model)), groups_of(groups),
-                                   options),
+  plugin::ParameterSet set = parameters_of(std::move(model));
+  plugin::Workplace work = workplace_of(set, threads);
+  return {new plugin::ReducingHost(std::move(communicator), std::move(work), std::move(set), groups_of(groups), options),
           EndHost<OptimizerHost>()};
 }
 
@@ -44,9 +49,11 @@ std::shared_ptr<OptimizerHost> model_host(std::shared_ptr<Communicator> communic
                                           const std::pair<std::string, Texts>& method,
                                           std::vector<std::uint32_t> group_of_parameter, std::uint64_t seed, bool skips,
                                           plugin::HostCalls calls) {
-  auto host = std::make_unique<plugin::ModelHost>(
-      std::move(communicator), threads, seed, parameters_of(std::move(model)), method.first,
-      options_of(method.first, method.second), std::move(calls), policy_of(skips));
+  plugin::ParameterSet set = parameters_of(std::move(model));
+  plugin::Workplace work = workplace_of(set, threads);
+  auto host = std::make_unique<plugin::ModelHost>(std::move(communicator), std::move(work), seed, std::move(set),
+                                                  method.first, options_of(method.first, method.second),
+                                                  std::move(calls), policy_of(skips));
   host->set_groups(std::move(group_of_parameter));
   return {host.release(), EndHost<OptimizerHost>()};
 }
@@ -114,6 +121,7 @@ void bind_optimizer(py::module_& module) {
       .def_property_readonly("reads_out", &OptimizerHost::reads_out)
       .def_property_readonly("rank", &OptimizerHost::rank)
       .def_property_readonly("ranks", &OptimizerHost::ranks)
+      .def_property_readonly("reason_for_cpu", &OptimizerHost::reason_for_cpu)
       .def("close", [](const OptimizerHost& self) { self.require_own_process("close()"); })
       .def("agree", &agree, py::arg("fields"), Unlocked())
       .def("broadcast", &OptimizerHost::broadcast, py::arg("tensors"), Unlocked())

@@ -23,7 +23,8 @@ std::vector<std::uint64_t> shape_of(const torch::Tensor& tensor) {
 }
 
 /// All tensors of the network in the order of its parameters, then of its buffers.
-std::vector<NamedArray> arrays_of(const FlatNetwork& network) {
+std::vector<NamedArray> arrays_of(const FlatNetwork& network, View<const float> parameters,
+                                  View<const float> buffers) {
   std::vector<NamedArray> arrays;
   const auto add = [&](const auto& named, View<const float> values) {
     std::size_t offset = 0;
@@ -33,23 +34,27 @@ std::vector<NamedArray> arrays_of(const FlatNetwork& network) {
       offset += size;
     }
   };
-  add(network.network().named_parameters(), network.parameters());
-  add(network.network().named_buffers(), network.buffers());
+  add(network.network().named_parameters(), parameters);
+  add(network.network().named_buffers(), buffers);
   return arrays;
 }
 
 }  // namespace
 
 void export_model(const std::string& path, const FlatNetwork& network, const Remarks& remarks) {
-  write_safetensors(path, arrays_of(network), remarks);
+  const std::vector<float> parameters = network.read_parameters();
+  const std::vector<float> buffers = network.read_buffers();
+  write_safetensors(path, arrays_of(network, parameters, buffers), remarks);
 }
 
-void import_model(const std::string& path, const FlatNetwork& network, View<float> parameters) {
+void import_model(const std::string& path, FlatNetwork& network, View<float> parameters) {
   require_size("parameters", parameters.size(), network.size());
+  require_same_device("parameters", parameters.device(), Device::cpu);
   const SafetensorsFile file = read_safetensors(path);
   std::map<std::string, const NamedArray*> found;
   for (const NamedArray& array : file.arrays) found[array.name] = &array;
-  const std::vector<NamedArray> wanted = arrays_of(network);
+  std::vector<float> buffers = network.read_buffers();
+  const std::vector<NamedArray> wanted = arrays_of(network, parameters, buffers);
   for (const NamedArray& array : wanted) {
     const auto at = found.find(array.name);
     if (at == found.end()) throw Error(path + " has no tensor " + array.name + ": it is another model's");
@@ -63,10 +68,11 @@ void import_model(const std::string& path, const FlatNetwork& network, View<floa
   }
   float* out = parameters.begin();
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (i == network.tensors().size()) out = network.buffers().begin();
+    if (i == network.tensors().size()) out = buffers.data();
     const View<const float> values = found[wanted[i].name]->values;
     out = std::copy(values.begin(), values.end(), out);
   }
+  network.write_buffers(buffers);
 }
 
 }  // namespace laconic

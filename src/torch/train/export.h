@@ -13,6 +13,6 @@ void export_model(const std::string& path, const FlatNetwork& network, const Rem
 
 /// Reads values into `parameters`, in the network's order, and into the network's running statistics. Throws Error, and
 /// writes nothing, if a tensor is missing, unknown or of another shape.
-void import_model(const std::string& path, const FlatNetwork& network, View<float> parameters);
+void import_model(const std::string& path, FlatNetwork& network, View<float> parameters);
 
 }  // namespace laconic

@@ -11,14 +11,16 @@
 namespace laconic {
 
 /// A network as methods see it: parameters and gradients are slices of two flat buffers of the caller, in registration
-/// order, and backward() adds to the gradients in place. The results do not depend on where the buffers lie.
+/// order, and backward() adds to the gradients in place. The results do not depend on where the buffers lie on their
+/// device. On a GPU, all work and all copies are given to torch's current stream.
 class FlatNetwork {
  public:
   using Ready = std::function<void(std::uint32_t tensor)>;
 
-  /// Copies the parameters to its own memory, which it uses until rebind. There is no gradient before rebind_gradient.
-  explicit FlatNetwork(std::shared_ptr<nets::Network> network);
-  /// Writes the parameters into `parameters` and binds both. Neither is owned.
+  /// Copies parameters and running statistics to its own memory on the device. It uses these parameters until rebind.
+  /// There is no gradient before rebind_gradient.
+  explicit FlatNetwork(std::shared_ptr<nets::Network> network, Device device = Device::cpu);
+  /// Writes the parameters into `parameters` and binds both, which lie on the same device. Neither is owned.
   FlatNetwork(std::shared_ptr<nets::Network> network, View<float> parameters, View<float> gradient);
   ~FlatNetwork();
   FlatNetwork(const FlatNetwork&) = delete;
@@ -27,6 +29,7 @@ class FlatNetwork {
   nets::Network& network() const { return *network_; }
   const std::vector<Tensor>& tensors() const { return tensors_; }
   std::size_t size() const { return size_; }
+  torch::Device device() const { return parameters_.device(); }
 
   View<const float> parameters() const;
   View<float> gradient() const;
@@ -39,8 +42,14 @@ class FlatNetwork {
   void rebind_gradient(View<float> gradient);
   void zero_gradient();
 
-  /// Batch norm's running statistics, one after another; read and write them here. Empty if there are none.
+  /// The parameters' values now, on the CPU.
+  std::vector<float> read_parameters() const;
+
+  /// Batch norm's running statistics, one after another, on the network's device. Empty if there are none.
   View<float> buffers() const;
+  /// Copies them to the CPU, and from there.
+  std::vector<float> read_buffers() const;
+  void write_buffers(View<const float> values);
   const std::vector<Tensor>& buffer_tensors() const { return buffer_tensors_; }
 
   /// `ready` is called in the thread of backward() when a tensor's gradient is complete, once per tensor and pass. An
@@ -51,6 +60,7 @@ class FlatNetwork {
   struct Hooks;
 
   std::shared_ptr<nets::Network> network_;
+  Device device_;
   std::vector<Tensor> tensors_;
   std::vector<std::size_t> offsets_;
   std::size_t size_ = 0;

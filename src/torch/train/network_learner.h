@@ -5,17 +5,20 @@
 #include "data/sampler.h"
 #include "data/task.h"
 #include "experiment/run.h"
+#include "torch/train/device.h"
 #include "torch/train/flat.h"
 
 namespace laconic {
 
-/// A worker's replica. Used in one thread.
+/// A worker's replica, on the device that the configuration names. Used in one thread.
 class NetworkLearner final : public Learner {
  public:
   NetworkLearner(const RunConfig& config, std::shared_ptr<const Task> task, std::shared_ptr<const Sampler> sampler,
                  int rank);
 
   const std::vector<Tensor>& tensors() const override { return network_.tensors(); }
+  Place& place() override { return *place_; }
+  std::string device() const override { return training_device_text(config_.task.device); }
   void start(View<float> model) override;
   bool tells_when_ready() const override { return true; }
   double gradient(std::uint32_t step, View<float> model, View<float> gradient, const Ready& ready) override;
@@ -40,17 +43,24 @@ class NetworkLearner final : public Learner {
     std::uint64_t samples = 0;
   };
 
-  torch::Tensor inputs_of(std::span<const std::uint32_t> samples, std::uint32_t epoch);
+  /// CPU memory for a batch. For a GPU it is pinned, so that a copy from there does not wait.
+  torch::Tensor batch_memory(at::IntArrayRef sizes, torch::ScalarType type) const;
+  torch::Tensor on_device(const torch::Tensor& batch) const;
+  torch::Tensor inputs_of(std::span<const std::uint32_t> samples, std::uint32_t epoch) const;
+  torch::Tensor test_inputs(std::uint32_t first, std::uint32_t count) const;
   /// Dropout, if the network has it, is drawn by (seed, epoch, sample), like augmentation.
   torch::Tensor logits_of(std::span<const std::uint32_t> samples, std::uint32_t epoch);
   torch::Tensor labels_of(std::span<const std::uint32_t> samples) const;
   void settle_statistics(Communicator* group);
+  torch::Tensor test_labels(std::uint32_t first, std::uint32_t count) const;
   Count test(std::uint32_t first, std::uint32_t last);
 
   RunConfig config_;
   std::shared_ptr<const Task> task_;
   std::shared_ptr<const Sampler> sampler_;
   int rank_;
+  std::shared_ptr<Place> place_;
+  TorchOnPlace on_place_;  ///< before the network: its memory is torch's on that stream
   FlatNetwork network_;
   std::vector<std::uint32_t> samples_;
   std::vector<float> own_statistics_;     ///< of training, while others are in use

@@ -1,6 +1,7 @@
 #include "torch/train/task_workload.h"
 
 #include "laconic/error.h"
+#include "torch/train/device.h"
 #include "torch/train/network_learner.h"
 
 namespace laconic {
@@ -45,6 +46,7 @@ std::unique_ptr<Workload> task_workload(const RunConfig& config, const std::stri
   const RunConfig whole = with_model(config);
   require_valid(whole);
   nets::model_row(whole.task.model);
+  require_training_device(whole.task.device);
   return std::make_unique<TaskWorkload>(whole, data_folder);
 }
 

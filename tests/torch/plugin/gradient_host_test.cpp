@@ -81,7 +81,7 @@ std::vector<MethodGroup> whole(const std::string& method, MethodOptions options 
 
 std::unique_ptr<GradientHost> make_host(Communicator& communicator, std::vector<MethodGroup> groups,
                                         const MethodSetOptions& options = {}, bool scaled = false) {
-  return std::make_unique<GradientHost>(communicator.duplicate(), 1, model(), std::move(groups), options, scaled);
+  return std::make_unique<GradientHost>(communicator.duplicate(), std::make_unique<Place>(CpuOptions{.threads = 1}), model(), std::move(groups), options, scaled);
 }
 
 MethodOptions sparse(double keep) { return {.keep = keep}; }

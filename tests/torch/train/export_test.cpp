@@ -49,7 +49,7 @@ TEST_F(Export, IsRefusedByAnotherModel) {
   FlatNetwork network(make_network("cnn", images(1, 16), 10, 1));
   export_model(path_, network);
   const auto refusal = [&](const char* name, const InputShape& shape, int classes) {
-    const FlatNetwork other(make_network(name, shape, classes, 1));
+    FlatNetwork other(make_network(name, shape, classes, 1));
     Buffer<float> parameters(other.size());
     const View<float> view = parameters.view(other.size());
     std::fill(view.begin(), view.end(), 5.0F);

@@ -8,6 +8,7 @@
 #include "methods/table.h"
 #include "support/method_names.h"
 #include "support/support.h"
+#include "torch/train/device.h"
 #include "torch/train/task_workload.h"
 
 namespace laconic {
@@ -89,6 +90,7 @@ class Told final : public Learner {
  public:
   Told(std::unique_ptr<Learner> learner, std::vector<int>* told) : learner_(std::move(learner)), told_(told) {}
   const std::vector<Tensor>& tensors() const override { return learner_->tensors(); }
+  Place& place() override { return learner_->place(); }
   void start(View<float> model) override { learner_->start(model); }
   bool tells_when_ready() const override { return learner_->tells_when_ready(); }
   double gradient(std::uint32_t step, View<float> model, View<float> gradient, const Ready& ready) override {
@@ -132,6 +134,37 @@ TEST(Training, HandsTensorsOverWhileBackwardRuns) {
     ASSERT_EQ(workload.tensors, 10U);
     EXPECT_EQ(workload.told, overlap ? std::vector<int>(2, 10) : std::vector<int>(2, -1));
   }
+}
+
+// The network for CIFAR: the gradient of one step lowers the loss of its own batch.
+TEST(Training, TakesAStepWithResNet18) {
+  RunConfig config = small_run("sgd", "resnet18");
+  config.workers = 1;
+  config.steps = 2;
+  config.task.sampling = "epochs";
+  config.task.train_samples = 8;  // one batch
+  config.task.test_samples = 8;
+  config.learning_rate = 0.01;
+  struct Losses final : Observer {
+    void on_step(const StepRecord& record) override { found.push_back(record.batch_loss); }
+    std::vector<double> found{};
+  } losses;
+  const auto result = run_threads(config, *task_workload(config, ""), &losses).front();
+  EXPECT_EQ(result.model.size(), 11'172'810U);  // one channel: 2 · 64 · 9 fewer than with three
+  EXPECT_EQ(result.device, "cpu");
+  ASSERT_EQ(losses.found.size(), 2U);
+  EXPECT_LT(losses.found[1], losses.found[0]);
+}
+
+TEST(Training, SaysWhyAGpuCannotBeUsed) {
+  RunConfig config = small_run("sgd");
+  config.task.device = "cuda";
+  const std::string why = test::message_of<InvalidConfig>([] { require_training_device("cuda"); });
+  if (why == "(no error)") GTEST_SKIP() << "there is a GPU";
+  EXPECT_TRUE(test::contains(why, "device cuda cannot be used: "));
+  EXPECT_TRUE(test::contains(why, "or use device cpu"));
+  EXPECT_EQ(test::message_of<InvalidConfig>([&] { task_workload(config, ""); }), why);
+  require_training_device("cpu");
 }
 
 TEST(Training, LearnsDigits) {

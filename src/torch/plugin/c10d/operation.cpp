@@ -68,8 +68,8 @@ void C10dOperation::start(const Call& call, std::uint64_t sequence, Milliseconds
   drop_shared();
   started_ = Clock::now();
   if (bypasses_engine()) return deliver_alone();
-  pack();
   const c10::OptionalStreamGuard ours(channel_.stream);
+  pack();
   try {
     post(timeout);
   } catch (const std::exception&) {
@@ -88,6 +88,7 @@ bool C10dOperation::finish() {
   const c10::OptionalStreamGuard ours(channel_.stream);
   if (channel_.stream) work_->synchronize();  // the stream waits for the engine's; the copies follow
   deliver();
+  if (on_device()) channel_.stream->synchronize();
   work_.reset();
   drop_shared();
   return true;
@@ -148,6 +149,7 @@ void C10dOperation::throw_timeout(Milliseconds timeout) {
 }
 
 void C10dOperation::abandon() {
+  if (on_device()) channel_.stream->synchronize();  // copies of what was to be sent; never the engine's own work
   keep_until_done({channel_.backend,
                    std::move(work_),
                    {sent_, received_, device_sent_, device_received_, shared_sent_, shared_received_}});

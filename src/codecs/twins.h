@@ -1,0 +1,26 @@
+#pragma once
+
+#include "codecs/received.h"
+
+// The codecs' work on a device, on a place's stream. Only `inspect` waits.
+namespace laconic::cuda {
+
+/// seal_payload.
+void seal(Place& place, const PayloadHeader& header, View<std::byte> payload, StatusView status);
+/// seal_payload for a header that is in the payload already, with flags and length.
+void seal_written(Place& place, View<std::byte> payload, StatusView status);
+
+/// Looks at a payload of at least sizeof(PayloadHeader) bytes. Words that it does not reach are not looked at: then its
+/// length is wrong.
+void inspect(Place& place, View<const std::byte> payload, Received::Words words, Inspection& found);
+
+void put_zeros(Place& place, View<std::byte> bytes);
+void set_nonfinite(Place& place, StatusView status);
+void set_count(Place& place, std::uint64_t count, StatusView status);
+
+/// to[i] = norms[tensor], for each tensor that `tensors` names; 0, with status.nonfinite set, for a norm that is not
+/// finite.
+void put_norms(Place& place, View<const float> norms, FunctionRef<void(FunctionRef<void(std::uint32_t)>)> tensors,
+               View<float> to, StatusView status);
+
+}  // namespace laconic::cuda

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "kernels/regtopk/regtopk.h"
+#include "kernels/topk/twins.h"
+
+// The twin, on a place's stream; contract as in regtopk.h.
+namespace laconic::cuda {
+void error_feedback_regtopk(Place& place, const topk::Selection& selection, const LastSupport& last,
+                            const RegtopkScore& score, StatusView status);
+}  // namespace laconic::cuda

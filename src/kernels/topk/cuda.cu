@@ -1,0 +1,87 @@
+#include "kernels/topk/cuda/select.h"
+#include "kernels/topk/twins.h"
+
+// Twins of kernels/topk. cuda/search.h says how a selection works.
+
+namespace laconic::cuda {
+namespace {
+
+using namespace search;
+
+constexpr unsigned kSplitTile = 512;  ///< a list is shorter than a gradient, so its tiles are too
+
+/// The passes begin with all keys.
+__global__ void start_split_kernel(Search search, std::uint64_t groups) {
+  for (std::uint64_t i = threadIdx.x; i < kPasses * kHistogram; i += kThreads) search.histograms[i] = 0;
+  for (std::uint64_t i = threadIdx.x; i < groups; i += kThreads) search.greater[i] = search.equal[i] = 0;
+  if (threadIdx.x != 0) return;
+  State state{};
+  state.mode = Mode::everything;
+  state.window = {0, 31 - kBinBits, kBins, search.k};
+  *search.state = state;
+}
+
+/// Pointers of entries, which are read, and of the two lists that they go to.
+struct Lists {
+  const std::uint32_t* indices;
+  std::uint32_t* left_indices;
+  float* left_values;
+};
+
+__global__ void split_kernel(Search search, Lists lists) {
+  const auto walk = [&](std::uint64_t tile, auto body) { for_each_in_tile(search.entries, Magnitudes{}, tile, body); };
+  for_each_ranked<false>(search, walk, [&](std::uint32_t position, float value, bool kept, std::uint32_t before) {
+    const std::uint32_t index = lists.indices[position];
+    if (kept) return select_entry(search, index, value, before);
+    lists.left_indices[position - before] = index;
+    lists.left_values[position - before] = value;
+  });
+}
+
+void copy_entries(const Launch& launch, ConstSparseView from, SparseView to) {
+  if (from.size() == 0) return;
+  check(cudaMemcpyAsync(to.indices.data(), from.indices.data(), from.indices.size_bytes(), cudaMemcpyDeviceToDevice,
+                        launch.stream()),
+        "split_largest");
+  check(cudaMemcpyAsync(to.values.data(), from.values.data(), from.values.size_bytes(), cudaMemcpyDeviceToDevice,
+                        launch.stream()),
+        "split_largest");
+}
+
+}  // namespace
+
+void error_feedback_topk(Place& place, const topk::Selection& selection, StatusView status) {
+  const Workspace::Scope scope(place.workspace());
+  const Launch launch(place, "error_feedback_topk");
+  const Search search = make_search(place, selection, status, Magnitudes::kRescored);
+  const bool all = search.k == search.entries.size;
+  all ? select_all(launch, search, Magnitudes{}) : select(launch, search, Magnitudes{});
+}
+
+void split_largest(Place& place, ConstSparseView entries, SparseView kept, SparseView left) {
+  const Launch launch(place, "split_largest");
+  if (kept.size() == 0) return copy_entries(launch, entries, left);
+  if (left.size() == 0) return copy_entries(launch, entries, kept);
+
+  const Workspace::Scope scope(place.workspace());
+  Workspace& workspace = place.workspace();
+  Search search{};
+  search.entries = {entries.values.data(), entries.size(), 0, kSplitTile};
+  search.k = static_cast<std::uint32_t>(kept.size());
+  search.selected_indices = kept.indices.data();
+  search.selected_values = kept.values.data();
+  search.state = workspace.take<State>(1).data();
+  search.histograms = workspace.take<std::uint32_t>(kPasses * kHistogram).data();
+  const std::uint64_t groups = (search.entries.tiles() + kTilesPerBlock - 1) / kTilesPerBlock;
+  search.greater = workspace.take<unsigned long long>(groups).data();
+  search.equal = workspace.take<unsigned long long>(groups).data();
+
+  start_split_kernel<<<1, kThreads, 0, launch.stream()>>>(search, groups);
+  launch.check();
+  for (const unsigned pass : {kFirst, kSecond, kLast}) count(launch, search, Magnitudes{}, pass);
+  const Lists lists{entries.indices.data(), left.indices.data(), left.values.data()};
+  split_kernel<<<static_cast<unsigned>(groups), kThreads, 0, launch.stream()>>>(search, lists);
+  launch.check();
+}
+
+}  // namespace laconic::cuda

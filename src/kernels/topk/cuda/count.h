@@ -1,0 +1,163 @@
+#pragma once
+
+// The passes that find the threshold. Each narrows the window with a histogram; the last block to finish reads it.
+
+#include "kernels/topk/cuda/search.h"
+
+#ifdef __CUDACC__
+namespace laconic::cuda::search {
+
+inline constexpr unsigned kMostCountBlocks = 660;  ///< five for each of 132 multiprocessors
+inline constexpr unsigned kKeysPerBlock = 4096;    ///< fewer candidates are not worth a block
+
+inline __device__ void count_key(Counter& counter, const Window& window, std::uint32_t key, bool valid) {
+  if (!valid || key < window.low) return;
+  const std::uint32_t bin = (key - window.low) >> window.shift;
+  counter.add(bin < window.bins ? bin : kBins);
+}
+
+/// This block's share of the candidates.
+inline __device__ void count_candidates(const Search& search, const Window& window, unsigned blocks,
+                                        Counter& counter) {
+  constexpr unsigned kAtOnce = 8;
+  const std::uint64_t found = search.state->found;
+  const std::uint64_t begin = found * blockIdx.x / blocks;
+  const std::uint64_t end = found * (blockIdx.x + 1) / blocks;
+  for (std::uint64_t at = begin; at < end; at += kAtOnce * kThreads) {
+    std::uint32_t keys[kAtOnce];
+#pragma unroll
+    for (unsigned i = 0; i < kAtOnce; ++i) {
+      const std::uint64_t from = at + i * kThreads + threadIdx.x;
+      keys[i] = from < end ? magnitude_bits(search.candidates.keys[from]) : 0;
+    }
+#pragma unroll
+    for (unsigned i = 0; i < kAtOnce; ++i) {
+      count_key(counter, window, keys[i], at + i * kThreads + threadIdx.x < end);
+    }
+  }
+}
+
+/// Puts back what the scan set to zero in a tile, so that `rest` holds a. For one warp.
+inline __device__ void restore_tile(const Search& search, std::uint64_t tile) {
+  const std::uint32_t zero = search.state->zero;
+  for_each_candidate(search.candidates, tile, [&](std::uint32_t index, float value, std::uint32_t, bool valid) {
+    if (valid && key_of(value) >= zero) search.rest[index] = value;
+  });
+  __syncwarp();
+}
+
+template <class Scores>
+__device__ void count_everything(const Search& search, const Scores& scores, const Window& window, bool restore,
+                                 Counter& counter) {
+  constexpr unsigned kWarps = kThreads / kWarp;
+  const std::uint64_t tiles = search.entries.tiles();
+  for (std::uint64_t tile = blockIdx.x * kWarps + warp(); tile < tiles; tile += gridDim.x * kWarps) {
+    if (restore) restore_tile(search, tile);
+    for_each_in_tile(search.entries, scores, tile, [&](std::uint32_t, float, std::uint32_t key, bool valid) {
+      count_key(counter, window, key, valid);
+    });
+  }
+}
+
+/// Adds the block's histogram to the pass's. True in all threads of the last one of `blocks` blocks to do so.
+inline __device__ bool add_bins(const std::uint32_t* bins, std::uint32_t* histogram, std::uint32_t* finished,
+                                unsigned blocks) {
+  __shared__ bool is_last;
+  __syncthreads();
+  for (unsigned i = threadIdx.x; i < kHistogram; i += kThreads) {
+    if (bins[i] != 0) atomicAdd(histogram + i, bins[i]);
+  }
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) is_last = atomicAdd(finished, 1U) == blocks - 1;
+  __syncthreads();
+  __threadfence();
+  return is_last;
+}
+
+inline __device__ Bin find_in_histogram(const std::uint32_t* histogram, std::uint32_t rank) {
+  return find_bin<kThreads, kBins>(rank, [=](unsigned i) { return __ldcg(histogram + i); });
+}
+
+inline __device__ Window narrowed(const Window& window, const Bin& bin) {
+  const std::uint32_t shift = window.shift > kBinBits ? window.shift - kBinBits : 0;
+  return {window.low + (bin.index << window.shift), shift, 1U << (window.shift - shift), window.rank - bin.above};
+}
+
+/// Whether the candidates contain the k largest, and what follows. For the last block of the coarse pass.
+inline __device__ void judge_candidates(const Search& search, const std::uint32_t* histogram) {
+  State& state = *search.state;
+  const std::uint32_t above = __ldcg(histogram + kBins);
+  const bool ordinary = state.nonfinite == 0 && search.k > 0;
+  bool serves = ordinary && state.found <= search.candidates.room && above < search.k;
+  Bin bin{};
+  if (serves) bin = find_in_histogram(histogram, search.k - above);
+  serves = serves && bin.found;
+  if (threadIdx.x != 0) return;
+  Status& status = *search.status;
+  if (serves) {
+    state.window.rank -= above;
+    state.window = narrowed(state.window, bin);
+  } else if (ordinary) {
+    state.mode = Mode::everything;
+    state.window = {0, 31 - kBinBits, kBins, search.k};
+    ++status.rescans;
+  } else {
+    status.count = search.k;
+    if (state.nonfinite != 0) {
+      status.nonfinite = 1;
+    } else {
+      status.threshold = 0.0F;
+    }
+    state.mode = state.nonfinite != 0 ? Mode::give_up : Mode::nothing;
+  }
+}
+
+/// For the last block of the other passes.
+inline __device__ void narrow_window(const Search& search, const std::uint32_t* histogram, unsigned pass) {
+  State& state = *search.state;
+  const Bin bin = find_in_histogram(histogram, state.window.rank);
+  if (threadIdx.x != 0) return;
+  state.window = narrowed(state.window, bin);
+  if (pass != kLast || search.status == nullptr) return;
+  search.status->threshold = __uint_as_float(state.window.low);
+  search.status->count = search.k;
+}
+
+/// How many blocks have work in a pass. It must not depend on what the last of them writes, since idle ones may start
+/// later.
+inline __device__ unsigned working_blocks(const Search& search, unsigned pass) {
+  const State& state = *search.state;
+  const bool everything = pass != kCoarse && state.mode == Mode::everything;
+  if (everything) return gridDim.x;
+  if (pass == kFirst || pass == kSecond) return 0;
+  if (pass == kLast && state.mode != Mode::candidates) return 0;
+  if (state.found > search.candidates.room) return 1;  // which then judges
+  const std::uint64_t blocks = (state.found + kKeysPerBlock - 1) / kKeysPerBlock;
+  return static_cast<unsigned>(blocks < 1 ? 1 : blocks < gridDim.x ? blocks : gridDim.x);
+}
+
+template <class Scores>
+__global__ void count_kernel(Search search, Scores scores, unsigned pass) {
+  const unsigned blocks = working_blocks(search, pass);
+  if (blockIdx.x >= blocks) return;
+  __shared__ std::uint32_t bins[kHistogram];
+  for (unsigned i = threadIdx.x; i < kHistogram; i += kThreads) bins[i] = 0;
+  __syncthreads();
+  const State& state = *search.state;
+  const Window window = state.window;
+  Counter counter(bins);
+  if (pass != kCoarse && state.mode == Mode::everything) {
+    const bool restore = pass == kFirst && search.candidates.tiles != nullptr;
+    count_everything(search, scores, window, restore, counter);
+  } else if (state.found <= search.candidates.room) {
+    count_candidates(search, window, blocks, counter);
+  }
+  counter.flush();
+  std::uint32_t* histogram = search.histograms + pass * kHistogram;
+  if (!add_bins(bins, histogram, search.state->finished + pass, blocks)) return;
+  pass == kCoarse ? judge_candidates(search, histogram) : narrow_window(search, histogram, pass);
+}
+
+}  // namespace laconic::cuda::search
+#endif

@@ -1,0 +1,120 @@
+#pragma once
+
+// The last kernel: entries above the threshold, and of those at it the first ones, by ascending index.
+
+#include "kernels/topk/cuda/search.h"
+
+#ifdef __CUDACC__
+namespace laconic::cuda::search {
+
+/// Entries above and at the threshold.
+struct Ranks {
+  std::uint32_t greater;
+  std::uint32_t equal;
+
+  /// How many are selected, of which at most `equals` are at the threshold.
+  __device__ std::uint32_t selected(std::uint32_t equals) const { return greater + min(equal, equals); }
+};
+
+/// What lies before this warp's tiles, given what lies in them. All threads of the block call it.
+inline __device__ Ranks ranks_before_warp(const Search& search, Ranks mine) {
+  constexpr unsigned kWarps = kThreads / kWarp;
+  __shared__ Ranks warps[kWarps];
+  __shared__ Ranks earlier_blocks;
+  mine.greater = __reduce_add_sync(kAllThreadsOfWarp, mine.greater);
+  mine.equal = __reduce_add_sync(kAllThreadsOfWarp, mine.equal);
+  if (lane() == 0) warps[warp()] = mine;
+  __syncthreads();
+  Ranks before{0, 0};
+  Ranks all{0, 0};
+#pragma unroll
+  for (unsigned i = 0; i < kWarps; ++i) {
+    before.greater += i < warp() ? warps[i].greater : 0;
+    before.equal += i < warp() ? warps[i].equal : 0;
+    all.greater += warps[i].greater;
+    all.equal += warps[i].equal;
+  }
+  if (warp() == 0) {
+    const std::uint64_t greater = sum_before_block(search.greater, all.greater);
+    if (lane() == 0) earlier_blocks.greater = static_cast<std::uint32_t>(greater);
+  } else if (warp() == 1) {
+    const std::uint64_t equal = sum_before_block(search.equal, all.equal);
+    if (lane() == 0) earlier_blocks.equal = static_cast<std::uint32_t>(equal);
+  }
+  __syncthreads();
+  return {earlier_blocks.greater + before.greater, earlier_blocks.equal + before.equal};
+}
+
+/// Calls body(index, value, selected, before) for each entry of the block's tiles, where `before` of those with lower
+/// indices are selected. walk(tile, body) goes through a tile. If only the selected are of interest, a warp that has
+/// none does not read its tiles again.
+template <bool kOnlySelected, class Walk, class Body>
+__device__ void for_each_ranked(const Search& search, Walk walk, Body body) {
+  const std::uint32_t threshold = search.state->window.low;
+  const std::uint32_t equals = search.state->window.rank;
+  const std::uint64_t first_tile = (std::uint64_t{blockIdx.x} * kThreads / kWarp + warp()) * kTilesPerWarp;
+  const std::uint64_t end = min(first_tile + kTilesPerWarp, search.entries.tiles());
+
+  Ranks ranks{0, 0};
+  for (std::uint64_t tile = first_tile; tile < end; ++tile) {
+    walk(tile, [&](std::uint32_t, float, std::uint32_t key, bool valid) {
+      ranks.greater += valid && key > threshold ? 1 : 0;
+      ranks.equal += valid && key == threshold ? 1 : 0;
+    });
+  }
+  const Ranks mine = ranks;
+  ranks = ranks_before_warp(search, ranks);
+  const bool has_selected = mine.greater > 0 || (mine.equal > 0 && ranks.equal < equals);
+  if (kOnlySelected && !__any_sync(kAllThreadsOfWarp, has_selected)) return;
+  const unsigned lower_lanes = (1U << lane()) - 1;
+  for (std::uint64_t tile = first_tile; tile < end; ++tile) {
+    walk(tile, [&](std::uint32_t index, float value, std::uint32_t key, bool valid) {
+      const unsigned greater = __ballot_sync(kAllThreadsOfWarp, valid && key > threshold);
+      const unsigned equal = __ballot_sync(kAllThreadsOfWarp, valid && key == threshold);
+      const Ranks here{ranks.greater + static_cast<std::uint32_t>(__popc(greater & lower_lanes)),
+                       ranks.equal + static_cast<std::uint32_t>(__popc(equal & lower_lanes))};
+      const bool selected = key > threshold || (key == threshold && here.equal < equals);
+      if (valid) body(index, value, selected, here.selected(equals));
+      ranks.greater += static_cast<std::uint32_t>(__popc(greater));
+      ranks.equal += static_cast<std::uint32_t>(__popc(equal));
+    });
+  }
+}
+
+inline __device__ void select_entry(const Search& search, std::uint32_t index, float value, std::uint32_t at) {
+  search.selected_indices[at] = index;
+  search.selected_values[at] = value;
+}
+
+/// Valid indices and values of 0.
+inline __device__ void give_up(const Search& search) {
+  for (std::uint64_t i = thread_index(); i < search.k; i += std::uint64_t{gridDim.x} * kThreads) {
+    select_entry(search, static_cast<std::uint32_t>(i), 0.0F, static_cast<std::uint32_t>(i));
+  }
+}
+
+template <class Scores>
+__global__ void emit_kernel(Search search, Scores scores) {
+  const Mode mode = search.state->mode;
+  if (mode == Mode::nothing) return;
+  if (mode == Mode::give_up) return give_up(search);
+  if (mode == Mode::everything) {
+    const auto walk = [&](std::uint64_t tile, auto body) { for_each_in_tile(search.entries, scores, tile, body); };
+    for_each_ranked<true>(search, walk, [&](std::uint32_t index, float value, bool selected, std::uint32_t at) {
+      if (!selected) return;
+      select_entry(search, index, value, at);
+      search.rest[index] = 0.0F;
+    });
+    return;
+  }
+  const std::uint32_t zero = search.state->zero;
+  const auto walk = [&](std::uint64_t tile, auto body) { for_each_candidate(search.candidates, tile, body); };
+  for_each_ranked<false>(search, walk, [&](std::uint32_t index, float value, bool selected, std::uint32_t at) {
+    if (selected) select_entry(search, index, value, at);
+    const bool is_zero = key_of(value) >= zero;
+    if (selected != is_zero) search.rest[index] = selected ? 0.0F : value;
+  });
+}
+
+}  // namespace laconic::cuda::search
+#endif

@@ -1,0 +1,135 @@
+#pragma once
+
+// The launches of a selection. They depend on n and k alone, and so does the scratch memory: about 8 bytes (12 if
+// entries are rescored) for each of 6k + n / 1,024 + 65,536 candidates.
+
+#include <algorithm>
+
+#include "kernels/topk/cuda/bounds.h"
+#include "kernels/topk/cuda/count.h"
+#include "kernels/topk/cuda/emit.h"
+#include "kernels/topk/cuda/scan.h"
+
+#ifdef __CUDACC__
+namespace laconic::cuda::search {
+
+/// Normal values have 2k to 3k candidates above 0.9 x the threshold, and more only if k / n is small. The terms without
+/// k cover the error of a sample if k is tiny. A selection of a large part of the entries has little more than k.
+inline std::uint64_t room_for_candidates(std::uint64_t n, std::uint64_t k) {
+  return std::min(n, 2 * k + std::min(4 * k, n / 16) + n / 1024 + 65'536);
+}
+
+inline unsigned blocks_of(std::uint64_t work, std::uint64_t per_block, std::uint64_t most) {
+  return static_cast<unsigned>(std::clamp<std::uint64_t>((work + per_block - 1) / per_block, 1, most));
+}
+
+/// Scratch memory that the caller's scope releases.
+inline Search make_search(Place& place, const Selection& selection, StatusView status, bool rescored) {
+  Workspace& workspace = place.workspace();
+  const std::uint64_t n = selection.gradient.size();
+  const std::uint64_t k = selection.selected.size();
+  float* rest = selection.rest.data();
+  const auto lead = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(rest) % sizeof(float4) / sizeof(float));
+  Search search{};
+  search.gradient = selection.gradient.data();
+  search.residual = selection.residual.data();
+  search.rest = rest;
+  search.entries = {rest, n, lead, kTile};
+  search.k = static_cast<std::uint32_t>(k);
+  search.selected_indices = selection.selected.indices.data();
+  search.selected_values = selection.selected.values.data();
+  search.status = status.data();
+  search.state = workspace.take<State>(1).data();
+  if (k == n) return search;
+
+  const std::uint64_t room = room_for_candidates(n, k);
+  const std::uint64_t tiles = search.entries.tiles();
+  Candidates& candidates = search.candidates;
+  candidates.room = room;
+  candidates.indices = workspace.take<std::uint32_t>(room).data();
+  candidates.values = workspace.take<std::uint32_t>(room).data();
+  candidates.keys = rescored ? workspace.take<std::uint32_t>(room).data() : candidates.values;
+  candidates.tiles = workspace.take<Stored>(tiles).data();
+  search.histograms = workspace.take<std::uint32_t>(kPasses * kHistogram).data();
+  const std::uint64_t groups = (tiles + kTilesPerBlock - 1) / kTilesPerBlock;
+  search.greater = workspace.take<unsigned long long>(groups).data();
+  search.equal = workspace.take<unsigned long long>(groups).data();
+  return search;
+}
+
+template <class Scores>
+void count(const Launch& launch, const Search& search, const Scores& scores, unsigned pass) {
+  const unsigned for_entries = blocks_of(search.entries.tiles(), kThreads / kWarp, kMostCountBlocks);
+  const unsigned for_candidates = blocks_of(search.candidates.room, kKeysPerBlock, kMostCountBlocks);
+  const unsigned blocks = pass == kCoarse ? for_candidates : std::max(for_entries, pass == kLast ? for_candidates : 1);
+  count_kernel<Scores><<<blocks, kThreads, 0, launch.stream()>>>(search, scores, pass);
+  launch.check();
+}
+
+/// A selection of k < n entries.
+template <class Scores>
+void select(const Launch& launch, const Search& search, const Scores& scores) {
+  const auto tiles = static_cast<unsigned>(search.entries.tiles());
+  bounds_kernel<Scores><<<1, kSampleThreads, 0, launch.stream()>>>(search, scores);
+  launch.check();
+  scan_kernel<Scores><<<tiles, kThreads, 0, launch.stream()>>>(search);
+  launch.check();
+  if constexpr (Scores::kRescored) scores.rescore(launch, search);
+  for (unsigned pass = kCoarse; pass < kPasses; ++pass) count(launch, search, scores, pass);
+  const unsigned groups = (tiles + kTilesPerBlock - 1) / kTilesPerBlock;
+  emit_kernel<Scores><<<groups, kThreads, 0, launch.stream()>>>(search, scores);
+  launch.check();
+}
+
+// k = n: everything is selected, and the threshold is the smallest score.
+
+template <class Scores>
+__global__ void start_all_kernel(Search search) {
+  State state{};
+  state.smallest = kNonfiniteKey;
+  *search.state = state;
+}
+
+template <class Scores>
+__global__ void take_all_kernel(Search search) {
+  std::uint32_t smallest = kNonfiniteKey;
+  bool nonfinite = false;
+  load_then_store(
+      search.entries.size,
+      [=](std::uint64_t i) { return with_residual(search.gradient[i], search.residual[i]); },
+      [&](std::uint64_t i, float value) {
+        select_entry(search, static_cast<std::uint32_t>(i), value, static_cast<std::uint32_t>(i));
+        search.rest[i] = 0.0F;
+        smallest = min(smallest, key_of(value));
+        nonfinite = nonfinite || key_of(value) >= kNonfiniteKey;
+      });
+  smallest = __reduce_min_sync(kAllThreadsOfWarp, smallest);
+  if (lane() == 0 && smallest < search.state->smallest) atomicMin(&search.state->smallest, smallest);
+  if (nonfinite) search.state->nonfinite = 1;
+}
+
+template <class Scores>
+__global__ void finish_all_kernel(Search search) {
+  search.status->count = search.k;
+  if (search.state->nonfinite != 0) {
+    search.status->nonfinite = 1;
+  } else {
+    search.status->threshold = search.k == 0 ? 0.0F : __uint_as_float(search.state->smallest);
+  }
+}
+
+template <class Scores>
+void select_all(const Launch& launch, const Search& search, const Scores& scores) {
+  start_all_kernel<Scores><<<1, 1, 0, launch.stream()>>>(search);
+  launch.check();
+  if (search.k > 0) {
+    take_all_kernel<Scores><<<blocks_for(search.k, kEntries), kThreads, 0, launch.stream()>>>(search);
+    launch.check();
+    if constexpr (Scores::kRescored) scores.rescore_all(launch, search);
+  }
+  finish_all_kernel<Scores><<<1, 1, 0, launch.stream()>>>(search);
+  launch.check();
+}
+
+}  // namespace laconic::cuda::search
+#endif

@@ -1,0 +1,358 @@
+// Codecs on a device against the processor's: the same bytes, the same decoded values and the same faults.
+
+#include <map>
+
+#include "codecs/block.h"
+#include "codecs/dense.h"
+#include "codecs/samples.h"
+#include "codecs/sign.h"
+#include "codecs/sparse.h"
+#include "codecs/uniform.h"
+#include "cuda/fixture.h"
+#include "support/placed.h"
+
+namespace laconic::test {
+namespace {
+
+::testing::AssertionResult same_status(const Status& found, const Status& expected) {
+  if (std::memcmp(&found, &expected, sizeof(Status)) == 0) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << payload_reason(found.fault) << " at " << found.fault_offset << ", found "
+                                       << found.fault_found << ", expected " << found.fault_expected << ", count "
+                                       << found.count << "; but " << payload_reason(expected.fault) << " at "
+                                       << expected.fault_offset << ", found " << expected.fault_found << ", expected "
+                                       << expected.fault_expected << ", count " << expected.count;
+}
+
+class CudaCodecs : public Cuda {
+ protected:
+  /// Decodes on both places and compares everything that a caller can see.
+  ::testing::AssertionResult decodes_alike(const Sample& sample, const Payload& payload) {
+    const Placed<std::byte> there(*place_, payload, 4);
+    const Outcome found = sample.decode(*place_, there.view());
+    const Outcome expected = sample.decode(reference_, payload);
+    ++outcomes_[static_cast<int>(expected.status.fault)];
+    if (found.accepted != expected.accepted) return ::testing::AssertionFailure() << "accepted " << found.accepted;
+    if (!found.guards_intact || !there.intact()) return ::testing::AssertionFailure() << "wrote outside";
+    if (found.accepted && found.indices != expected.indices) return ::testing::AssertionFailure() << "other indices";
+    const auto values = same_numbers(found.values, expected.values);  // a damaged value may be NaN
+    return values ? same_status(found.status, expected.status) : values;
+  }
+
+  std::map<int, int> outcomes_;  ///< how often each fault was met
+};
+
+/// Around words, groups of fields, units of bitmaps, and blocks of checksums.
+constexpr std::size_t kSampleSizes[] = {0,    1,    2,    3,    31,   33,     511,    512,    513,
+                                        1023, 1024, 1025, 2047, 8191, 8193, 17'000, 66'000};
+
+TEST_F(CudaCodecs, EncodeTheSameBytesAndDecodeThem) {
+  for (const std::size_t n : kSampleSizes) {
+    for (const auto& sample : samples_of(n)) {
+      SCOPED_TRACE(sample->name());
+      const Payload expected = sample->encoded(reference_);
+      EXPECT_TRUE(same_bits(sample->encoded(*place_), expected));
+      EXPECT_TRUE(decodes_alike(*sample, expected));
+      Payload longer = expected;  // bytes behind a payload are ignored
+      longer.insert(longer.end(), 100, std::byte{0xEE});
+      EXPECT_TRUE(decodes_alike(*sample, longer));
+    }
+  }
+  EXPECT_EQ(outcomes_.size(), 1U);
+}
+
+TEST_F(CudaCodecs, FlagsTravel) {
+  for (const auto& sample : samples_of(600)) {
+    SCOPED_TRACE(sample->name());
+    Status sender;
+    sender.nonfinite = 1;
+    Status device_sender = sender;
+    Payload expected(sample->max_payload_bytes());
+    sample->encode(reference_, expected, sender);
+    const Placed<std::byte> room(*place_, Payload(expected.size()));
+    sample->encode(*place_, room.view(), device_sender);
+    EXPECT_TRUE(same_bits(room.values(), expected));
+    EXPECT_TRUE(same_status(device_sender, sender));
+    EXPECT_TRUE(is_flagged(*place_, room.view()));
+    EXPECT_TRUE(decodes_alike(*sample, expected));
+  }
+}
+
+TEST_F(CudaCodecs, SealedPayloadsAreFlaggedLater) {
+  for (const auto& sample : samples_of(600)) {
+    SCOPED_TRACE(sample->name());
+    Payload expected = sample->encoded(reference_);
+    const Placed<std::byte> there(*place_, expected, 8);
+    EXPECT_FALSE(is_flagged(*place_, there.view()));
+    Status status;
+    status.nonfinite = 1;
+    const Placed<Status> device_status(*place_, {status});
+    flag_payload(reference_, expected, view_of(status));
+    flag_payload(*place_, there.view(), device_status.view());
+    EXPECT_TRUE(same_bits(there.values(), expected));
+    EXPECT_TRUE(same_status(device_status.values()[0], status));
+  }
+}
+
+TEST_F(CudaCodecs, TruncatedPayloadsAreRefusedAlike) {
+  for (const auto& sample : samples_of(40)) {
+    SCOPED_TRACE(sample->name());
+    const Payload payload = sample->encoded(reference_);
+    for (std::size_t length = 0; length < payload.size(); length += 1 + length / 16) {
+      const Payload cut(payload.begin(), payload.begin() + static_cast<std::ptrdiff_t>(length));
+      ASSERT_TRUE(decodes_alike(*sample, cut)) << length;
+    }
+  }
+}
+
+TEST_F(CudaCodecs, ForeignHeadersAreRefusedAlike) {
+  for (const std::size_t n : {40U, 1300U}) {
+    for (const auto& sample : samples_of(n)) {
+      SCOPED_TRACE(sample->name());
+      const Payload sound = sample->encoded(reference_);
+      const auto expect_alike = [&](std::size_t offset, auto value) {
+        Payload payload = sound;
+        overwrite(payload, offset, value);
+        EXPECT_TRUE(decodes_alike(*sample, payload)) << offset << ", checksum as it was";
+        reseal(reference_, payload);
+        EXPECT_TRUE(decodes_alike(*sample, payload)) << offset << ", checksum renewed";
+      };
+      expect_alike(offsetof(PayloadHeader, magic), std::uint32_t{0x12345678});
+      expect_alike(offsetof(PayloadHeader, version), std::uint8_t{2});
+      expect_alike(offsetof(PayloadHeader, codec), std::uint8_t{9});
+      expect_alike(offsetof(PayloadHeader, format), std::uint8_t{77});
+      for (unsigned flags = 0; flags < 16; ++flags) {
+        expect_alike(offsetof(PayloadHeader, flags), static_cast<std::uint8_t>(flags));
+      }
+      const std::uint64_t length = sound.size();
+      for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{31}, std::uint64_t{32}, std::uint64_t{36},
+                                        length - 4, length - 1, length + 1, length + 4, ~std::uint64_t{3}}) {
+        expect_alike(offsetof(PayloadHeader, payload_bytes), bytes);
+      }
+      expect_alike(offsetof(PayloadHeader, elements), ~std::uint64_t{0});
+      std::uint32_t count = 0;
+      std::memcpy(&count, sound.data() + offsetof(PayloadHeader, count), sizeof(count));
+      for (const std::uint32_t other : {0U, 1U, count - 1, count + 1, 2 * count, 511U, ~0U, 0x80000000U}) {
+        expect_alike(offsetof(PayloadHeader, count), other);
+      }
+      Payload longer = sound;
+      longer.resize(longer.size() + 4);
+      overwrite(longer, offsetof(PayloadHeader, payload_bytes), std::uint64_t{longer.size()});
+      reseal(reference_, longer);
+      EXPECT_TRUE(decodes_alike(*sample, longer));
+    }
+  }
+  for (const PayloadFault fault : {PayloadFault::wrong_magic, PayloadFault::wrong_version, PayloadFault::wrong_codec,
+                                   PayloadFault::wrong_length, PayloadFault::wrong_elements, PayloadFault::wrong_count,
+                                   PayloadFault::wrong_format, PayloadFault::wrong_norm, PayloadFault::wrong_blocks,
+                                   PayloadFault::wrong_checksum, PayloadFault::too_short}) {
+    EXPECT_GT(outcomes_[static_cast<int>(fault)], 0) << payload_reason(fault);
+  }
+}
+
+/// What a careful adversary sends: the checksum fits, the content may not.
+TEST_F(CudaCodecs, FlippedBitsWithARenewedChecksumAreSeenAlike) {
+  for (const std::size_t n : {40U, 600U, 1300U}) {
+    for (const auto& sample : samples_of(n)) {
+      SCOPED_TRACE(sample->name());
+      Payload payload = sample->encoded(reference_);
+      const std::size_t bits = payload.size() * 8;
+      const std::size_t step = 1 + bits / 61;
+      for (std::size_t bit = n % 7; bit < bits; bit += step) {
+        payload[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+        reseal(reference_, payload);
+        ASSERT_TRUE(decodes_alike(*sample, payload)) << "bit " << bit;
+        payload[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+      }
+      for (std::size_t back = 1; back <= 40 && back < bits - 256; ++back) {  // where filling may be
+        const std::size_t bit = bits - back;
+        payload[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+        reseal(reference_, payload);
+        ASSERT_TRUE(decodes_alike(*sample, payload)) << "bit " << bit;
+        payload[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+      }
+    }
+  }
+  EXPECT_GT(outcomes_[static_cast<int>(PayloadFault::wrong_index)], 0);
+  EXPECT_GT(outcomes_[static_cast<int>(PayloadFault::wrong_length)], 0);
+  EXPECT_GT(outcomes_[static_cast<int>(PayloadFault::none)], 0);
+}
+
+class CudaSparse : public CudaCodecs {
+ protected:
+  struct Encoded {
+    Payload payload;
+    Status status;
+  };
+
+  Encoded encoded(Place& place, const std::vector<std::uint32_t>& indices, sparse::IndexRange range,
+                  ValueFormat format, float extra = 0.0F) {
+    const auto values = awkward_values(indices.size(), 3, extra);
+    const Placed<std::uint32_t> placed_indices(place, indices, 1);
+    const Placed<float> placed_values(place, values, 3);
+    const std::uint64_t most = sparse::max_payload_bytes(indices.size(), range.size, format);
+    const Placed<std::byte> room(place, Payload(most, std::byte{0x77}), 12);
+    const Placed<Status> status(place, {{}});
+    sparse::encode(place, ConstSparseView{placed_indices.view(), placed_values.view()}, range, format, room.view(),
+                   status.view());
+    EXPECT_TRUE(room.intact() && status.intact());
+    Encoded result{room.values(), status.values()[0]};
+    result.payload.resize(result.status.payload_bytes);
+    return result;
+  }
+
+  struct Decoded {
+    bool accepted;
+    Status status;
+    std::uint64_t count;
+    std::vector<std::uint32_t> indices;
+    std::vector<float> values;
+  };
+
+  Decoded decoded(Place& place, const Payload& payload, sparse::IndexRange range, ValueFormat format,
+                  std::size_t capacity) {
+    const Placed<std::byte> there(place, payload, 4);
+    const Placed<std::uint32_t> indices(place, std::vector<std::uint32_t>(capacity), 3);
+    const Placed<float> values(place, std::vector<float>(capacity), 5);
+    const Placed<Status> status(place, {{}});
+    Decoded result{};
+    result.accepted = sparse::decode(place, there.view(), range, format, {indices.view(), values.view()}, status.view(),
+                                     &result.count);
+    EXPECT_TRUE(indices.intact() && values.intact());
+    result.status = status.values()[0];
+    EXPECT_EQ(result.count, result.status.count);
+    result.indices = indices.values();
+    result.values = values.values();
+    result.indices.resize(result.count);
+    return result;
+  }
+
+  void expect_alike(const std::vector<std::uint32_t>& indices, sparse::IndexRange range, ValueFormat format,
+                    float extra = 0.0F) {
+    const Encoded expected = encoded(reference_, indices, range, format, extra);
+    const Encoded found = encoded(*place_, indices, range, format, extra);
+    EXPECT_TRUE(same_bits(found.payload, expected.payload));
+    EXPECT_TRUE(same_status(found.status, expected.status));
+    ++codings_[std::to_integer<int>(expected.payload[7]) >> 1 & 3];
+    for (const std::size_t capacity : {indices.size(), indices.size() + 1000, indices.size() / 2}) {
+      const Decoded sound = decoded(reference_, expected.payload, range, format, capacity);
+      const Decoded there = decoded(*place_, expected.payload, range, format, capacity);
+      EXPECT_EQ(there.accepted, sound.accepted);
+      EXPECT_TRUE(same_status(there.status, sound.status));
+      EXPECT_TRUE(same_bits(there.indices, sound.indices));
+      EXPECT_TRUE(same_bits(there.values, sound.values));
+    }
+  }
+
+  std::map<int, int> codings_;
+};
+
+TEST_F(CudaSparse, ListsOfEveryKind) {
+  constexpr std::uint64_t kLast = std::uint64_t{1} << 32;
+  for (const ValueFormat format : {ValueFormat::f32, ValueFormat::f16, ValueFormat::bf16}) {
+    for (const std::size_t n : {0U, 1U, 2U, 3U, 511U, 512U, 513U, 1024U, 1025U, 3000U}) {
+      for (const std::uint32_t gap : {1U, 2U, 5U, 31U, 32U, 33U, 100U, 70'000U}) {
+        SCOPED_TRACE(std::to_string(n) + " by " + std::to_string(gap) + " " + format_name(format));
+        std::vector<std::uint32_t> indices(n);
+        for (std::size_t i = 0; i < n; ++i) indices[i] = 9 + static_cast<std::uint32_t>(i) * gap;
+        const std::uint64_t size = std::uint64_t{n} * gap + 1;
+        expect_alike(indices, {9, size}, format);  // gaps of one width
+        expect_alike(indices, {0, kLast}, format);
+        for (std::size_t i = 600; i < n; ++i) indices[i] += 1'000'000;  // one wide group among narrow ones
+        expect_alike(indices, {9, size + 1'000'000}, format);
+      }
+    }
+  }
+  for (const int coding : {0, 1, 2}) EXPECT_GT(codings_[coding], 0) << coding;
+}
+
+TEST_F(CudaSparse, IndicesAtTheEndOfTheirSpace) {
+  for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{0xFFFF'F000}}) {
+    const std::uint64_t size = (std::uint64_t{1} << 32) - first;
+    expect_alike({0xFFFF'FFFF}, {first, size}, ValueFormat::f32);
+    expect_alike({static_cast<std::uint32_t>(first), 0xFFFF'FFFE, 0xFFFF'FFFF}, {first, size}, ValueFormat::f16);
+  }
+}
+
+TEST_F(CudaSparse, ValuesThatAreNotFinite) {
+  std::vector<std::uint32_t> indices(700);
+  for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<std::uint32_t>(3 * i);
+  for (const ValueFormat format : {ValueFormat::f32, ValueFormat::f16, ValueFormat::bf16}) {
+    for (const float extra : kExtras) expect_alike(indices, {0, 3000}, format, extra);
+  }
+}
+
+TEST_F(CudaSparse, WrongIndicesAreNotedAndRefusedByReceivers) {
+  for (const bool dense : {false, true}) {
+    std::vector<std::uint32_t> sound(1500);
+    for (std::size_t i = 0; i < sound.size(); ++i) sound[i] = 100 + static_cast<std::uint32_t>(i) * (dense ? 1 : 9);
+    const sparse::IndexRange range{100, dense ? 1600U : 20'000U};
+    const std::vector<std::pair<std::size_t, std::uint32_t>> wrongs{
+        {0, 99}, {0, 100'000}, {700, sound[699]}, {700, sound[699] - 1}, {1499, 100'000}, {1499, 0xFFFF'FFFF}};
+    for (const auto& [position, index] : wrongs) {
+      auto indices = sound;
+      indices[position] = index;
+      const Encoded found = encoded(*place_, indices, range, ValueFormat::f32);
+      EXPECT_EQ(found.status.fault, PayloadFault::wrong_index) << position << ": " << index;
+      EXPECT_EQ(std::to_integer<int>(found.payload[7]) >> 1 & 3, 3);
+      EXPECT_EQ(found.status.fault_found, position) << index;
+      EXPECT_EQ(found.status.fault_expected, indices.size());
+      EXPECT_FALSE(decoded(reference_, found.payload, range, ValueFormat::f32, indices.size()).accepted);
+      EXPECT_FALSE(decoded(*place_, found.payload, range, ValueFormat::f32, indices.size()).accepted);
+    }
+  }
+}
+
+TEST_F(CudaSparse, CountsAndNormsAreReadFromThere) {
+  const Encoded sound = encoded(reference_, {1, 2, 3, 500}, {0, 1000}, ValueFormat::f32);
+  const Placed<std::byte> there(*place_, sound.payload);
+  EXPECT_EQ(sparse::peek_count(*place_, there.view()), 4U);
+  EXPECT_EQ(sparse::peek_count(*place_, there.view().sub(0, 31)), 0U);
+}
+
+// Layouts with more tensors than one launch's parameters hold.
+TEST_F(CudaCodecs, AnyNumberOfTensors) {
+  for (const std::size_t tensors : {1U, 32U, 33U, 65U, 130U}) {
+    std::vector<std::uint64_t> sizes;
+    for (std::size_t i = 0; i < tensors; ++i) sizes.push_back(i % 5 == 3 ? 0 : i % 11 == 0 ? 1500 : 1 + 13 * i % 70);
+    const Layout layout(sizes);
+    const std::uint64_t n = layout.size();
+    const auto values = normal_values(n, 8);
+    const Placed<float> placed(*place_, values, 1);
+    for (const float odd : {1.0F, kInfinity, kNotANumber}) {
+      std::vector<float> norms(tensors, 5.0F);
+      norms[tensors / 2] = odd;
+      const RandomStream stream{.seed = 1, .step = 2, .rank = 3, .tensor = 0, .purpose = Purpose::rounding};
+      Payload expected(uniform::max_payload_bytes(layout, 0, n, 3));
+      const Placed<std::byte> room(*place_, Payload(expected.size(), std::byte{0x77}));
+      const Placed<float> placed_norms(*place_, norms, 2);
+      Status status;
+      const Placed<Status> device_status(*place_, {{}});
+      uniform::encode(reference_, values, layout, 0, n, norms, 3, stream, expected, view_of(status), odd);
+      uniform::encode(*place_, placed.view(), layout, 0, n, placed_norms.view(), 3, stream, room.view(),
+                      device_status.view(), odd);
+      EXPECT_TRUE(same_bits(room.values(), expected)) << tensors;
+      EXPECT_TRUE(same_status(device_status.values()[0], status)) << tensors;
+      EXPECT_EQ(uniform::sender_norm(*place_, room.view()), std::isfinite(odd) ? odd : 0.0F);
+
+      for (std::size_t bit = 32 * 8 + 31; bit < expected.size() * 8; bit += 32) {  // signs of norms, filling, fields
+        Payload wrong = expected;
+        wrong[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+        reseal(reference_, wrong);
+        const Placed<std::byte> there(*place_, wrong);
+        std::vector<float> out(n, 1.0F);
+        const Placed<float> device_out(*place_, out);
+        Status noted;
+        const Placed<Status> device_noted(*place_, {{}});
+        const bool accepted = uniform::decode_add(reference_, wrong, layout, 0, n, 3, out, view_of(noted));
+        EXPECT_EQ(uniform::decode_add(*place_, there.view(), layout, 0, n, 3, device_out.view(), device_noted.view()),
+                  accepted);
+        ASSERT_TRUE(same_status(device_noted.values()[0], noted)) << bit;
+        ASSERT_TRUE(same_bits(device_out.values(), out)) << bit;
+        bit += expected.size() > 300 ? 32 * (expected.size() / 300) : 0;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace laconic::test

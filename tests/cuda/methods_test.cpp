@@ -1,0 +1,49 @@
+// Every method of the table with gradients, model and memory on the device: the same bits as on the CPU, with several
+// workers on one card, and with some workers on the CPU and some on the device.
+
+#include "laconic/cuda.h"
+#include "methods/same_bits.h"
+
+namespace laconic::test {
+namespace {
+
+std::unique_ptr<Place> on_device(int /*rank*/) { return cuda_place(); }
+
+std::unique_ptr<Place> on_device_but_rank_0(int rank) {
+  if (rank == 0) return std::make_unique<Place>(CpuOptions{.threads = 1});
+  return cuda_place();
+}
+
+class MethodOnDevice : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  }
+  const MethodRow& row() const { return method_row(GetParam()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Table, MethodOnDevice, testing::ValuesIn(method_names()),
+                         [](const auto& test) { return test_name(test.param); });
+
+TEST_P(MethodOnDevice, GivesTheSameBitsWithEveryOptimizer) {
+  check({&row(), small_options(row()), row().name}, kChunk, 100, on_device);
+}
+
+TEST_P(MethodOnDevice, GivesTheSameBitsInOneChunk) {
+  check({&row(), small_options(row()), row().name}, 0, 1, on_device);
+}
+
+TEST_P(MethodOnDevice, GivesTheSameBitsBesideARankOnTheCpu) {
+  check({&row(), small_options(row()), row().name}, kChunk, 1, on_device_but_rank_0);
+}
+
+TEST_P(MethodOnDevice, GivesTheSameBitsWithEveryChoiceOfEveryWord) {
+  for (const MethodRun& run : runs_with_words(row())) check(run, kChunk, 1, on_device);
+}
+
+TEST_P(MethodOnDevice, GivesTheSameBitsWithItsNumbers) {
+  for (const MethodRun& run : runs_with_numbers(row())) check(run, kChunk, 1, on_device);
+}
+
+}  // namespace
+}  // namespace laconic::test

@@ -1,0 +1,189 @@
+// The twins of kernels/topk against the reference, to the bit, and against the best level of this processor.
+
+#include "kernels/topk/topk.h"
+
+#include <algorithm>
+
+#include "cuda/fixture.h"
+#include "kernels/topk_data.h"
+
+namespace laconic::test {
+namespace {
+
+/// Around a line of the sample, a warp, a tile of the scan and a block of emit's tiles; with and without neighbours.
+const std::vector<std::size_t> kTopkSizes{1, 2, 15, 16, 17, 31, 32, 33, 997, 4095, 4096, 4097, 8191, 65'537, 131'101};
+
+/// Entries that each view lies off its alignment.
+struct Shifts {
+  std::size_t gradient = 0;
+  std::size_t residual = 0;
+  std::size_t rest = 0;
+  std::size_t selected = 0;
+  bool in_place = false;  ///< `rest` is the residual itself
+};
+
+class CudaTopk : public Cuda {
+ protected:
+  static Selected on_cpu(Place& place, const std::vector<float>& gradient, const std::vector<float>& residual,
+                         std::size_t k) {
+    Selected result{std::vector<float>(gradient.size()), std::vector<std::uint32_t>(k), std::vector<float>(k), {}};
+    error_feedback_topk(place, gradient, residual, result.rest, {result.indices, result.values},
+                        view_of(result.status));
+    return result;
+  }
+
+  Selected on_device(const std::vector<float>& gradient, const std::vector<float>& residual, std::size_t k, float guess,
+                     const Shifts& shifts) {
+    const DeviceArray<float> g(gradient, shifts.gradient);
+    const DeviceArray<float> e(residual, shifts.residual);
+    const DeviceArray<float> other(gradient.size(), shifts.rest);
+    const DeviceArray<float>& rest = shifts.in_place ? e : other;
+    const DeviceArray<std::uint32_t> indices(k, shifts.selected);
+    const DeviceArray<float> values(k, shifts.selected + 1);
+    Status before;
+    before.threshold = guess;
+    const DeviceArray<Status> status(std::vector<Status>{before});
+    error_feedback_topk(*place_, g.view(), e.view(), rest.view(), {indices.view(), values.view()}, status.view());
+    EXPECT_TRUE(g.intact() && e.intact() && other.intact() && indices.intact() && values.intact() && status.intact());
+    EXPECT_TRUE(test::same_bits(g.values(), gradient));
+    EXPECT_TRUE(shifts.in_place || test::same_bits(e.values(), residual));
+    return {rest.values(), indices.values(), values.values(), status.values()[0]};
+  }
+
+  /// A right guess, none, ones that are too high and too low, and absurd ones.
+  static std::vector<float> guesses(float threshold) {
+    return {0.0F, threshold, 1.02F * threshold, 1.25F * threshold, 0.5F * threshold, 1e-3F * threshold,
+            kInfinity, -1.0F, kNotANumber};
+  }
+
+  Place fast_{{.threads = 2}};
+};
+
+TEST_F(CudaTopk, EverySizeAndAlignment) {
+  for (const std::size_t n : kTopkSizes) {
+    const auto gradient = normal_values(n, n);
+    const auto residual = awkward_values(n, n + 1);
+    for (const std::size_t k : keeps_of(n)) {
+      const Selected want = on_cpu(reference_, gradient, residual, k);
+      ASSERT_EQ(difference(on_cpu(fast_, gradient, residual, k), want), "");
+      const std::size_t shift = (n + k) % 4;
+      for (const Shifts& shifts : {Shifts{}, Shifts{shift, shift, shift, shift, true}, Shifts{1, 2, 3, 1, false}}) {
+        for (const float guess : {0.0F, want.status.threshold}) {
+          EXPECT_EQ(difference(on_device(gradient, residual, k, guess, shifts), want), "")
+              << "n " << n << ", k " << k << ", guess " << guess << ", shift " << shifts.rest;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaTopk, EveryKindAndGuess) {
+  for (const Kind& kind : data_kinds()) {
+    for (const std::size_t n : {std::size_t{900}, std::size_t{17'003}}) {
+      const auto gradient = values_of(kind, n, 1);
+      const auto residual = values_of(kind, n, 2);
+      for (const std::size_t k : {std::size_t{1}, n / 100, n / 3}) {
+        const Selected want = on_cpu(reference_, gradient, residual, k);
+        for (const float guess : guesses(want.status.threshold)) {
+          EXPECT_EQ(difference(on_device(gradient, residual, k, guess, {}), want), "")
+              << kind.name << ", n " << n << ", k " << k << ", guess " << guess;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaTopk, CandidatesThatDoNotFitAreExactToo) {
+  // With so many entries there is room for a part of them only, and all are candidates.
+  const std::size_t n = 150'001;
+  for (const Kind& kind : data_kinds()) {
+    if (kind.name != "constant" && kind.name != "all zero" && kind.name != "few values") continue;
+    const auto gradient = values_of(kind, n, 3);
+    const std::vector<float> residual(n, 0.0F);
+    for (const std::size_t k : {std::size_t{1}, n / 100, n - 1}) {
+      const Selected want = on_cpu(reference_, gradient, residual, k);
+      for (const float guess : {0.0F, want.status.threshold}) {
+        const Selected got = on_device(gradient, residual, k, guess, {0, 1, 1, 0, true});
+        EXPECT_EQ(difference(got, want), "") << kind.name << ", k " << k << ", guess " << guess;
+      }
+    }
+  }
+}
+
+TEST_F(CudaTopk, ARightGuessIsEnough) {
+  // The next step's data, with the threshold of the last: no entry is read again.
+  const std::size_t n = 200'003;
+  const std::size_t k = n / 100;
+  const std::vector<float> residual(n, 0.0F);
+  const Selected last = on_cpu(reference_, normal_values(n, 11), residual, k);
+  const auto gradient = normal_values(n, 12);
+  const Selected want = on_cpu(reference_, gradient, residual, k);
+  for (const float guess : {0.0F, last.status.threshold, 1.25F * want.status.threshold, 0.5F * want.status.threshold}) {
+    const Selected got = on_device(gradient, residual, k, guess, {});
+    EXPECT_EQ(difference(got, want), "") << guess;
+    EXPECT_EQ(got.status.rescans, 0U) << guess;
+  }
+}
+
+TEST_F(CudaTopk, NonfiniteValuesAreReported) {
+  for (const std::size_t n : {std::size_t{5}, std::size_t{10'007}, std::size_t{150'001}}) {
+    for (const float bad : {kInfinity, -kInfinity, kNotANumber}) {
+      for (const std::size_t at : {std::size_t{0}, n / 2, n - 1}) {
+        for (const std::size_t k : {std::size_t{0}, std::size_t{1}, n / 2, n}) {
+          auto gradient = n == 150'001 ? std::vector<float>(n, 1.0F) : normal_values(n, 4);
+          gradient[at] = bad;
+          const Selected got = on_device(gradient, std::vector<float>(n, 0.0F), k, 0.25F, {});
+          EXPECT_EQ(got.status.nonfinite, 1U) << "n " << n << ", k " << k << ", at " << at;
+          EXPECT_EQ(got.status.threshold, 0.25F);
+          EXPECT_EQ(got.status.count, k);
+          EXPECT_TRUE(std::all_of(got.indices.begin(), got.indices.end(), [&](std::uint32_t i) { return i < n; }));
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaTopk, ManyNonfiniteValuesAreReported) {
+  const std::size_t n = 9'000;
+  for (const float bad : {kInfinity, kNotANumber}) {
+    std::vector<float> gradient(n, kNotANumber);
+    gradient[7] = bad;
+    EXPECT_EQ(on_device(gradient, std::vector<float>(n, 0.0F), 90, 0.0F, {}).status.nonfinite, 1U);
+  }
+}
+
+TEST_F(CudaTopk, AnEmptyViewSelectsNothing) {
+  const Selected got = on_device({}, {}, 0, 0.5F, {});
+  EXPECT_EQ(got.status.count, 0U);
+  EXPECT_EQ(got.status.threshold, 0.0F);
+  EXPECT_EQ(got.status.nonfinite, 0U);
+}
+
+TEST_F(CudaTopk, SplitLargest) {
+  for (const std::size_t n : {0UL, 1UL, 2UL, 33UL, 511UL, 513UL, 8'191UL, 8'193UL, 30'011UL}) {
+    for (const Kind& kind : data_kinds()) {
+      if (n > 600 && kind.name != "normal" && kind.name != "few values" && kind.name != "signed zeros") continue;
+      const auto values = values_of(kind, n, 5);
+      std::vector<std::uint32_t> indices(n);
+      for (std::size_t i = 0; i < n; ++i) indices[i] = static_cast<std::uint32_t>(3 * i + 1);
+      for (const std::size_t k : {std::size_t{0}, std::size_t{1}, n / 3, n}) {
+        if (k > n) continue;
+        std::vector<std::uint32_t> kept_indices(k), left_indices(n - k);
+        std::vector<float> kept_values(k), left_values(n - k);
+        split_largest(reference_, {indices, values}, {kept_indices, kept_values}, {left_indices, left_values});
+        const DeviceArray<std::uint32_t> device_indices(indices, 1), kept_i(k, 1), left_i(n - k, 2);
+        const DeviceArray<float> device_values(values, 3), kept_v(k, 2), left_v(n - k, 1);
+        split_largest(*place_, SparseView{device_indices.view(), device_values.view()}, {kept_i.view(), kept_v.view()},
+                      {left_i.view(), left_v.view()});
+        EXPECT_TRUE(test::same_bits(kept_i.values(), kept_indices)) << kind.name << ", n " << n << ", k " << k;
+        EXPECT_TRUE(test::same_bits(kept_v.values(), kept_values)) << kind.name << ", n " << n << ", k " << k;
+        EXPECT_TRUE(test::same_bits(left_i.values(), left_indices)) << kind.name << ", n " << n << ", k " << k;
+        EXPECT_TRUE(test::same_bits(left_v.values(), left_values)) << kind.name << ", n " << n << ", k " << k;
+        EXPECT_TRUE(kept_i.intact() && kept_v.intact() && left_i.intact() && left_v.intact());
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace laconic::test

@@ -1,0 +1,309 @@
+#pragma once
+
+// A method in two kinds of memory: the same steps on an ordinary place of the CPU and on another place give the same
+// bits. Rehearsed places and places on a device are tested by it, over every row of the table.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "laconic/error.h"
+#include "laconic/threads.h"
+#include "methods/resume_check.h"
+#include "support/method_names.h"
+#include "support/placed_values.h"
+#include "support/support.h"
+
+namespace laconic::test {
+
+/// Makes the place of a rank.
+using PlaceMaker = std::function<std::unique_ptr<Place>(int rank)>;
+
+inline constexpr int kRanks = 3;
+inline constexpr std::uint32_t kSteps = 7;
+inline constexpr std::uint32_t kDroppedStep = 2;
+inline constexpr std::uint32_t kLoadBefore = 3;
+inline constexpr std::uint32_t kResizeBefore = 5;
+inline constexpr std::uint64_t kChunk = 600;  ///< entries of a chunk: several in the small model
+
+/// All that a run showed, as bytes.
+class Trace {
+ public:
+  void note(const std::vector<float>& values) {
+    const auto* begin = reinterpret_cast<const std::byte*>(values.data());
+    bytes_.insert(bytes_.end(), begin, begin + values.size() * sizeof(float));
+  }
+  void note(const std::vector<std::byte>& bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+  void note(double value) {
+    const auto* begin = reinterpret_cast<const std::byte*>(&value);
+    bytes_.insert(bytes_.end(), begin, begin + sizeof value);
+  }
+  /// Where two traces part; nothing if they are equal.
+  static std::optional<std::size_t> difference(const Trace& one, const Trace& other) {
+    const auto [first, second] =
+        std::mismatch(one.bytes_.begin(), one.bytes_.end(), other.bytes_.begin(), other.bytes_.end());
+    if (first == one.bytes_.end() && second == other.bytes_.end()) return std::nullopt;
+    return static_cast<std::size_t>(first - one.bytes_.begin());
+  }
+  std::size_t size() const { return bytes_.size(); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+struct MethodRun {
+  const MethodRow* row;
+  MethodOptions options;
+  std::string description;
+  std::uint64_t chunk_entries = 0;  ///< 0: the usual, one chunk of this small model
+};
+
+inline StepKey key_of(const Communicator& communicator, std::uint32_t step) {
+  return {42, step, static_cast<std::uint32_t>(communicator.rank())};
+}
+
+/// This step's gradient at a point. In one step a rank has an Inf, which all drop.
+inline std::vector<float> gradient_at(const std::vector<float>& model, int rank, std::uint32_t step) {
+  auto gradient = pull_gradient(model, rank, step);
+  if (step == kDroppedStep && rank == 1) gradient[705] = std::numeric_limits<float>::infinity();
+  return gradient;
+}
+
+/// A gradient as tensors that lie apart from each other.
+class ApartTensors {
+ public:
+  ApartTensors(Place& place, const std::vector<float>& flat) {
+    auto next = flat.begin();
+    for (const Tensor& tensor : small_model()) {
+      const auto end = next + static_cast<std::ptrdiff_t>(tensor.size);
+      tensors_.push_back(std::make_unique<PlacedValues>(place, std::vector<float>(next, end)));
+      next = end;
+    }
+  }
+  /// In two lists, out of order.
+  template <class Method>
+  void add_to(Method& method) const {
+    const auto part = [&](std::uint32_t tensor) { return TensorPart{tensor, tensors_[tensor]->view()}; };
+    const std::vector<TensorPart> first{part(3), part(1)};
+    const std::vector<TensorPart> second{part(0), part(2)};
+    method.add(first);
+    method.poll();
+    method.add(second);
+  }
+  void note(Trace& trace) const {
+    for (const auto& tensor : tensors_) trace.note(tensor->get());
+  }
+
+ private:
+  std::vector<std::unique_ptr<PlacedValues>> tensors_;
+};
+
+template <class Make>
+auto prepared(const MethodRun& run, const Make& make) {
+  auto method = make();
+  method->set_nonfinite_policy(NonfinitePolicy::skip);
+  if (run.chunk_entries > 0) method->set_chunk_entries(run.chunk_entries);
+  method->register_tensors(small_model());
+  return method;
+}
+
+/// By reduce and by parts in turn; saved and loaded, and given another communicator, on the way.
+inline Trace reduce_steps(const MethodRun& run, Communicator& communicator, Place& place) {
+  Trace trace;
+  std::unique_ptr<Communicator> next = communicator.duplicate();
+  const std::vector<float> point(size_of(small_model()), 0.5F);
+  const auto make = [&] { return make_method(run.row->name, run.options, communicator, place); };
+  auto method = prepared(run, make);
+  for (std::uint32_t step = 0; step < kSteps; ++step) {
+    if (step == kLoadBefore) {
+      const State state = State::from_bytes(method->save().to_bytes());
+      method = prepared(run, make);
+      method->load(state);
+    }
+    if (step == kResizeBefore) method->resize(next.get());
+    const auto gradient = gradient_at(point, communicator.rank(), step);
+    if (step % 2 == 0) {
+      PlacedValues values(place, gradient);
+      trace.note(method->reduce(key_of(communicator, step), values.view()).extra);
+      trace.note(values.get());
+    } else {
+      const ApartTensors tensors(place, gradient);
+      method->begin(key_of(communicator, step));
+      tensors.add_to(*method);
+      trace.note(method->finish().extra);
+      tensors.note(trace);
+    }
+    trace.note(method->residual_norm());
+    trace.note(method->save().to_bytes());
+  }
+  return trace;
+}
+
+/// The optimizers that a model method may have; a host's own copies what it gets.
+inline std::vector<OptimizerOptions> optimizers(Place& place) {
+  const HostStep host = [&place](View<const float> gradient, View<float> model) {
+    std::vector<float> slope(gradient.size());
+    std::vector<float> point(model.size());
+    copy_to_host(place, gradient, slope.data());
+    copy_to_host<float>(place, model, point.data());
+    for (std::size_t i = 0; i < point.size(); ++i) point[i] -= 0.05F * slope[i];
+    copy_from_host(place, point.data(), model);
+  };
+  return {{.momentum = 0.9, .nesterov = true, .weight_decay = 0.01},
+          {},
+          {.name = "adam", .weight_decay = 0.01},
+          {.name = "host", .host = host}};
+}
+
+/// By step and by parts in turn, with the same on the way.
+inline Trace model_steps(const MethodRun& run, const OptimizerOptions& optimizer, Communicator& communicator, Place& place) {
+  Trace trace;
+  std::unique_ptr<Communicator> next = communicator.duplicate();
+  PlacedValues model(place, std::vector<float>(size_of(small_model()), 0.5F));
+  PlacedValues out(place, model.get());
+  const auto make = [&] {
+    auto method = make_model_method(run.row->name, run.options, optimizer, communicator, place);
+    method->set_scoring([&place](View<const float> point, View<float> gradient) {
+      std::vector<float> here(point.size());
+      copy_to_host(place, point, here.data());
+      const auto slope = pull_gradient(here, 1000, 0);
+      copy_from_host(place, slope.data(), gradient);
+    });
+    return method;
+  };
+  auto method = prepared(run, make);
+  method->start(model.view());
+  for (std::uint32_t step = 0; step < kSteps; ++step) {
+    if (step == kLoadBefore) {
+      const State state = State::from_bytes(method->save().to_bytes());
+      method = prepared(run, make);
+      method->load(state);
+      method->start(model.view());
+    }
+    if (step == kResizeBefore) {
+      method->resize(next.get());
+      method->start(model.view());
+    }
+    const auto gradient = gradient_at(model.get(), communicator.rank(), step);
+    const StepInput input{key_of(communicator, step), 0.05F, static_cast<float>(communicator.rank() + step % 2)};
+    if (step % 2 == 0) {
+      PlacedValues values(place, gradient);
+      trace.note(method->step(input, model.view(), values.view()).extra);
+    } else {
+      const ApartTensors tensors(place, gradient);
+      method->begin_step(input, model.view());
+      tensors.add_to(*method);
+      trace.note(method->finish_step().extra);
+    }
+    trace.note(model.get());
+    trace.note(method->residual_norm());
+    trace.note(method->save().to_bytes());
+  }
+  method->read_out(model.view(), out.view());
+  trace.note(out.get());
+  return trace;
+}
+
+/// Runs `steps` in both kinds of memory. Collective.
+template <class Steps>
+void expect_same_bits(const std::string& description, Place& other, const Steps& steps) {
+  Place ordinary({.threads = 1});
+  const Trace expected = steps(ordinary);
+  const Trace found = steps(other);
+  const auto difference = Trace::difference(expected, found);
+  EXPECT_GT(expected.size(), 0U) << description;
+  EXPECT_FALSE(difference.has_value()) << description << ": the runs part at byte " << *difference;
+}
+
+/// Whether the method takes the optimizer.
+template <class Make>
+bool is_accepted(const Make& make) {
+  const auto alone = thread_communicators(1);
+  Place place({.threads = 1});
+  try {
+    make(*alone.front(), place);
+    return true;
+  } catch (const InvalidConfig&) {
+    return false;
+  }
+}
+
+inline void check_gradient_face(const MethodRun& run, const PlaceMaker& make_place) {
+  run_ranks(kRanks, [&](Communicator& communicator) {
+    const auto other = make_place(communicator.rank());
+    expect_same_bits(run.description, *other, [&](Place& place) { return reduce_steps(run, communicator, place); });
+  });
+}
+
+/// With the first optimizers that the method takes, `most` of them. Returns how many these are.
+inline int check_model_face(const MethodRun& run, int most, const PlaceMaker& make_place) {
+  int taken = 0;
+  Place anywhere({.threads = 1});
+  for (std::size_t i = 0; i < optimizers(anywhere).size() && taken < most; ++i) {
+    const bool accepted = is_accepted([&](Communicator& communicator, Place& place) {
+      make_model_method(run.row->name, run.options, optimizers(place)[i], communicator, place);
+    });
+    if (!accepted) continue;
+    ++taken;
+    run_ranks(kRanks, [&](Communicator& communicator) {
+      const auto other = make_place(communicator.rank());
+      expect_same_bits(run.description + ", optimizer " + std::to_string(i), *other, [&](Place& place) {
+        return model_steps(run, optimizers(place)[i], communicator, place);
+      });
+    });
+  }
+  return taken;
+}
+
+/// A gradient method reduces, unless it guards steps, which takes the model.
+inline bool has_gradient_face(const MethodRun& run) {
+  return run.row->face == Face::gradient && run.options.step_guard != "on";
+}
+
+/// Both faces, as far as the method has them.
+inline void check(MethodRun run, std::uint64_t chunk_entries, int most_optimizers, const PlaceMaker& make_place) {
+  if (run.options.period.has_value()) run.options.period = 2.0;  // several rounds in these few steps
+  run.chunk_entries = chunk_entries;
+  SCOPED_TRACE(run.description);
+  if (has_gradient_face(run)) check_gradient_face(run, make_place);  // throws for settings that it refuses
+  EXPECT_GT(check_model_face(run, most_optimizers, make_place), 0);
+}
+
+/// Numbers that switch a part of a method on.
+inline std::vector<MethodRun> runs_with_numbers(const MethodRow& row) {
+  using Number = decltype(Parameter::number);
+  const std::vector<std::pair<Number, double>> switches{{&MethodOptions::abstain, 0.5},
+                                                        {&MethodOptions::early_sign, 2.0},
+                                                        {&MethodOptions::momentum, 0.9},
+                                                        {&MethodOptions::weight_decay, 0.01},
+                                                        {&MethodOptions::local_steps, 2.0},
+                                                        {&MethodOptions::proximity, 0.5}};
+  std::vector<MethodRun> runs;
+  for (const Parameter& parameter : row.parameters) {
+    for (const auto& [number, value] : switches) {
+      if (parameter.number != number) continue;
+      MethodRun run{&row, small_options(row), std::string(row.name) + " " + parameter.name};
+      run.options.*number = value;
+      runs.push_back(run);
+    }
+  }
+  return runs;
+}
+
+/// A method with each choice of each of its words.
+inline std::vector<MethodRun> runs_with_words(const MethodRow& row) {
+  std::vector<MethodRun> runs;
+  for (const WordChoice& choice : every_word_choice()) {
+    if (choice.row == &row) runs.push_back({choice.row, choice.options, choice.description});
+  }
+  return runs;
+}
+
+}  // namespace laconic::test
