@@ -1,6 +1,6 @@
 # The C++ library inside a PyTorch wheel, as the target laconic_torch_wheel. Not by find_package(Torch): a CUDA wheel's
-# configuration is a fatal error where there is no CUDA toolkit. A CUDA wheel's own libraries are LACONIC_TORCH_CUDA and
-# LACONIC_TORCH_C10_CUDA, for those who train on a GPU. LACONIC_TORCH_PREFIX is the folder of the Python package torch; scripts/setup finds it.
+# configuration is a fatal error where there is no CUDA toolkit. A CUDA wheel's CUDA libraries are loaded by who uses them.
+# LACONIC_TORCH_PREFIX is the folder of the Python package torch; scripts/setup finds it.
 
 set(LACONIC_TORCH_PREFIX "" CACHE PATH "folder of the Python package torch")
 set(LACONIC_TORCH_FOUND OFF)
@@ -10,9 +10,6 @@ find_path(LACONIC_TORCH_API_INCLUDE torch/torch.h HINTS ${LACONIC_TORCH_PREFIX}/
   ${LACONIC_TORCH_INCLUDE}/torch/csrc/api/include)
 find_library(LACONIC_TORCH_CPU torch_cpu HINTS ${LACONIC_TORCH_PREFIX}/lib)
 find_library(LACONIC_TORCH_C10 c10 HINTS ${LACONIC_TORCH_PREFIX}/lib)
-find_library(LACONIC_TORCH_CUDA torch_cuda HINTS ${LACONIC_TORCH_PREFIX}/lib NO_DEFAULT_PATH)
-find_library(LACONIC_TORCH_C10_CUDA c10_cuda HINTS ${LACONIC_TORCH_PREFIX}/lib NO_DEFAULT_PATH)
-mark_as_advanced(LACONIC_TORCH_CUDA LACONIC_TORCH_C10_CUDA)
 mark_as_advanced(LACONIC_TORCH_INCLUDE LACONIC_TORCH_API_INCLUDE LACONIC_TORCH_CPU LACONIC_TORCH_C10)
 
 if(LACONIC_TORCH_INCLUDE AND LACONIC_TORCH_API_INCLUDE AND LACONIC_TORCH_CPU AND LACONIC_TORCH_C10)

@@ -85,8 +85,8 @@ class SharedCounter {
 /// must not overlap, except that `mine` may already lie in its place in `all`.
 ///
 /// The collectives throw InvalidConfig, before they start anything, for a view of the wrong size or in memory that the
-/// engine cannot reach. All views of a call lie on one device. To write your own transport, implement the virtual functions; CONTRIBUTING.md, "Add a transport", lists
-/// the steps.
+/// engine cannot reach. All views of a call lie on one device. To write your own transport, implement the virtual
+/// functions; CONTRIBUTING.md, "Add a transport", lists the steps.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -94,8 +94,8 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// Whether the engine reaches memory of that device. CPU memory it always does. An engine knows no streams: what is sent
-  /// must be there before the call starts, and what arrives is there when the handle is done.
+  /// Whether the engine reaches memory of that device. CPU memory it always does. An engine knows no streams: what is
+  /// sent must be there before the call starts, and what arrives is there when the handle is done.
   virtual bool takes(Device device) const { return device == Device::cpu; }
 
   /// The engine's own reduction, in place. The engine chooses the order in which it sums.

@@ -1,92 +1,133 @@
-"""What a hook costs where the model is on a GPU: torchrun --nproc-per-node 2 python/benchmarks/hook_on_gpu.py
+"""What a hook costs where the model is on a GPU: python python/benchmarks/hook_on_gpu.py
 
 Milliseconds of the clock from before forward to after the optimizer's last kernel, of a model with ResNet-50's tensors
-(25.6 million parameters) whose gradients are given, so that nothing is computed beside them: what the steps below take is
-communication and what goes with it. All ranks share the GPU where there is one. With --backend nccl, start one rank a GPU.
+(25.6 million parameters) whose gradients are given, so that nothing is computed beside them: what the steps below take
+is communication and what goes with it. `step` is the median over the steps of the slowest rank, `of DDP` its share of
+plain DistributedDataParallel's, `ratio` the bytes of dense gradients over those that were sent; then the hook's own
+stages. On a device these are the time of the hook's thread, which hands out work and rarely waits for it.
+
+Starts itself twice: with one rank over NCCL, where nothing is sent, and with two ranks over Gloo that share a GPU.
+Under torchrun it is one such run of the ranks that torchrun made; with --backend nccl, a GPU a rank.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import statistics
+import subprocess
+import sys
 import time
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from hook_overhead import Chosen, resnet50_sizes
+from hook_overhead import Chosen, resnet50_sizes, rows
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 import laconic
 
-METHODS: dict[str, dict[str, Any]] = {
-    "sgd": {},
-    "sgd by the engine": {"order": "engine"},
-    "fp16": {},
-    "topk": {"keep": 0.01},
-    "topk by tensor": {"keep": 0.01, "scope": "tensor"},
-    "regtopk": {"keep": 0.01},
-    "randk": {"keep": 0.01},
-    "signsgd": {},
-    "qsgd": {"min_size": 0},
-}
 STAGES = ("convert", "select", "encode", "exchange", "decode")
+WARM_UP = 4  # steps that fill memory and rebuild the buckets
+LEAST_STEPS, MOST_STEPS = 5, 30
+RUNS = (("nccl", 1), ("gloo", 2))
+PLAIN = "DDP alone"
+HALF = "torch's fp16 hook"
 
 
-def milliseconds(ddp: DistributedDataParallel, gradients: list[torch.Tensor], steps: int) -> float:
-    """Of the fastest step, on the slowest rank."""
+def worst(seconds: float) -> float:
+    """Of the slowest rank."""
+    found = torch.tensor([seconds], device="cuda", dtype=torch.float64)
+    dist.all_reduce(found, op=dist.ReduceOp.MAX)
+    return found.item()
+
+
+def one_step(ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, gradients: list[torch.Tensor]) -> float:
+    optimizer.zero_grad()
+    torch.cuda.synchronize()
+    dist.barrier()
+    torch.cuda.synchronize()  # NCCL's barrier is a kernel
+    start = time.perf_counter()
+    ddp(gradients).backward()
+    optimizer.step()
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def milliseconds(ddp: DistributedDataParallel, gradients: list[torch.Tensor], seconds: float) -> float:
+    """The median of as many steps as there is time for."""
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.01)
-    times = []
-    for step in range(steps + 3):  # the first fill memory and rebuild the buckets
-        optimizer.zero_grad()
-        torch.cuda.synchronize()
-        dist.barrier()
-        start = time.perf_counter()
-        ddp(gradients).backward()
-        optimizer.step()
-        torch.cuda.synchronize()
-        if step >= 3:
-            times.append(time.perf_counter() - start)
-    least = torch.tensor([min(times)], device="cuda")
-    dist.all_reduce(least, op=dist.ReduceOp.MAX)
-    return 1000 * least.item()
+    taken = worst([one_step(ddp, optimizer, gradients) for _ in range(WARM_UP)][-1])
+    steps = min(max(int(seconds / taken), LEAST_STEPS), MOST_STEPS)
+    return 1000 * worst(statistics.median(one_step(ddp, optimizer, gradients) for _ in range(steps)))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--backend", default="gloo")
-    parser.add_argument("--ours", default=None, help="the engine of laconic's own groups")
-    parser.add_argument("--steps", type=int, default=7)
-    parser.add_argument("--methods", nargs="*", default=list(METHODS))
-    given = parser.parse_args()
+def measured(
+    name: str, method: str, options: dict[str, Any], gradients: list[torch.Tensor], given: argparse.Namespace
+) -> tuple[float, str]:
+    """The step, and what the hook says of itself."""
+    ddp = DistributedDataParallel(Chosen([each.numel() for each in gradients]).cuda())
+    if not method:
+        if name == HALF:
+            ddp.register_comm_hook(None, default_hooks.fp16_compress_hook)
+        return milliseconds(ddp, gradients, given.seconds), ""
+    with laconic.attach(ddp, method, backend=given.ours, min_size=0, **options) as state:
+        step = milliseconds(ddp, gradients, given.seconds)
+        metrics = state.metrics()
+        where = state._host.reason_for_cpu
+    taken = {stage: metrics["total"].get(f"{stage}_seconds", 0.0) for stage in STAGES}
+    taken["convert"] = metrics["convert_seconds"]
+    stages = "".join(f"{1000 * taken[stage] / metrics['steps']:>10.2f}" for stage in STAGES)
+    return step, f"{metrics['ratio']:>9.1f}{stages}" + (f"  on the CPU: {where}" if where else "")
+
+
+def table_of_ranks(given: argparse.Namespace) -> None:
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     dist.init_process_group(given.backend)
     sizes = resnet50_sizes()
     generator = torch.Generator().manual_seed(dist.get_rank())
     gradients = [each.cuda() for each in torch.randn(sum(sizes), generator=generator).split(sizes)]
-    rows = []
-    for name in ("stock", "torch's fp16 hook", *given.methods):
-        ddp = DistributedDataParallel(Chosen(sizes).cuda())
-        state = None
-        if name == "torch's fp16 hook":
-            ddp.register_comm_hook(None, default_hooks.fp16_compress_hook)
-        elif name != "stock":
-            state = laconic.attach(ddp, name.split()[0], backend=given.ours, **METHODS[name])
-        row = f"{name:<18}{milliseconds(ddp, gradients, given.steps):>9.1f}"
-        if state is not None:
-            metrics = state.metrics()
-            taken = {stage: metrics["total"].get(f"{stage}_seconds", 0.0) for stage in STAGES}
-            taken["convert"] = metrics["convert_seconds"]
-            row += f"{metrics['ratio']:>9.1f}" + "".join(f"{1000 * taken[s] / metrics['steps']:>10.1f}" for s in STAGES)
-        rows.append(row)
-        del ddp, state
-    if dist.get_rank() == 0:
-        print(f"{torch.cuda.get_device_name()}, {dist.get_world_size()} ranks, {given.backend}, ours {given.ours or 'default'},")
-        print(f"{sum(sizes)} parameters, {torch.get_num_threads()} threads a rank; ms a step, least of {given.steps}")
-        print(f"{'method':<18}{'step':>9}{'ratio':>9}" + "".join(f"{stage:>10}" for stage in STAGES))
-        print(*rows, sep="\n", flush=True)
+    wanted = [(PLAIN, "", {}), (HALF, "", {}), ("sgd by the engine", "sgd", {"order": "engine"}), *rows()]
+    if given.methods:
+        wanted = [row for row in wanted if row[0] in (PLAIN, *given.methods)]
+    first = dist.get_rank() == 0
+    if first:
+        ranks = f"{dist.get_world_size()} rank{'s' if dist.get_world_size() > 1 else ''}"
+        print(f"{torch.cuda.get_device_name()}, {ranks} over {given.backend}, ours {given.ours or 'by default'}")
+        print(f"{sum(sizes)} parameters, {torch.get_num_threads()} threads a rank; ms")
+        print(f"{'method':<20}{'step':>9}{'of DDP':>9}{'ratio':>9}" + "".join(f"{stage:>10}" for stage in STAGES))
+    plain = 0.0
+    for row in wanted:
+        step, told = measured(*row, gradients, given)
+        plain = plain or step
+        if first:
+            print(f"{row[0]:<20}{step:>9.2f}{step / plain:>9.2f}{told}", flush=True)
     dist.destroy_process_group()
+
+
+def both_runs(arguments: list[str]) -> int:
+    """Each with the cores shared among its ranks."""
+    failed = 0
+    for backend, ranks in RUNS:
+        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
+        command += ["--master-addr", "127.0.0.1", "--master-port", "29533"]
+        environment = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // ranks)), **os.environ}
+        print(flush=True)
+        failed |= subprocess.run([*command, __file__, "--backend", backend, *arguments], env=environment).returncode
+    return failed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--backend", default="gloo", help="of the model's process group, under torchrun")
+    parser.add_argument("--ours", default=None, help="the engine of laconic's own groups")
+    parser.add_argument("--seconds", type=float, default=1.5, help="for the steps of a method")
+    parser.add_argument("--methods", nargs="*", default=[], help="titles of the rows; default: all")
+    given = parser.parse_args()
+    if "LOCAL_RANK" not in os.environ:
+        sys.exit(both_runs(sys.argv[1:]))
+    table_of_ranks(given)
 
 
 if __name__ == "__main__":

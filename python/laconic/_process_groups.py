@@ -36,9 +36,9 @@ def communicator(
     """A communicator over the ranks of `group` (default: all ranks), on a new group of our own.
 
     Collective over these ranks. Its engine is the one that `group` has for host memory, or Gloo if it has none, as with
-    NCCL. `backend` asks for another engine: with NCCL, bytes are copied to the current device and back. `timeout`, in
-    seconds, is the group's own by default. With `staging`, bytes are copied to that device although the engine could
-    read the host's memory.
+    NCCL. `backend` asks for another engine: with NCCL, bytes in CPU memory are copied to the current device and back,
+    and those on the device are sent from there. `timeout`, in seconds, is the group's own by default. With `staging`,
+    the engine gets tensors on that device, as NCCL does, although it could read the host's memory.
     """
     return opened(group, backend=backend, timeout=timeout, staging=staging)[0]
 
@@ -289,7 +289,7 @@ def _engines(group: dist.ProcessGroup) -> dict[str, str]:
 
 
 def _host_engine(group: dist.ProcessGroup) -> str:
-    """Methods work in host memory and use several groups at once, for which NCCL does not promise progress."""
+    """Methods use several groups at once, for which NCCL does not promise progress."""
     found = _engines(group)
     return found.get("cpu") or ("gloo" if dist.is_gloo_available() else found["cuda"])
 

@@ -47,8 +47,8 @@ class State:
         threads: number of threads that kernels may use. Default: as many as torch uses.
         timeout: seconds that ranks wait for each other. Default: the timeout of the process group.
         backend: engine of the process groups that this opens. Default: the engine that the model's group has for host
-            memory, or Gloo if it has none, as with NCCL. With `"nccl"`, bytes are copied to the device and sent by
-            NCCL.
+            memory, or Gloo if it has none, as with NCCL. With `"nccl"`, messages of a model on a GPU are sent from the
+            GPU's memory.
         chunk_entries: number of entries that are exchanged together by methods that start during backward. 0: the
             method's own choice.
         arrange_buckets: fill DistributedDataParallel's buckets, once it has settled them, so that the method finds its

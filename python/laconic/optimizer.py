@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -141,6 +142,11 @@ class Optimizer(torch.optim.Optimizer):
             )
         self._host: Any = _process_groups.made_or_failed(communicator, lambda: make(communicator, **plan))
         self._own.connected()
+        if self._host.reason_for_cpu:
+            warnings.warn(
+                f"parameters on a device are copied to the CPU and worked on there: {self._host.reason_for_cpu}",
+                stacklevel=2,
+            )
         self._steps = 0  # that were begun since this was made
 
     def close(self) -> None:
@@ -247,7 +253,8 @@ class Optimizer(torch.optim.Optimizer):
         if found is not None and float(found) > 0:
             factor = float("nan")  # clipping may have hidden what the scaler saw: the step is to be dropped all the same
         coefficients = _optimizer_settings.coefficients(self.method, self.param_groups) if self._is_sgd else []
-        value = float("nan") if loss is None else float(loss)
+        # Only for who needs it: reading a loss on a device waits for the device.
+        value = float(loss) if self._needs_loss else float("nan")
         counts = self._host.step(coefficients, value, factor, scaled)
         if not counts:
             self._tell_scaler()

@@ -50,6 +50,7 @@ void Workspace::restore(std::size_t block, std::size_t used) noexcept {
   block_ = block;
   used_ = used;
   if (--depth_ > 0 || blocks_.size() < 2) return;
+  if (device_ != Device::cpu) return;  // to free memory of a device would wait for all of its work
   // The outermost scope ended and one block did not suffice: from now on one does.
   std::size_t total = 0;
   for (const auto& each : blocks_) total += each.bytes;

@@ -2,8 +2,10 @@
 are GPUs, for it takes one rank a GPU; and SyncBatchNorm beside a hook."""
 
 import datetime
+import functools
 import os
 import unittest
+import unittest.mock
 from typing import Any
 
 import torch
@@ -12,7 +14,7 @@ from device import DEVICE, ON_GPU
 from networks import flat, network, optimizer_for, train
 from probe import Probe, connect, gradients, reference, same_bits, same_everywhere, step_of, wrapped
 from ranks import run_ranks
-from suite import wrong_checks
+from suite import c10d_suite, wrong_checks
 from variations import options_of
 
 from laconic import _process_groups
@@ -35,6 +37,23 @@ def on_my_device(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
 def staged_over_gloo() -> dict[str, list[str]]:
     """Every call by way of the device: Gloo stands for NCCL, which would refuse two ranks of one GPU."""
     return wrong_checks(_process_groups.communicator(staging=DEVICE))
+
+
+def on_the_device_over_gloo() -> int:
+    """Calls on memory of the device, of every kind: how much came out wrong. Gloo stands for NCCL again."""
+    group = dist.new_group()
+    store = _process_groups.store_of(group)
+    wrong: int = c10d_suite.wrong_slots(group, store, DEVICE)
+    group = dist.new_group()
+    wrong += c10d_suite.wrong_values_on_device(group, _process_groups.store_of(group), DEVICE)
+    return wrong
+
+
+def hooks_over_a_device_engine() -> list[str]:
+    """Hooks whose messages stay on the device until the engine has them."""
+    opened = functools.partial(_process_groups.opened, staging=DEVICE)
+    with unittest.mock.patch.object(_process_groups, "opened", opened):
+        return hooks_equal_the_method()
 
 
 def hooks_equal_the_method(**settings: Any) -> list[str]:
@@ -124,6 +143,15 @@ class StagingTest(unittest.TestCase):
         for count in (1, 2, 3):
             with self.subTest(ranks=count):
                 self.assertEqual(run_ranks(count, staged_over_gloo), [{}] * count)
+
+    @unittest.skipUnless(ON_GPU and c10d_suite.has_cuda, "memory on a device needs a GPU and a build with CUDA")
+    def test_memory_of_the_device_over_gloo(self) -> None:
+        for count in (1, 2, 3):
+            with self.subTest(ranks=count):
+                self.assertEqual(run_ranks(count, on_the_device_over_gloo), [0] * count)
+
+    def test_hooks_over_a_device_engine(self) -> None:
+        self.assertEqual(run_ranks(2, hooks_over_a_device_engine), [[], []])
 
 
 class EnginesTest(unittest.TestCase):

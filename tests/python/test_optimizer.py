@@ -1,6 +1,8 @@
 """laconic.Optimizer: every method trains, and ranks share what their method shares."""
 
 import unittest
+import unittest.mock
+import warnings
 from typing import Any
 
 import torch
@@ -9,6 +11,7 @@ from networks import flat, network, optimizer_for, same_everywhere, test_loss, t
 from ranks import run_ranks
 
 import laconic
+from laconic import _core
 
 FACES = {row["name"]: row["face"] for row in laconic.methods()}
 
@@ -47,6 +50,42 @@ def differing_starts_are_told() -> str:
     except laconic.InvalidConfig as error:
         return str(error)
     return ""
+
+
+class Copying:
+    """A host that works on parameters elsewhere than where they lie."""
+
+    reason_for_cpu = "this build has no kernels"
+
+    def __init__(self, host: Any) -> None:
+        self._host = host
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._host, name)
+
+
+def warnings_of(method: str) -> list[list[str]]:
+    """Of an optimizer that works on its parameters where they are, and of one that cannot."""
+    found = []
+    for change in (lambda host: host, Copying):
+        make = "model_host" if FACES[method] == "model" else "reducing_host"
+        original = getattr(_core, make)
+        with (
+            unittest.mock.patch.object(_core, make, lambda *given, **plan: change(original(*given, **plan))),
+            warnings.catch_warnings(record=True) as told,
+        ):
+            warnings.simplefilter("always")
+            optimizer_for(method, network().to("cpu"))
+        texts = [f"{each.filename.rsplit('/', 1)[-1]}: {each.message}" for each in told]
+        found.append([text for text in texts if "copied" in text])
+    return found
+
+
+class WarningsTest(unittest.TestCase):
+    def test_parameters_that_are_copied_to_the_cpu(self) -> None:
+        text = "parameters on a device are copied to the CPU and worked on there: this build has no kernels"
+        for method in ("topk", "def"):
+            self.assertEqual(run_ranks(1, warnings_of, method), [[[], [f"networks.py: {text}"]]])
 
 
 class MethodsTest(unittest.TestCase):

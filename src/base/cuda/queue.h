@@ -48,6 +48,7 @@ class Queue final : public DeviceQueue {
   int device_;
   bool own_;
   cudaStream_t stream_ = nullptr;
+  std::shared_ptr<std::byte> note_;  ///< pinned, for the few bytes that the CPU waits for
 };
 
 /// The queue of a place on CUDA.

@@ -21,7 +21,7 @@ std::string obstacle(std::span<const at::Tensor> tensors) {
   return {};
 }
 
-/// torch identifies a stream that it did not make by the stream's address, and the default stream, which has none, by 0.
+/// torch identifies a stream that it did not make by the stream's address, and the default stream by 0.
 c10::Stream known_to_torch(Place& place, c10::Device device) {
   return c10::Stream(c10::Stream::UNSAFE, device, reinterpret_cast<c10::StreamId>(cuda_stream(place)));
 }

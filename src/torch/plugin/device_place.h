@@ -30,9 +30,9 @@ enum class WorkStream : std::uint8_t {
 /// On the device where all of the tensors lie, if this build can; otherwise on the CPU.
 Workplace workplace_for(std::span<const at::Tensor> tensors, int threads, WorkStream stream);
 
-/// For the time of a call, makes the stream of a workplace torch's current one. What the caller's stream was given before
-/// is done first, and what it is given later waits for what the call submitted. Does nothing without a stream, or where
-/// the caller's is the same.
+/// For the time of a call, makes the stream of a workplace torch's current one. What the caller's stream was given
+/// before is done first, and what it is given later waits for what the call submitted. Does nothing without a stream,
+/// or where the caller's is the same.
 class CallOrder {
  public:
   explicit CallOrder(const std::optional<c10::Stream>& stream);

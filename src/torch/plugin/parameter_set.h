@@ -13,8 +13,8 @@ namespace laconic::plugin {
 
 /// A training loop's own parameters and their gradients, as methods see them: float32, one after another. It holds the
 /// tensors, not pointers to their memory, because the loop may replace that memory between steps. 16-bit types are
-/// converted to float32 when read and rounded when written. Tensors with gaps, or on another device than the place's, are
-/// copied.
+/// converted to float32 when read and rounded when written. Tensors with gaps, or on another device than the place's,
+/// are copied.
 class ParameterSet {
  public:
   /// Throws an InvalidConfig that names the parameter if methods cannot use one, or if one lies on another device than
@@ -50,9 +50,9 @@ class ParameterSet {
   void give_gradients(const std::vector<at::Tensor>& gradients);
 
   /// Gradients times `factor`, for a method to work on: in their own memory if they are float32 without gaps on the
-  /// place's device, otherwise in a copy there. A missing gradient is created as zeros. They are valid until close_gradients, which writes the copies
-  /// back. It leaves a parameter that has been frozen meanwhile without a gradient; otherwise an optimizer would still
-  /// change it by weight decay or momentum.
+  /// place's device, otherwise in a copy there. A missing gradient is created as zeros. They are valid until
+  /// close_gradients, which writes the copies back. It leaves a parameter that has been frozen meanwhile without a
+  /// gradient; otherwise an optimizer would still change it by weight decay or momentum.
   std::span<const TensorPart> open_gradients(Place& place, float factor);
   void close_gradients();
 

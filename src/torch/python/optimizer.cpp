@@ -41,8 +41,9 @@ std::shared_ptr<OptimizerHost> reducing_host(std::shared_ptr<Communicator> commu
   options.policy = policy_of(skips);
   plugin::ParameterSet set = parameters_of(std::move(model));
   plugin::Workplace work = workplace_of(set, threads);
-  return {new plugin::ReducingHost(std::move(communicator), std::move(work), std::move(set), groups_of(groups), options),
-          EndHost<OptimizerHost>()};
+  auto host = std::make_unique<plugin::ReducingHost>(std::move(communicator), std::move(work), std::move(set),
+                                                     groups_of(groups), options);
+  return {host.release(), EndHost<OptimizerHost>()};
 }
 
 std::shared_ptr<OptimizerHost> model_host(std::shared_ptr<Communicator> communicator, int threads, GivenModel model,

@@ -6,6 +6,8 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <dlfcn.h>
+
 #include <mutex>
 #include <vector>
 
@@ -22,6 +24,13 @@ bool is_gpu(const std::string& device) { return device == device_name(Device::cu
 
 [[noreturn]] void refuse(const std::string& reason, const std::string& remedy) {
   throw InvalidConfig("device cuda cannot be used: " + reason + ". " + remedy + ", or use device cpu");
+}
+
+/// torch's operators for CUDA register themselves when their library is loaded. It is loaded here, as Python does it, and
+/// not linked: programs that do not use it start faster, and its many libraries cannot replace functions of the program.
+bool torch_has_cuda() {
+  static const bool loaded = dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_LOCAL) != nullptr;
+  return loaded && c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA);
 }
 
 /// Gives the same bits in every run: no algorithm adds in the order of arrival, and none is chosen by its measured speed.
@@ -77,7 +86,7 @@ void require_training_device(const std::string& device) {
   if (LACONIC_CUDA == 0) {
     refuse("this build has no CUDA", "Install the CUDA toolkit and build again with -DLACONIC_CUDA=ON");
   }
-  if (!c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA)) {
+  if (!torch_has_cuda()) {
     refuse("this build's PyTorch has no CUDA", "Install a CUDA build of PyTorch and build again");
   }
   if (cuda_device_count() == 0) {

@@ -13,6 +13,7 @@
 #include "laconic/threads.h"
 #include "methods/harness.h"
 #include "methods/optimizer.h"
+#include "support/rehearsal.h"
 #include "support/support.h"
 #include "torch/plugin/model_host.h"
 #include "torch/plugin/reducing_host.h"
@@ -26,6 +27,11 @@ constexpr float kRate = 0.05F;
 constexpr std::uint64_t kSeed = 42;
 
 std::unique_ptr<Communicator> own(Communicator& communicator) { return communicator.duplicate(); }
+
+Workplace on_cpu() { return {.place = std::make_unique<Place>(CpuOptions{.threads = 1})}; }
+
+/// In memory that only kernels and codecs may touch, as on a device.
+Workplace rehearsed() { return {.place = rehearsed_place()}; }
 
 /// Parameters as a loop has them: tensors here and there, all 0.5.
 struct Loop {
@@ -79,13 +85,15 @@ struct Loop {
   Place place{{.threads = 1}};
 };
 
-std::unique_ptr<ModelHost> host_of(Loop& loop, const MethodRow& row, Communicator& communicator) {
+std::unique_ptr<ModelHost> host_of(Loop& loop, const MethodRow& row, Communicator& communicator,
+                                   Workplace work = on_cpu()) {
   HostCalls calls;
   if (!row.traits.is_sgd) calls.optimizer = [&loop] { loop.step(); };
   if (row.traits.takes_scoring) {
     calls.scoring = [&loop](std::uint32_t) { loop.set_gradient(pull_gradient(loop.flat(), 1000, 0)); };
   }
-  return std::make_unique<ModelHost>(own(communicator), 1, kSeed, loop.set(), row.name, small_options(row), calls);
+  return std::make_unique<ModelHost>(own(communicator), std::move(work), kSeed, loop.set(), row.name,
+                                     small_options(row), calls);
 }
 
 const std::vector<Coefficients>& coefficients() {
@@ -93,28 +101,38 @@ const std::vector<Coefficients>& coefficients() {
   return group;
 }
 
+void expect_the_methods_bits(const MethodRow& row, Communicator& communicator, Workplace work) {
+  Worker worker(row, small_options(row), communicator, {.momentum = 0.9, .weight_decay = 0.01});
+  Loop loop;
+  const auto host = host_of(loop, row, communicator, std::move(work));
+  for (std::uint32_t step = 0; step < 10; ++step) {
+    worker.step(step);
+    const auto gradient = pull_gradient(loop.flat(), communicator.rank(), step);
+    loop.set_gradient(gradient);
+    EXPECT_TRUE(host->step({.loss = 0.0F, .groups = coefficients()}));
+    ASSERT_EQ(loop.flat(), worker.model) << row.name << " step " << step;
+    ASSERT_EQ(loop.flat_gradient(), gradient) << row.name << ": the gradient is still the loop's";
+  }
+  const auto before = loop.flat();
+  const auto out = worker.read_out();
+  host->enter_read_out();
+  EXPECT_EQ(loop.flat(), out) << row.name;
+  host->leave_read_out();
+  EXPECT_EQ(loop.flat(), before) << row.name;
+}
+
 TEST(ModelHost, GivesTheMethodsBits) {
   for (const MethodRow& row : method_table()) {
     if (row.face != Face::model) continue;
-    run_ranks(3, [&](Communicator& communicator) {
-      Worker worker(row, small_options(row), communicator, {.momentum = 0.9, .weight_decay = 0.01});
-      Loop loop;
-      const auto host = host_of(loop, row, communicator);
-      for (std::uint32_t step = 0; step < 10; ++step) {
-        worker.step(step);
-        const auto gradient = pull_gradient(loop.flat(), communicator.rank(), step);
-        loop.set_gradient(gradient);
-        EXPECT_TRUE(host->step({.loss = 0.0F, .groups = coefficients()}));
-        ASSERT_EQ(loop.flat(), worker.model) << row.name << " step " << step;
-        ASSERT_EQ(loop.flat_gradient(), gradient) << row.name << ": the gradient is still the loop's";
-      }
-      const auto before = loop.flat();
-      const auto out = worker.read_out();
-      host->enter_read_out();
-      EXPECT_EQ(loop.flat(), out) << row.name;
-      host->leave_read_out();
-      EXPECT_EQ(loop.flat(), before) << row.name;
-    });
+    run_ranks(3, [&](Communicator& communicator) { expect_the_methods_bits(row, communicator, on_cpu()); });
+  }
+}
+
+TEST(ModelHost, GivesTheMethodsBitsInMemoryThatItMayNotTouch) {
+  for (const MethodRow& row : method_table()) {
+    if (row.face != Face::model) continue;
+    rehearse_as(row.name);
+    run_ranks(2, [&](Communicator& communicator) { expect_the_methods_bits(row, communicator, rehearsed()); });
   }
 }
 
@@ -123,7 +141,7 @@ TEST(ModelHost, RefusesCallsThatDoNotFitTheMethod) {
     const auto refusal = [&](const char* name, const HostCalls& calls) {
       return message_of<InvalidConfig>([&] {
         Loop loop;
-        ModelHost(own(communicator), 1, kSeed, loop.set(), name, small_options(method_row(name)), calls);
+        ModelHost(own(communicator), on_cpu(), kSeed, loop.set(), name, small_options(method_row(name)), calls);
       });
     };
     const auto step = [] {};
@@ -138,6 +156,7 @@ TEST(ModelHost, ResumesToTheBit) {
   for (const MethodRow& row : method_table()) {
     if (row.face != Face::model) continue;
     std::vector<State> states(2);
+    rehearse_as(row.name);
     run_ranks(2, [&](Communicator& communicator) {
       const auto steps = [&](Loop& loop, ModelHost& host, std::uint32_t from, std::uint32_t to) {
         for (std::uint32_t step = from; step < to; ++step) {
@@ -150,7 +169,7 @@ TEST(ModelHost, ResumesToTheBit) {
       steps(loop, *host, 0, 6);
       const State saved = host->save();
       Loop other;
-      const auto resumed = host_of(other, row, communicator);
+      const auto resumed = host_of(other, row, communicator, rehearsed());
       for (std::size_t i = 0; i < loop.optimizers.size(); ++i) {
         other.optimizers[i].copy_from(other.place, loop.optimizers[i]);
       }
@@ -163,6 +182,9 @@ TEST(ModelHost, ResumesToTheBit) {
       const auto refused =
           message_of<InvalidConfig>([&] { resumed->load(states[static_cast<std::size_t>(1 - communicator.rank())]); });
       EXPECT_TRUE(contains(refused, "each rank loads its own")) << refused;
+      host->redeal(states);
+      resumed->redeal(states);
+      EXPECT_EQ(loop.flat(), other.flat()) << row.name;
     });
   }
 }
@@ -195,7 +217,7 @@ TEST(ModelHost, TakesParametersOf16Bits) {
         };
       }
       if (row.traits.takes_scoring) calls.scoring = [&loop](std::uint32_t) { loop.set_gradient(loop.flat()); };
-      ModelHost host(own(communicator), 1, kSeed, loop.set(), name, small_options(row), calls);
+      ModelHost host(own(communicator), on_cpu(), kSeed, loop.set(), name, small_options(row), calls);
       for (std::uint32_t step = 0; step < 30; ++step) {
         loop.set_gradient(pull_gradient(loop.flat(), 1, step));  // the same target for both
         host.step({.groups = coefficients()});
@@ -212,13 +234,15 @@ TEST(ModelHost, TakesParametersOf16Bits) {
 TEST(ReducingHost, GivesTheAggregateOfEveryMethod) {
   for (const MethodRow& row : method_table()) {
     if (row.face != Face::gradient || std::string(row.name) == "adam") continue;
+    rehearse_as(row.name);
     run_ranks(3, [&](Communicator& communicator) {
       const auto options = small_options(row);
       Place place({.threads = 1});
       const auto method = make_method(row.name, options, communicator, place);
       method->register_tensors(small_model());
       Loop loop;
-      ReducingHost host(own(communicator), 1, loop.set(), {{row.name, options, {0, 1, 2, 3}}}, {.seed = kSeed});
+      ReducingHost host(own(communicator), communicator.rank() == 1 ? rehearsed() : on_cpu(), loop.set(),
+                        {{row.name, options, {0, 1, 2, 3}}}, {.seed = kSeed});
       for (std::uint32_t step = 0; step < 5; ++step) {
         auto gradient = pull_gradient(loop.flat(), communicator.rank(), step);
         loop.set_gradient(gradient);
@@ -235,7 +259,7 @@ TEST(ReducingHost, GivesTheAggregateOfEveryMethod) {
 TEST(ReducingHost, UnscalesCountsMissingAsZeroAndSkips) {
   run_ranks(2, [](Communicator& communicator) {
     Loop loop(at::kHalf);
-    ReducingHost host(own(communicator), 1, loop.set(), {{"sgd", {}, {0, 1, 2, 3}}}, {.seed = kSeed});
+    ReducingHost host(own(communicator), on_cpu(), loop.set(), {{"sgd", {}, {0, 1, 2, 3}}}, {.seed = kSeed});
     for (at::Tensor& each : loop.parameters) each.mutable_grad() = at::full_like(each, 8.0);
     if (communicator.rank() == 1) loop.parameters[3].mutable_grad() = at::Tensor();
     EXPECT_TRUE(host.step({.factor = 0.25F}));
@@ -258,7 +282,7 @@ TEST(OptimizerHost, TellsALoneReader) {
       Loop loop;
       auto communicator = ranks[static_cast<std::size_t>(rank)]->duplicate();
       communicator->set_timeout(Milliseconds(300));
-      ReducingHost host(std::move(communicator), 1, loop.set(), {{"sgd", {}, {0, 1, 2, 3}}}, {.seed = kSeed});
+      ReducingHost host(std::move(communicator), on_cpu(), loop.set(), {{"sgd", {}, {0, 1, 2, 3}}}, {.seed = kSeed});
       if (rank == 1) return;
       try {
         host.enter_read_out();
@@ -275,7 +299,7 @@ TEST(OptimizerHost, SharesStartAndStatistics) {
   run_ranks(3, [](Communicator& communicator) {
     const auto rank = static_cast<double>(communicator.rank());
     Loop loop;
-    ReducingHost host(own(communicator), 1, loop.set(), {{"sgd", {}, {0, 1, 2, 3}}}, {.seed = kSeed});
+    ReducingHost host(own(communicator), on_cpu(), loop.set(), {{"sgd", {}, {0, 1, 2, 3}}}, {.seed = kSeed});
     const std::vector<at::Tensor> mixed{at::full({3}, rank + 1.0), at::full({}, communicator.rank() + 5, at::kLong),
                                         at::full({2, 2}, rank, at::kHalf)};
     host.broadcast(mixed);

@@ -19,8 +19,8 @@ struct C10dChannel {
 
   c10::intrusive_ptr<c10d::Backend> backend;
   at::Device device = at::kCPU;
-  /// Whether bytes in CPU memory are copied to tensors on `device` and back. That is necessary for an engine that cannot
-  /// use CPU tensors. If `device` is the CPU, it is a test of that path.
+  /// Whether bytes in CPU memory are copied to tensors on `device` and back. That is necessary for an engine that
+  /// cannot use CPU tensors. If `device` is the CPU, it is a test of that path.
   bool staged = false;
   std::optional<c10::Stream> stream;  ///< own stream for copies, so that other kernels cannot delay them
 

@@ -10,10 +10,10 @@ namespace laconic::plugin {
 /// on the same group changes the order. All calls of a communicator come from one thread at a time. Nothing here runs
 /// in a callback of the engine or waits for one: handles are polled.
 ///
-/// An engine that cannot use CPU tensors (NCCL) takes views on its device. Bytes in CPU memory are copied to tensors there,
-/// through pinned memory, on a stream of our own. The device is the one that is current when the communicator is made.
-/// Other engines take views in CPU memory alone. NCCL does not guarantee that several groups make progress at the same
-/// time; if that matters, use a Gloo group.
+/// An engine that cannot use CPU tensors (NCCL) takes views on its device. Bytes in CPU memory are copied to tensors
+/// there, through pinned memory, on a stream of our own. The device is the one that is current when the communicator is
+/// made. Other engines take views in CPU memory alone. NCCL does not guarantee that several groups make progress at the
+/// same time; if that matters, use a Gloo group.
 ///
 /// Sums of all_reduce are in the engine's order, those of reduce_scatter in rank order. fail() and counters use the
 /// store. A rank that ends without calling fail() shows as an error of the engine or a timeout. A handle that is

@@ -14,9 +14,9 @@ namespace laconic::plugin {
 /// One collective of this rank. c10d cannot cancel a collective, so a collective that is withdrawn leaves its tensors
 /// to the engine until the engine is done. Therefore the engine works on the caller's views only if they are contiguous
 /// ranges of message memory (base/message_memory.h), which the tensor then owns too. Otherwise it works on the
-/// operation's own tensors; that costs one copy of the message each way, but the caller's memory is free at once. Views on
-/// a device are complete when a call starts, and again when it is done: copies of them run on the channel's stream, which
-/// is waited for at the end.
+/// operation's own tensors; that costs one copy of the message each way, but the caller's memory is free at once. Views
+/// on a device are complete when a call starts, and again when it is done: copies of them run on the channel's stream,
+/// which is waited for at the end.
 class C10dOperation final : public Operation {
  public:
   C10dOperation(const C10dChannel& channel, OperationPool<C10dOperation>& pool) : channel_(channel), pool_(pool) {}

@@ -1,0 +1,155 @@
+// Calls on a device's memory over the transport between threads, by way of pinned memory. The device's memory is plain
+// CPU memory here: what is tested is which bytes go where. tests/cuda/methods_test.cpp uses it on a device.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/device_queue.h"
+#include "laconic/error.h"
+#include "laconic/threads.h"
+#include "support/support.h"
+#include "transport/communicator_suite.h"
+#include "transport/staged/communicator.h"
+
+namespace laconic::test {
+namespace {
+
+class PlainMemory final : public DeviceQueue {
+ public:
+  void* allocate(std::size_t bytes) override { return new std::byte[bytes]; }
+  void release(void* memory) noexcept override { delete[] static_cast<std::byte*>(memory); }
+  std::shared_ptr<std::byte> share_memory(std::size_t bytes) override {
+    return {new std::byte[bytes], std::default_delete<std::byte[]>()};
+  }
+  std::shared_ptr<std::byte> share_pinned_memory(std::size_t bytes) override { return share_memory(bytes); }
+  void read(void* to, const void* from, std::size_t bytes) override { copy(to, from, bytes); }
+  void write(void* to, const void* from, std::size_t bytes) override { copy(to, from, bytes); }
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    std::memcpy(to, from, bytes);
+    copied += bytes;
+  }
+  void clear(void* memory, std::size_t bytes) override { std::memset(memory, 0, bytes); }
+  void wait() override {}
+
+  std::size_t copied = 0;
+};
+
+/// Says of every call that its bytes lie on the device.
+class CallsOnDevice final : public Communicator {
+ public:
+  CallsOnDevice(std::unique_ptr<Communicator> staged, std::shared_ptr<Place> place)
+      : staged_(std::move(staged)), place_(std::move(place)) {}
+
+  int rank() const override { return staged_->rank(); }
+  int size() const override { return staged_->size(); }
+  Handle start(const Call& call) override {
+    Call there = call;
+    there.device = call.kind == CallKind::barrier ? Device::cpu : Device::cuda;
+    return staged_->start(there);
+  }
+  std::unique_ptr<Communicator> duplicate() override {
+    return std::make_unique<CallsOnDevice>(staged_->duplicate(), place_);
+  }
+  std::unique_ptr<SharedCounter> make_counter() override { return staged_->make_counter(); }
+  void fail(std::string_view reason) noexcept override { staged_->fail(reason); }
+  std::string description() const override { return staged_->description(); }
+  Milliseconds timeout() const override { return staged_->timeout(); }
+  void set_timeout(Milliseconds timeout) override { staged_->set_timeout(timeout); }
+
+ private:
+  std::unique_ptr<Communicator> staged_;
+  std::shared_ptr<Place> place_;
+};
+
+class Staged : public testing::TestWithParam<int> {};
+
+TEST_P(Staged, Suite) {
+  run_ranks(GetParam(), [](Communicator& communicator) {
+    auto place = std::make_shared<Place>(Device::cuda, std::make_unique<PlainMemory>());
+    CallsOnDevice calls(std::make_unique<staged::StagedCommunicator>(communicator, *place), place);
+    constexpr std::size_t kLargest = 10'007;
+    // Not dropped handles, which leave the device's memory as it was.
+    check_all_reduce(calls, kLargest);
+    check_reduce_scatter(calls, kLargest);
+    check_all_gather(calls, kLargest);
+    check_all_gather_varying(calls);
+    check_all_to_all(calls, kLargest);
+    check_all_to_all_varying(calls);
+    check_broadcast(calls, kLargest);
+    check_barrier(calls);
+    check_several_in_flight(calls);
+    check_many_in_a_row(calls);
+    check_duplicates(calls);
+    check_counter(calls);
+    check_agreement(calls);
+    check_no_allocation(calls);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Staged, testing::Values(1, 2, 3, 7));
+
+TEST(StagedTest, TakesBothMemoriesAndCopiesOnlyTheDevices) {
+  run_ranks(2, [](Communicator& communicator) {
+    auto* queue = new PlainMemory;
+    Place place(Device::cuda, std::unique_ptr<DeviceQueue>(queue));
+    staged::StagedCommunicator staged(communicator, place);
+    EXPECT_TRUE(staged.takes(Device::cpu) && staged.takes(Device::cuda));
+    EXPECT_FALSE(communicator.takes(Device::cuda));
+    EXPECT_EQ(staged.description(), "threads, 2 ranks, through pinned memory");
+
+    std::vector<std::byte> values(100, std::byte{7});
+    staged.broadcast(View<std::byte>(values), 0).wait();
+    EXPECT_EQ(queue->copied, 0U);
+    staged.broadcast(View<std::byte>(values.data(), values.size(), Device::cuda), 0).wait();
+    EXPECT_EQ(queue->copied, communicator.rank() == 0 ? 200U : 100U);  // the root's goes out too
+  });
+}
+
+/// The payload alone crosses: gaps between ranges do not.
+TEST(StagedTest, CopiesRangesNotGaps) {
+  run_ranks(2, [](Communicator& communicator) {
+    auto* queue = new PlainMemory;
+    Place place(Device::cuda, std::unique_ptr<DeviceQueue>(queue));
+    staged::StagedCommunicator staged(communicator, place);
+    std::vector<std::byte> sent(10'000, static_cast<std::byte>(communicator.rank() + 1));
+    std::vector<std::byte> received(10'000);
+    const std::vector<ByteRange> ranges{{0, 10}, {9'000, 10}};
+    staged
+        .all_to_all_varying(View<const std::byte>(sent.data(), sent.size(), Device::cuda), ranges,
+                            View<std::byte>(received.data(), received.size(), Device::cuda), ranges)
+        .wait();
+    EXPECT_EQ(queue->copied, 40U);
+    EXPECT_EQ(received[0], std::byte{1});
+    EXPECT_EQ(received[9'009], std::byte{2});
+    EXPECT_EQ(received[5'000], std::byte{0});
+  });
+}
+
+TEST(StagedTest, RefusesViewsOnTwoDevices) {
+  run_ranks(1, [](Communicator& communicator) {
+    Place place(Device::cuda, std::make_unique<PlainMemory>());
+    staged::StagedCommunicator staged(communicator, place);
+    std::vector<std::byte> bytes(8);
+    const auto text = message_of<InvalidConfig>([&] {
+      staged.all_gather(View<const std::byte>(bytes), View<std::byte>(bytes.data(), 8, Device::cuda)).wait();
+    });
+    EXPECT_EQ(text, "view mine lies on cpu, all on cuda: pass views on one device");
+  });
+}
+
+TEST(StagedTest, ADeadPeerEndsTheWaitOnTheDeviceToo) {
+  EXPECT_THROW(run_ranks(2,
+                         [](Communicator& communicator) {
+                           Place place(Device::cuda, std::make_unique<PlainMemory>());
+                           staged::StagedCommunicator staged(communicator, place);
+                           if (communicator.rank() == 1) throw InvalidConfig("rank 1 gives up");
+                           std::vector<std::byte> bytes(8);
+                           staged.broadcast(View<std::byte>(bytes.data(), 8, Device::cuda), 0).wait();
+                           staged.broadcast(View<std::byte>(bytes.data(), 8, Device::cuda), 1).wait();
+                         }),
+               InvalidConfig);
+}
+
+}  // namespace
+}  // namespace laconic::test
