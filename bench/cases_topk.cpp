@@ -15,7 +15,7 @@
 namespace laconic::bench {
 namespace {
 
-constexpr double kKeep = 0.01;
+constexpr double kTopkKeep = 0.01;
 
 /// Error feedback and top-k on one gradient and residual, in place; what differs between the cases is the data and what
 /// the kernel is told beforehand.
@@ -25,7 +25,7 @@ class Topk {
       : gradient_(gradient),
         start_(residual),
         residual_(gradient.size()),
-        indices_(keep_count(kKeep, gradient.size())),
+        indices_(keep_count(kTopkKeep, gradient.size())),
         values_(indices_.capacity()) {}
   virtual ~Topk() = default;
 

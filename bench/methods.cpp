@@ -21,7 +21,7 @@ constexpr std::uint32_t kGradients = 4;
 /// Repeats before the first that counts: memory is touched, thresholds are warm.
 constexpr int kWarmUp = 1;
 /// Steps of each side in a repeat.
-constexpr double kSteps = 2.0;
+constexpr double kStepsOfRepeat = 2.0;
 
 double thread_cpu_seconds() {
   timespec time{};
@@ -118,7 +118,7 @@ MethodResult measure(const MethodEntry& entry, const MethodBenchOptions& options
       sum.wall = std::max(sum.wall, (rank.*side)[repeat].wall);
       sum.cpu += (rank.*side)[repeat].cpu;
     }
-    return Seconds{sum.wall / kSteps, sum.cpu / kSteps};
+    return Seconds{sum.wall / kStepsOfRepeat, sum.cpu / kStepsOfRepeat};
   };
   std::vector<double> whole_wall, bare_wall, wall_ratio, whole_cpu, bare_cpu, cpu_ratio;
   for (std::size_t repeat = 0; repeat < static_cast<std::size_t>(options.repeats); ++repeat) {

@@ -2,6 +2,7 @@
 add_library(laconic_emulation STATIC tests/emulation/runtime.cpp tests/emulation/threads.cpp)
 target_include_directories(laconic_emulation PUBLIC ${PROJECT_SOURCE_DIR}/tests/emulation)
 target_link_libraries(laconic_emulation PRIVATE laconic_flags Threads::Threads)
+set_target_properties(laconic_emulation PROPERTIES UNITY_BUILD OFF)  # two files, whose constants share names
 
 # laconic_emulate_cuda(folder): every .cu file of every target below the folder is compiled by emulate.py.
 function(laconic_emulate_cuda folder)
@@ -13,6 +14,8 @@ function(laconic_emulate_cuda folder)
       get_target_property(home ${target} SOURCE_DIR)
       list(TRANSFORM sources REPLACE "^([^/].*)" "${home}/\\1")
       set_property(SOURCE ${sources} TARGET_DIRECTORY ${target} PROPERTY LANGUAGE CXX)
+      set_property(SOURCE ${sources} TARGET_DIRECTORY ${target} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
+      set_property(SOURCE ${sources} TARGET_DIRECTORY ${target} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
       get_target_property(launcher ${target} CXX_COMPILER_LAUNCHER)
       set(emulate ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/emulation/emulate.py)
       if(launcher)

@@ -10,8 +10,8 @@
 namespace laconic {
 namespace {
 
-constexpr int kSide = 32;
-constexpr std::uint64_t kPixels = 3 * kSide * kSide;
+constexpr int kCifarSide = 32;
+constexpr std::uint64_t kCifarBytes = 3 * kCifarSide * kCifarSide;
 constexpr int kCoarseClasses = 20;
 
 struct Format {
@@ -20,7 +20,7 @@ struct Format {
   std::uint32_t test_records;
   int classes;
 
-  std::uint64_t record_bytes() const { return label_bytes + kPixels; }
+  std::uint64_t record_bytes() const { return label_bytes + kCifarBytes; }
 };
 
 void append_file(const DataFile& file, const Format& format, std::uint32_t records, std::uint32_t wanted,
@@ -51,9 +51,9 @@ TaskContents make_cifar(const TaskRow& row, const TaskOptions& options) {
   const std::uint32_t test_wanted = samples_wanted("test_samples", options.test_samples, row.test_size);
 
   TaskContents contents;
-  contents.input = {.kind = InputKind::image, .channels = 3, .height = kSide, .width = kSide};
-  contents.train.pixels.reserve(train_left * kPixels);
-  contents.test.pixels.reserve(test_wanted * kPixels);
+  contents.input = {.kind = InputKind::image, .channels = 3, .height = kCifarSide, .width = kCifarSide};
+  contents.train.pixels.reserve(train_left * kCifarBytes);
+  contents.test.pixels.reserve(test_wanted * kCifarBytes);
   FirstBytes seen;
   for (const TaskFile& each : row.files) {
     const bool test = std::string_view(each.name).starts_with("test");

@@ -12,8 +12,8 @@
 namespace laconic {
 namespace {
 
-constexpr int kSide = 28;
-constexpr int kPixels = kSide * kSide;
+constexpr int kDigitSide = 28;
+constexpr int kDigitPixels = kDigitSide * kDigitSide;
 constexpr std::uint32_t kMostSamples = 10'000'000;
 
 struct Point {
@@ -66,7 +66,7 @@ class Canvas {
         const float away_x = from.x - along * way.x;
         const float away_y = from.y - along * way.y;
         const float distance = std::sqrt(away_x * away_x + away_y * away_y);
-        float& pixel = ink_[y * kSide + x];
+        float& pixel = ink_[y * kDigitSide + x];
         pixel = std::max(pixel, ink * std::clamp(radius + 0.5F - distance, 0.0F, 1.0F));
       }
     }
@@ -75,9 +75,9 @@ class Canvas {
   float operator[](int pixel) const { return ink_[pixel]; }
 
  private:
-  static int clip(float value) { return static_cast<int>(std::clamp(value, 0.0F, static_cast<float>(kSide))); }
+  static int clip(float value) { return static_cast<int>(std::clamp(value, 0.0F, static_cast<float>(kDigitSide))); }
 
-  float ink_[kPixels] = {};
+  float ink_[kDigitPixels] = {};
 };
 
 /// From the font's box to the canvas.
@@ -140,7 +140,7 @@ void write_glyph(std::span<const Stroke> strokes, const Hand& hand, float radius
 void scribble(Draws& draws, Canvas& canvas) {
   const int strokes = draws.below(4);
   for (int i = 0; i < strokes; ++i) {
-    const Point a{draws.between(0.0F, kSide), draws.between(0.0F, kSide)};
+    const Point a{draws.between(0.0F, kDigitSide), draws.between(0.0F, kDigitSide)};
     const Point b{a.x + draws.between(-6.0F, 6.0F), a.y + draws.between(-6.0F, 6.0F)};
     const float radius = draws.between(0.4F, 1.0F);
     canvas.draw(a, b, radius, draws.between(0.3F, 0.7F));
@@ -160,7 +160,7 @@ void draw_digit(const RandomStream& stream, int digit, std::uint8_t* out) {
   const float ink = draws.between(120.0F, 195.0F);
   // Four random bytes have the standard deviation 147.8 and nearly a normal law.
   const float noise = draws.between(5.0F, 32.0F) / 147.8F;
-  for (int i = 0; i < kPixels; ++i) {
+  for (int i = 0; i < kDigitPixels; ++i) {
     const std::uint32_t bits = draws.bits();
     const int sum = static_cast<int>((bits & 0xFF) + (bits >> 8 & 0xFF) + (bits >> 16 & 0xFF) + (bits >> 24)) - 510;
     const float value = paper + ink * canvas[i] + noise * static_cast<float>(sum);
@@ -172,11 +172,11 @@ void draw_digit(const RandomStream& stream, int digit, std::uint8_t* out) {
 Samples draw_samples(std::uint64_t seed, std::uint32_t set, std::uint32_t count) {
   Samples samples;
   samples.labels.resize(count);
-  samples.pixels.resize(std::size_t{count} * kPixels);
+  samples.pixels.resize(std::size_t{count} * kDigitPixels);
   for (std::uint32_t i = 0; i < count; ++i) {
     samples.labels[i] = static_cast<int>(i % 10);
     const RandomStream stream{.seed = seed, .step = i, .tensor = set, .purpose = Purpose::data_drawing};
-    draw_digit(stream, samples.labels[i], samples.pixels.data() + std::size_t{i} * kPixels);
+    draw_digit(stream, samples.labels[i], samples.pixels.data() + std::size_t{i} * kDigitPixels);
   }
   return samples;
 }
@@ -188,7 +188,7 @@ TaskContents make_digits(const TaskRow& row, const TaskOptions& options) {
     return asked == 0 ? usual : samples_wanted(what, asked, kMostSamples);
   };
   TaskContents contents;
-  contents.input = {.kind = InputKind::image, .channels = 1, .height = kSide, .width = kSide};
+  contents.input = {.kind = InputKind::image, .channels = 1, .height = kDigitSide, .width = kDigitSide};
   contents.train = draw_samples(options.seed, 0, count("train_samples", options.train_samples, row.train_size));
   contents.test = draw_samples(options.seed, 1, count("test_samples", options.test_samples, row.test_size));
   contents.mean[0] = 0.2;

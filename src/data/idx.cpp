@@ -14,8 +14,8 @@
 namespace laconic {
 namespace {
 
-constexpr std::uint32_t kSide = 28;
-constexpr std::uint32_t kPixels = kSide * kSide;
+constexpr std::uint32_t kIdxSide = 28;
+constexpr std::uint32_t kIdxPixels = kIdxSide * kIdxSide;
 constexpr std::uint32_t kImagesMagic = 0x803;
 constexpr std::uint32_t kLabelsMagic = 0x801;
 constexpr std::uint64_t kImagesHeader = 16;
@@ -42,14 +42,14 @@ void require_magic(const DataFile& file, std::uint32_t magic, std::uint64_t head
 std::uint32_t check_images(const DataFile& file) {
   require_magic(file, kImagesMagic, kImagesHeader, "images");
   for (const std::uint64_t offset : {8U, 12U}) {
-    if (file.number(offset) != kSide) {
-      file.wrong(offset, std::to_string(kSide) + (offset == 8 ? " rows" : " columns"),
+    if (file.number(offset) != kIdxSide) {
+      file.wrong(offset, std::to_string(kIdxSide) + (offset == 8 ? " rows" : " columns"),
                  std::to_string(file.number(offset)));
     }
   }
   const std::uint32_t count = file.number(4);
   if (count == 0) file.wrong(4, "1 image or more", "0");
-  file.require_size(kImagesHeader + std::uint64_t{count} * kPixels, std::to_string(count) + " images");
+  file.require_size(kImagesHeader + std::uint64_t{count} * kIdxPixels, std::to_string(count) + " images");
   return count;
 }
 
@@ -88,7 +88,7 @@ bool begin_as(std::span<const std::uint8_t> labels, const Publication& publicati
 
 /// Of so many images the mean is within some hundredths of the whole set's, whichever they are.
 bool are_as_bright(std::span<const std::uint8_t> pixels, const Publication& publication) {
-  constexpr std::size_t kEnough = 1000 * kPixels;
+  constexpr std::size_t kEnough = 1000 * kIdxPixels;
   if (pixels.size() < kEnough) return false;
   const double sum = std::accumulate(pixels.begin(), pixels.begin() + kEnough, 0.0);
   return std::abs(sum / kEnough / 255.0 - publication.mean) < 0.05;
@@ -120,7 +120,7 @@ struct Set {
 
 Set read_set(const TaskRow& row, const TaskOptions& options, std::string_view prefix, FirstBytes& seen) {
   const std::string name(prefix);
-  const std::uint64_t most = kImagesHeader + kMostTimes * row.train_size * kPixels;
+  const std::uint64_t most = kImagesHeader + kMostTimes * row.train_size * kIdxPixels;
   const DataFile images(row, options.data_folder, name + "-images-idx3-ubyte", most);
   const std::uint32_t count = check_images(images);
   const DataFile labels(row, options.data_folder, name + "-labels-idx1-ubyte", images.size());
@@ -130,7 +130,7 @@ Set read_set(const TaskRow& row, const TaskOptions& options, std::string_view pr
   seen.add(images, kImagesHeader);
   const std::uint32_t wanted = samples_wanted(training ? "train_samples" : "test_samples",
                                               training ? options.train_samples : options.test_samples, count);
-  const auto pixels = images.bytes().subspan(kImagesHeader, std::size_t{wanted} * kPixels);
+  const auto pixels = images.bytes().subspan(kImagesHeader, std::size_t{wanted} * kIdxPixels);
   const auto classes = labels.bytes().subspan(kLabelsHeader, wanted);
   Set set{.samples = {}, .found = count};
   set.samples.pixels.assign(pixels.begin(), pixels.end());
@@ -142,7 +142,7 @@ Set read_set(const TaskRow& row, const TaskOptions& options, std::string_view pr
 
 TaskContents make_idx(const TaskRow& row, const TaskOptions& options) {
   TaskContents contents;
-  contents.input = {.kind = InputKind::image, .channels = 1, .height = kSide, .width = kSide};
+  contents.input = {.kind = InputKind::image, .channels = 1, .height = kIdxSide, .width = kIdxSide};
   FirstBytes seen;
   Set train = read_set(row, options, "train", seen);
   Set test = read_set(row, options, "t10k", seen);

@@ -20,10 +20,10 @@ namespace {
 using problems::Definite;
 using problems::normal;
 
-/// Which array a stream of draws fills: the tensor word of its counter.
-enum Array : std::uint32_t { kMean, kTruth, kFeatures, kLabelNoise };
-
 class LinearRegression final : public Problem {
+  /// Which array a stream of draws fills: the tensor word of its counter.
+  enum Array : std::uint32_t { kMean, kTruth, kFeatures, kLabelNoise };
+
  public:
   LinearRegression(const ProblemSettings& settings, int workers, std::uint64_t seed)
       : Problem("linear-regression", workers),

@@ -16,10 +16,12 @@ namespace {
 using problems::Definite;
 using problems::normal;
 
-enum Array : std::uint32_t { kTruth, kMean, kFeatures, kLabel };
 constexpr int kNewtonSteps = 60;
 
 class LogisticRegression final : public Problem {
+  /// Which array a stream of draws fills: the tensor word of its counter.
+  enum Array : std::uint32_t { kTruth, kMean, kFeatures, kLabel };
+
  public:
   LogisticRegression(const ProblemSettings& settings, int workers, std::uint64_t seed)
       : Problem("logistic-regression", workers),

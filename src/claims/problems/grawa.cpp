@@ -57,7 +57,7 @@ class UnequalNoise final : public Problem {
 };
 
 /// Mean loss over the rounds of the run's last half.
-double settled_loss(const RunConfig& config, const Problem& problem) {
+double settled_loss_of_rounds(const RunConfig& config, const Problem& problem) {
   const Curve curve = curve_of(config, problem);
   double sum = 0.0;
   int looks = 0;
@@ -125,7 +125,7 @@ ClaimOutcome grawa_convex(const ClaimOptions& options) {
     RunConfig config = round_config(setting.method, seed + 1);
     config.options.period = setting.period;
     if (setting.pull > 0.0) config.options.pull = setting.pull;
-    losses[which][seed] = settled_loss(config, problem);
+    losses[which][seed] = settled_loss_of_rounds(config, problem);
   });
   ClaimOutcome outcome;
   outcome.columns = {"method", "period", "pull", "noise 1 1 1 1", "noise .3 1 1 3"};

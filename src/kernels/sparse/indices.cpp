@@ -16,7 +16,7 @@
 namespace laconic {
 namespace {
 
-constexpr std::size_t kCut = 512;
+constexpr std::size_t kIndexCut = 512;
 constexpr std::size_t kShortLoop = 32'768;  // below, a second thread does not pay
 
 /// Cuts [0, size) into one part a thread, sums measure(range) over them, and if enough(total) calls
@@ -26,7 +26,7 @@ bool fill_by_prefix(Place& place, std::size_t size, Measure&& measure, Enough&& 
   const Workspace::Scope scope(place.workspace());
   const std::size_t parts = size < kShortLoop ? 1 : static_cast<std::size_t>(place.threads());
   const auto sums = place.workspace().take<std::uint64_t>(parts);
-  place.pool().run(parts, [&](std::size_t part) { sums[part] = measure(part_of(size, part, parts, kCut)); });
+  place.pool().run(parts, [&](std::size_t part) { sums[part] = measure(part_of(size, part, parts, kIndexCut)); });
   std::uint64_t total = 0;
   for (std::uint64_t& sum : sums) {
     const std::uint64_t before = total;
@@ -34,7 +34,7 @@ bool fill_by_prefix(Place& place, std::size_t size, Measure&& measure, Enough&& 
     sum = before;
   }
   if (!enough(total)) return false;
-  place.pool().run(parts, [&](std::size_t part) { fill(part_of(size, part, parts, kCut), sums[part]); });
+  place.pool().run(parts, [&](std::size_t part) { fill(part_of(size, part, parts, kIndexCut), sums[part]); });
   return true;
 }
 
@@ -67,7 +67,7 @@ bool ascending(const std::uint32_t* indices, std::size_t n) {
 
 bool ascending(Place& place, View<const std::uint32_t> indices) {
   std::atomic<bool> sound{true};
-  parallel_ranges(place.pool(), indices.size(), kCut, [&](Range range) {
+  parallel_ranges(place.pool(), indices.size(), kIndexCut, [&](Range range) {
     const std::size_t begin = range.begin == 0 ? 0 : range.begin - 1;  // the pair across the cut
     if (!ascending(indices.data() + begin, range.end - begin)) sound.store(false, std::memory_order_relaxed);
   });
@@ -144,7 +144,7 @@ void indices_from_first(Place& place, View<const std::uint32_t> indices, std::ui
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(indices_from_first, place, indices, first, out);
   const Touch touch(place);
   const auto shift = static_cast<std::uint32_t>(first);
-  parallel_ranges(place.pool(), indices.size(), kCut, [&](Range range) {
+  parallel_ranges(place.pool(), indices.size(), kIndexCut, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) out[i] = indices[i] - shift;
   });
 }
@@ -172,7 +172,7 @@ void bitmap_of_indices(Place& place, View<const std::uint32_t> indices, std::uin
   require_same_device("words", words.device(), place.device());
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(bitmap_of_indices, place, indices, first, words);
   const Touch touch(place);
-  parallel_ranges(place.pool(), words.size(), kCut, [&](Range range) {
+  parallel_ranges(place.pool(), words.size(), kIndexCut, [&](Range range) {
     std::memset(words.data() + range.begin, 0, range.size() * sizeof(std::uint32_t));
     const auto* entry = std::lower_bound(indices.begin(), indices.end(), first + 32 * std::uint64_t{range.begin});
     for (; entry != indices.end() && *entry - first < 32 * std::uint64_t{range.end}; ++entry) {

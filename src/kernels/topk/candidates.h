@@ -23,6 +23,12 @@ struct Bounds {
   std::int32_t zero = -1;       ///< candidates above are set to zero in the same pass
 };
 
+/// The bits of a magnitude: a key without its sign.
+inline constexpr std::uint32_t kMagnitude = 0x7FFF'FFFFU;
+
+/// A range shorter than this is not worth a thread of its own.
+inline constexpr std::size_t kShortestRange = 16'384;
+
 /// Entries per block. A scan checks its buffers between blocks, and a block's positions fit the table that joins it
 /// with a support.
 inline constexpr std::size_t kBlock = 4096;

@@ -8,8 +8,6 @@
 namespace laconic::topk {
 namespace {
 
-constexpr std::uint32_t kMagnitude = 0x7FFF'FFFFU;
-
 /// The keys among which the threshold still is: [low, low + kBins << shift) in bins.
 struct Window {
   std::uint32_t low;

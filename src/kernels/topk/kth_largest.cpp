@@ -2,10 +2,10 @@
 
 #include <array>
 
+#include "kernels/topk/candidates.h"
+
 namespace laconic::topk {
 namespace {
-
-constexpr std::uint32_t kMagnitude = 0x7FFF'FFFF;
 
 struct Digit {
   unsigned shift;

@@ -10,8 +10,6 @@
 namespace laconic::topk {
 namespace {
 
-constexpr std::uint32_t kMagnitude = 0x7FFF'FFFFU;
-
 bool was_zeroed(const Section& section, std::size_t i) {
   return static_cast<std::int32_t>(section.keys[i] & kMagnitude) > section.bounds.zero;
 }

@@ -10,9 +10,6 @@
 namespace laconic::topk {
 namespace {
 
-/// A range shorter than this is not worth a thread of its own.
-constexpr std::size_t kShortestRange = 16'384;
-
 /// Room for the candidates that a sampled bound finds when k is small.
 constexpr std::size_t kLeastCapacity = 65'536;
 

@@ -6,9 +6,6 @@
 namespace laconic::topk {
 namespace {
 
-/// A range shorter than this is not worth a thread of its own.
-constexpr std::size_t kShortestRange = 16'384;
-
 void split_section(const Section& section, std::uint32_t threshold, ConstSparseView entries, SparseView kept,
                 SparseView left) {
   std::size_t equals_left = section.equal;

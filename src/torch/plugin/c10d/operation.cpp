@@ -20,7 +20,7 @@ constexpr Milliseconds kShortWait{1000};
 constexpr Milliseconds kSleep{250};
 
 /// An engine's error without its trace of the stack.
-std::string text_of(const std::exception_ptr& error) {
+std::string engine_text_of(const std::exception_ptr& error) {
   std::string text = "unknown error";
   try {
     std::rethrow_exception(error);
@@ -98,7 +98,7 @@ void C10dOperation::drop_shared() { shared_sent_ = shared_received_ = at::Tensor
 
 /// An engine sees only that a connection has ended. The rank at its other end may have told why, or answers no more.
 void C10dOperation::throw_engine_error(const std::exception_ptr& error) {
-  const std::string text = name() + " broke on rank " + std::to_string(channel_.rank) + ": " + text_of(error);
+  const std::string text = name() + " broke on rank " + std::to_string(channel_.rank) + ": " + engine_text_of(error);
   channel_.watch->lose(text);
   channel_.watch->throw_if_failed(name());
   throw TransportError(text + "; a rank has ended or is out of reach: see the other ranks' output");
