@@ -360,8 +360,10 @@ void check_bad_views(Communicator& communicator) {
   const auto said = [](auto&& call) { return message_of<InvalidConfig>([&] { call().wait(); }); };
 
   const View<float> device(floats.data(), floats.size(), Device::cuda);
-  EXPECT_TRUE(contains(said([&] { return communicator.all_reduce(device, Reduction::sum); }), "lies on cuda"));
-  EXPECT_TRUE(contains(said([&] { return communicator.broadcast(as_writable_bytes(device), 0); }), "lies on cuda"));
+  if (!communicator.takes(Device::cuda)) {
+    EXPECT_TRUE(contains(said([&] { return communicator.all_reduce(device, Reduction::sum); }), "lies on cuda"));
+    EXPECT_TRUE(contains(said([&] { return communicator.broadcast(as_writable_bytes(device), 0); }), "lies on cuda"));
+  }
   EXPECT_TRUE(contains(said([&] { return communicator.broadcast(view, communicator.size()); }), "root must be in 0.."));
   EXPECT_TRUE(contains(said([&] { return communicator.broadcast(view, -1); }), "got -1"));
   EXPECT_TRUE(contains(said([&] { return communicator.all_gather(view.sub(0, 10), view); }), "expected"));
