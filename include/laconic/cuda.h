@@ -32,6 +32,9 @@ struct CudaOptions {
 /// The number of devices that this process can use.
 int cuda_device_count();
 
+/// Why the kernels of this build cannot run on the device, and the remedy; empty if they can.
+std::string cuda_obstacle(int device);
+
 /// What the driver calls the device, such as "NVIDIA H200". Throws InvalidConfig if it does not exist.
 std::string cuda_device_name(int device = 0);
 

@@ -1,4 +1,4 @@
-"""Process groups of our own, over the ranks of the user's group, with an engine for host memory."""
+"""Process groups of our own, over the ranks of the user's group, with the engine that moves our messages."""
 
 from __future__ import annotations
 

@@ -49,12 +49,17 @@ std::shared_ptr<std::byte> cpu_memory(std::size_t bytes) {
 
 template <class Allocate>
 void MessageMemory::grow(Device device, std::size_t bytes, Allocate&& allocate) {
+  if (bytes <= capacity_ && device == device_) return;
   device_ = device;
-  if (bytes <= capacity_) return;
   memory_.reset();
   capacity_ = 0;
   memory_ = listed(allocate(), bytes);
   capacity_ = bytes;
+}
+
+/// Work that was submitted may still copy from the memory that growing frees.
+void MessageMemory::wait_before_growing(Place& place, std::size_t bytes) const {
+  if (capacity_ > 0 && bytes > capacity_) place.queue()->wait();
 }
 
 void MessageMemory::reserve(std::size_t bytes) {
@@ -63,11 +68,13 @@ void MessageMemory::reserve(std::size_t bytes) {
 
 void MessageMemory::reserve(Place& place, std::size_t bytes) {
   if (place.device() == Device::cpu) return reserve(bytes);
+  wait_before_growing(place, bytes);
   grow(place.device(), bytes, [&] { return place.queue()->share_memory(bytes); });
 }
 
 void MessageMemory::reserve_pinned(Place& place, std::size_t bytes) {
   if (place.queue() == nullptr) return reserve(bytes);
+  wait_before_growing(place, bytes);
   grow(Device::cpu, bytes, [&] { return place.queue()->share_pinned_memory(bytes); });
 }
 

@@ -23,6 +23,7 @@ class MessageMemory {
   View<std::byte> view(std::size_t bytes) const { return {memory_.get(), bytes, device_}; }
 
  private:
+  void wait_before_growing(Place& place, std::size_t bytes) const;
   template <class Allocate>
   void grow(Device device, std::size_t bytes, Allocate&& allocate);
 

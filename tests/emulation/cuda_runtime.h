@@ -3,6 +3,8 @@
 // CUDA's runtime, as much of it as this project uses, on the CPU: for tests where there is no GPU. README.md says what
 // is emulated and what is not. Work given to a stream is done at once, before the call returns.
 
+#define CUDART_VERSION 13000
+
 #include <math.h>
 
 #include <cstddef>

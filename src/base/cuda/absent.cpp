@@ -12,6 +12,9 @@ namespace {
 }  // namespace
 
 int cuda_device_count() { return 0; }
+std::string cuda_obstacle(int /*device*/) {
+  return "this build of Laconic has no CUDA kernels: build it where nvcc is found";
+}
 std::string cuda_device_name(int /*device*/) { refuse(); }
 std::unique_ptr<Place> cuda_place(CudaOptions /*options*/) { refuse(); }
 CUstream_st* cuda_stream(Place& /*place*/) { refuse(); }

@@ -24,6 +24,7 @@ int existing(int device) {
 
 void check(cudaError_t result, const char* call) {
   if (result == cudaSuccess) return;
+  static_cast<void>(cudaGetLastError());  // else the next launch would report it once more
   throw CudaError(std::string(call) + " failed on CUDA with " + cudaGetErrorName(result) + ", " +
                   cudaGetErrorString(result) + ": an earlier kernel may be the cause; compute-sanitizer finds it");
 }
@@ -64,8 +65,12 @@ void* Queue::allocate(std::size_t bytes) {
 }
 
 void Queue::release(void* memory) noexcept {
+  int before = device_;
+  static_cast<void>(cudaGetDevice(&before));
+  static_cast<void>(cudaSetDevice(device_));  // a default stream is the current device's
   static_cast<void>(cudaStreamSynchronize(stream_));
   static_cast<void>(cudaFree(memory));
+  static_cast<void>(cudaSetDevice(before));
 }
 
 void Queue::read(void* to, const void* from, std::size_t bytes) {
@@ -126,7 +131,25 @@ std::string cuda_device_name(int device) {
   return properties.name;
 }
 
+std::string cuda_obstacle(int device) {
+  int count = 0;
+  if (const cudaError_t result = cudaGetDeviceCount(&count); result != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return std::string("CUDA reports ") + cudaGetErrorName(result) + ", " + cudaGetErrorString(result) +
+           ": look at nvidia-smi; the driver must support CUDA " + std::to_string(CUDART_VERSION / 1000);
+  }
+  if (device < 0 || device >= count) return "CUDA device " + std::to_string(device) + " does not exist";
+  int major = 0;
+  cuda::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
+  if (major >= cuda::kLeastCapability) return {};
+  return "CUDA device " + std::to_string(device) + " has compute capability " + std::to_string(major) +
+         ".x, the kernels need " + std::to_string(cuda::kLeastCapability) + ".0 or later: use a newer GPU";
+}
+
 std::unique_ptr<Place> cuda_place(CudaOptions options) {
+  if (cuda_device_count() > options.device && options.device >= 0) {
+    if (const std::string obstacle = cuda_obstacle(options.device); !obstacle.empty()) throw InvalidConfig(obstacle);
+  }
   return std::make_unique<Place>(Device::cuda, std::make_unique<cuda::Queue>(options));
 }
 

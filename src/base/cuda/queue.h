@@ -7,6 +7,9 @@
 
 namespace laconic::cuda {
 
+/// The kernels use reductions over a warp that older devices do not have.
+inline constexpr int kLeastCapability = 8;
+
 /// Throws a CudaError that names the call unless `result` is success.
 void check(cudaError_t result, const char* call);
 

@@ -55,6 +55,8 @@ class Staging {
     return kept;
   }
 
+  void forget_floats() { floats_.clear(); }
+
   /// On which buckets of a device are worked on or travel: in the training loop's stream they would wait for its
   /// kernels, and these for them. None for buckets in CPU memory.
   std::optional<c10::Stream> stream(c10::Device device) {
@@ -146,7 +148,15 @@ class BucketDelivery final : public Delivery {
                            std::vector<c10::ivalue::Future::WeakStorage>{buffer_.storage().getWeakStorageImpl()});
   }
 
-  void fail(std::exception_ptr error) noexcept override { future_->setErrorIfNeeded(error); }
+  /// Once the future has its error, the bucket's memory may be used for something else.
+  void fail(std::exception_ptr error) noexcept override {
+    try {
+      if (const auto stream = staging_->stream(buffer_.device())) stream->synchronize();
+    } catch (...) {
+      // The device has failed, and with it what was using the memory.
+    }
+    future_->setErrorIfNeeded(error);
+  }
 
  private:
   std::shared_ptr<Staging> staging_;
@@ -189,7 +199,11 @@ DdpHost::DdpHost(std::shared_ptr<Communicator> communicator, int threads, DdpMod
                                          std::move(groups), options, staging_->scaled());
 }
 
-DdpHost::~DdpHost() = default;
+/// torch keeps freed memory by stream: what was allocated on the place's stream is freed before the stream ends.
+DdpHost::~DdpHost() {
+  host_->close();
+  staging_->forget_floats();
+}
 
 Future DdpHost::submit(c10d::GradBucket& bucket, c10::IValue result, const c10::TypePtr& type) {
   const at::Tensor& buffer = bucket.getBuffer();

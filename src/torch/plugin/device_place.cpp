@@ -17,8 +17,7 @@ std::string obstacle(std::span<const at::Tensor> tensors) {
                                     [&](const at::Tensor& tensor) { return tensor.device() == device; });
   if (!together) return "the parameters lie on several devices";
   if (!device.is_cuda()) return "methods have no kernels for " + device.str();
-  if (cuda_device_count() == 0) return "this build of Laconic has no CUDA kernels: build it where nvcc is found";
-  return {};
+  return cuda_obstacle(device.index());
 }
 
 /// torch identifies a stream that it did not make by the stream's address, and the default stream by 0.

@@ -33,7 +33,7 @@ bool torch_has_cuda() {
   return loaded && c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA);
 }
 
-/// Gives the same bits in every run: no algorithm adds in the order of arrival, and none is chosen by its measured speed.
+/// Gives the same bits in every run: no algorithm of cuDNN adds in the order of arrival or is chosen by its measured speed.
 /// TF32 would round inputs to 10 bits.
 void compute_deterministically() {
   static std::once_flag told;
