@@ -25,7 +25,8 @@ void require_same_device(std::string_view name, Device device, Device expected) 
 }
 
 void no_cuda_version(std::string_view what) {
-  throw InvalidConfig(std::string(what) + " has no CUDA version in this build: copy its views to the CPU and use a place there");
+  throw InvalidConfig(std::string(what) +
+                      " has no CUDA version in this build: copy its views to the CPU and use a place there");
 }
 
 }  // namespace laconic

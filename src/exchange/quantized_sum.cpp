@@ -22,10 +22,11 @@ QuantizedSum::QuantizedSum(Communicator& communicator, Place& place, Layout layo
     send_.reserve(whole);
     receive_.reserve(whole * ranks);
   } else {
-    const auto own = uniform::max_payload_bytes(layout_, begin_of(rank()), end_of(rank()), options_.most_bits);
-    send_.lay_out(
-        [&](int owner) { return uniform::max_payload_bytes(layout_, begin_of(owner), end_of(owner), options_.most_bits); });
-    receive_.reserve(own * ranks);
+    const auto range_bytes = [&](int owner) {
+      return uniform::max_payload_bytes(layout_, begin_of(owner), end_of(owner), options_.most_bits);
+    };
+    send_.lay_out(range_bytes);
+    receive_.reserve(range_bytes(rank()) * ranks);
     bits_ = options_.most_bits;
     returned_.lay_out([&](int owner) { return return_bytes(owner); });
   }

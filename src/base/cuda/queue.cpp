@@ -147,10 +147,9 @@ std::string cuda_obstacle(int device) {
 }
 
 std::unique_ptr<Place> cuda_place(CudaOptions options) {
-  if (cuda_device_count() > options.device && options.device >= 0) {
-    if (const std::string obstacle = cuda_obstacle(options.device); !obstacle.empty()) throw InvalidConfig(obstacle);
-  }
-  return std::make_unique<Place>(Device::cuda, std::make_unique<cuda::Queue>(options));
+  auto queue = std::make_unique<cuda::Queue>(options);  // refuses a device that is not there
+  if (const std::string obstacle = cuda_obstacle(options.device); !obstacle.empty()) throw InvalidConfig(obstacle);
+  return std::make_unique<Place>(Device::cuda, std::move(queue));
 }
 
 CUstream_st* cuda_stream(Place& place) { return cuda::queue_of(place).stream(); }

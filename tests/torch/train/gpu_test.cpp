@@ -17,6 +17,7 @@
 #include "torch/networks.h"
 #include "torch/train/device.h"
 #include "torch/train/flat.h"
+#include "torch/train/small_run.h"
 #include "torch/train/task_workload.h"
 #if LACONIC_TOOLS
 #include "torch/train/safetensors.h"
@@ -26,22 +27,12 @@ namespace laconic {
 namespace {
 
 RunConfig small_run(const std::string& method, const std::string& model = "cnn") {
-  RunConfig config = default_task_config("digits", method);
+  RunConfig config = test::small_run(method, model);
   config.task.device = "cuda";
-  config.task.model = model;
-  config.task.batch = 8;
-  config.task.train_samples = 240;
-  config.task.test_samples = 100;
-  config.workers = 3;
-  config.steps = 12;
-  config.eval_interval = 0;
-  if (method_row(method).has_parameter("period")) config.options.period = 4;
   return config;
 }
 
-std::vector<RunResult> run(const RunConfig& config, const CheckpointPlan& plan = {}) {
-  return run_threads(config, *task_workload(config, ""), nullptr, plan);
-}
+using test::run;
 
 /// Why there is no GPU for networks here, or empty.
 std::string obstacle() {

@@ -9,30 +9,14 @@
 #include "support/method_names.h"
 #include "support/support.h"
 #include "torch/train/device.h"
+#include "torch/train/small_run.h"
 #include "torch/train/task_workload.h"
 
 namespace laconic {
 namespace {
 
-RunConfig small_run(const std::string& method, const std::string& model = "mlp") {
-  RunConfig config = default_task_config("digits", method);
-  config.task.model = model;
-  config.task.batch = 8;
-  config.task.train_samples = 240;
-  config.task.test_samples = 100;
-  config.workers = 3;
-  config.steps = 12;
-  config.eval_interval = 0;
-  const MethodRow& row = method_row(method);
-  for (const Parameter& parameter : row.parameters) {
-    if (parameter.name == std::string("period")) config.options.period = 4;
-  }
-  return config;
-}
-
-std::vector<RunResult> run(const RunConfig& config, const CheckpointPlan& plan = {}) {
-  return run_threads(config, *task_workload(config, ""), nullptr, plan);
-}
+using test::run;
+using test::small_run;
 
 class EveryMethod : public testing::TestWithParam<std::string> {};
 
