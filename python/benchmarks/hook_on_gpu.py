@@ -7,7 +7,7 @@ plain DistributedDataParallel's, `ratio` the bytes of dense gradients over those
 stages. On a device these are the time of the hook's thread, which hands out work and rarely waits for it.
 
 Starts itself twice: with one rank over NCCL, where nothing is sent, and with two ranks over Gloo that share a GPU.
-Under torchrun it is one such run of the ranks that torchrun made; with --backend nccl, a GPU a rank.
+Under torchrun it is one such run of the ranks that torchrun made; with --backend nccl, one GPU per rank.
 """
 
 from __future__ import annotations

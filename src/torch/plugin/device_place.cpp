@@ -69,7 +69,7 @@ CallOrder::~CallOrder() {
   try {
     wait_for(*stream_, *callers_);
   } catch (...) {
-    // The device has failed: whoever uses it next is told.
+    // The device has failed. The next call on it reports that.
   }
 }
 
