@@ -2,11 +2,11 @@
 
 #include <cuda_runtime.h>
 
-#include <cstring>
 #include <vector>
 
 #include "base/cuda/queue.h"
 #include "laconic/view.h"
+#include "support/guard_zones.h"
 
 namespace laconic::test {
 
@@ -17,7 +17,7 @@ class DeviceArray {
  public:
   explicit DeviceArray(std::size_t n, std::size_t shift = 0) : offset_(kGuard + shift % kGuard), n_(n) {
     cuda::check(cudaMalloc(&memory_, bytes()), "cudaMalloc");
-    cuda::check(cudaMemset(memory_, kSentinel, bytes()), "cudaMemset");
+    cuda::check(cudaMemset(memory_, kGuardByte, bytes()), "cudaMemset");
     cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
   explicit DeviceArray(const std::vector<T>& values, std::size_t shift = 0) : DeviceArray(values.size(), shift) {
@@ -39,19 +39,11 @@ class DeviceArray {
 
   /// Whether the guard zones are as they were.
   bool intact() const {
-    const auto all = everything();
-    T sentinel;
-    std::memset(static_cast<void*>(&sentinel), kSentinel, sizeof(T));
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (i >= offset_ && i < offset_ + n_) continue;
-      if (std::memcmp(&all[i], &sentinel, sizeof(T)) != 0) return false;
-    }
-    return true;
+    return guards_intact(everything(), offset_, n_);
   }
 
  private:
   static constexpr std::size_t kGuard = 64;
-  static constexpr int kSentinel = 0xA5;
 
   std::size_t bytes() const { return (n_ + 3 * kGuard) * sizeof(T); }
   std::vector<T> everything() const {

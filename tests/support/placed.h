@@ -8,6 +8,7 @@
 #include "base/buffer.h"
 #include "base/transfer.h"
 #include "laconic/place.h"
+#include "support/guard_zones.h"
 
 namespace laconic::test {
 
@@ -19,7 +20,7 @@ class Placed {
   Placed(Place& place, const std::vector<T>& values, std::size_t shift = 0)
       : place_(place), offset_(kGuard + shift), n_(values.size()) {
     std::vector<T> all(n_ + 2 * offset_);
-    std::memset(static_cast<void*>(all.data()), kSentinel, all.size() * sizeof(T));
+    std::memset(static_cast<void*>(all.data()), kGuardByte, all.size() * sizeof(T));
     std::copy(values.begin(), values.end(), all.begin() + static_cast<std::ptrdiff_t>(offset_));
     buffer_.reserve(place, all.size());
     copy_from_host(place, all.data(), buffer_.view(all.size()));
@@ -35,18 +36,11 @@ class Placed {
   bool intact() const {
     std::vector<T> all(n_ + 2 * offset_);
     copy_to_host<T>(place_, buffer_.view(all.size()), all.data());
-    T sentinel;
-    std::memset(static_cast<void*>(&sentinel), kSentinel, sizeof(T));
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (i >= offset_ && i < offset_ + n_) continue;
-      if (std::memcmp(&all[i], &sentinel, sizeof(T)) != 0) return false;
-    }
-    return true;
+    return guards_intact(all, offset_, n_);
   }
 
  private:
   static constexpr std::size_t kGuard = 16;
-  static constexpr int kSentinel = 0xA5;
 
   Place& place_;
   std::size_t offset_;
