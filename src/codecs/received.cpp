@@ -20,7 +20,7 @@ Received::Received(Place& place, View<const std::byte> payload, StatusView statu
   require_aligned(payload);
 }
 
-bool Received::open(Codec codec, Words words) {
+bool Received::open(Codec codec, [[maybe_unused]] Words words) {
   if (!has_size()) return false;
   if (place_.device() == Device::cuda) {
     Inspection found{};

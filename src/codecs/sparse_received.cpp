@@ -47,8 +47,9 @@ bool has_gaps(Received& received, const cuda::SparseInspection& found, std::uint
 
 }  // namespace
 
-bool get_entries_on_device(Place& place, View<const std::byte> payload, IndexRange range, ValueFormat format,
-                           View<std::uint32_t> indices, Received& received, std::uint64_t& values_offset) {
+bool get_entries_on_device([[maybe_unused]] Place& place, View<const std::byte> payload, IndexRange range,
+                           ValueFormat format, View<std::uint32_t> indices, Received& received,
+                           std::uint64_t& values_offset) {
   cuda::SparseInspection found{};
   if (payload.size() >= sizeof(PayloadHeader)) {
     LACONIC_CUDA_CALL(inspect_sparse, place, payload, range, format, indices, found);
