@@ -70,10 +70,10 @@ using HostStep = std::function<void(View<const float> gradient, View<float> mode
 
 /// The optimizer of a lifted gradient method, or of a round method's local steps.
 struct OptimizerOptions {
-  std::string name = "sgd";  ///< sgd | adam | host
+  std::string name = "sgd";  ///< sgd | adam | adamw | host
   double momentum = 0.0;
   bool nesterov = false;
-  double weight_decay = 0.0;
+  double weight_decay = 0.0;  ///< part of the gradient; of adamw decoupled from it: the model shrinks by η·weight_decay
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;

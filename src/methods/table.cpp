@@ -175,7 +175,7 @@ std::vector<SettingText> kept_settings(const MethodRow& row, const Settings& set
     add("momentum", text_of(optimizer.momentum));
     add("nesterov", optimizer.nesterov ? "true" : "false");
   }
-  if (kind == OptimizerKind::adam) {
+  if (is_adam(kind)) {
     add("beta1", text_of(optimizer.beta1));
     add("beta2", text_of(optimizer.beta2));
     add("epsilon", text_of(optimizer.epsilon));
