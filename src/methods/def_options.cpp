@@ -2,7 +2,7 @@
 
 #include "laconic/error.h"
 #include "methods/optimizer.h"
-#include "methods/sparse_method.h"
+#include "methods/sparse_compression.h"
 
 namespace laconic {
 
