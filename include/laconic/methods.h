@@ -37,6 +37,11 @@ struct MethodOptions {
   Number weight_decay{};
   Number local_steps{};
   Word diagnose{};  ///< off | on
+  // Compressed updates.
+  Number decay{};           ///< factor of what a meeting leaves unsent
+  Number outer_rate{};
+  Number outer_momentum{};
+  Word read{};  ///< mean | point
   // Signs.
   Number beta{};
   Word ties{};          ///< random | plus

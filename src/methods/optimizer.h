@@ -13,6 +13,7 @@ namespace laconic {
 // The values that settings of an optimizer may have. Every place that takes one checks it against these.
 inline constexpr Interval kMomentumRange{0.0, 1.0, "[)"};
 inline constexpr Interval kWeightDecayRange{0.0, 1.0, "[)"};
+inline constexpr Interval kShrinkRange{0.0, 1.0, "(]"};  ///< 1 − η·weight_decay of a decoupled weight decay
 inline constexpr Interval kBetaRange{0.0, 1.0, "[)"};  ///< of Adam's beta1 and beta2
 inline constexpr Interval kEpsilonRange{0.0, std::numeric_limits<double>::infinity(), "()"};
 inline constexpr Interval kLearningRateRange{0.0, std::numeric_limits<double>::infinity(), "[)"};
