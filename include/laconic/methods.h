@@ -37,6 +37,11 @@ struct MethodOptions {
   Number weight_decay{};
   Number local_steps{};
   Word diagnose{};  ///< off | on
+  // Compressed updates.
+  Number decay{};           ///< factor of what a meeting leaves unsent
+  Number outer_rate{};
+  Number outer_momentum{};
+  Word read{};  ///< mean | point
   // Signs.
   Number beta{};
   Word ties{};          ///< random | plus
@@ -70,10 +75,10 @@ using HostStep = std::function<void(View<const float> gradient, View<float> mode
 
 /// The optimizer of a lifted gradient method, or of a round method's local steps.
 struct OptimizerOptions {
-  std::string name = "sgd";  ///< sgd | adam | host
+  std::string name = "sgd";  ///< sgd | adam | adamw | host
   double momentum = 0.0;
   bool nesterov = false;
-  double weight_decay = 0.0;
+  double weight_decay = 0.0;  ///< part of the gradient; of adamw decoupled from it: the model shrinks by η·weight_decay
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;

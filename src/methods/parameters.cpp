@@ -48,6 +48,10 @@ Parameter order() {
 Parameter sparse_route() {
   return word("route", &MethodOptions::route, {"automatic", "gather", "range"}, "how a sparse sum runs").changeable();
 }
+Parameter union_() {
+  return word("union", &MethodOptions::union_, {"sum", "keep"},
+              "keep: owners return only their k/W largest sums, so traffic does not grow with W");
+}
 Parameter bits(const char* fallback) {
   return whole("bits", &MethodOptions::bits, 2, 16, fallback, "bits per value, including one for the sign");
 }
@@ -86,9 +90,27 @@ Parameter round_steps() {
                "steps per worker, on average, before the last round; 0: no end, only in lockstep")
       .changeable();
 }
-Parameter lambda() {
-  return number("lambda", &MethodOptions::lambda, {0.0, 1.0}, "0.3",
+Parameter lambda(const char* fallback) {
+  return number("lambda", &MethodOptions::lambda, {0.0, 1.0}, fallback,
                 "how far gradients are detached from the error; 0 is plain error feedback, 0.2 to 0.6 works well");
+}
+Parameter decay(const char* fallback) {
+  return above("decay", &MethodOptions::decay, 0.0, 1.0, fallback,
+               "factor of what stays unsent after a meeting; 1 forgets nothing");
+}
+Parameter outer_rate(const char* fallback) {
+  return above("outer_rate", &MethodOptions::outer_rate, 0.0, 10.0, fallback,
+               "factor of the mean update that moves the common point");
+}
+Parameter outer_momentum(const char* fallback) {
+  return number("outer_momentum", &MethodOptions::outer_momentum, kMomentumRange, fallback,
+                "Nesterov momentum of the common point");
+}
+Parameter read(const char* fallback) {
+  return word("read", &MethodOptions::read, {"mean", "point"},
+              "what is tested and saved: the common point less the mean of what is unsent, or the point itself")
+      .with(fallback)
+      .changeable();
 }
 Parameter momentum() {
   return number("momentum", &MethodOptions::momentum, kMomentumRange, "", "of each worker; default the optimizer's");
