@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from . import _core, _settings
+from . import _core, _optimizers, _settings
 
 
 def require_plain(model: torch.nn.Module) -> None:
@@ -33,8 +33,7 @@ def require_fitting(
     optimizer: torch.optim.Optimizer, method: str, options: dict[str, Any], scoring: Callable[[int], Any] | None
 ) -> None:
     """Raises InvalidConfig if the method does not support this optimizer. Sets the option `score` if it is missing."""
-    if not isinstance(optimizer, torch.optim.Optimizer):
-        raise _core.InvalidConfig(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
+    _optimizers.require_optimizer(optimizer)
     if isinstance(optimizer, torch.optim.LBFGS):
         raise _core.InvalidConfig("LBFGS evaluates the model several times per step, each rank by its own loss: use another")
     if hasattr(optimizer, "read_out"):
@@ -48,11 +47,6 @@ def require_fitting(
             f"use method {dense}, or torch.optim.{fixed}"
         )
     if row["is_sgd"]:
-        if type(optimizer).step is not torch.optim.SGD.step:
-            raise _core.InvalidConfig(
-                f"{method} is SGD with momentum itself and takes torch.optim.SGD, got {type(optimizer).__name__}: "
-                "use that, or a gradient method, which takes any optimizer"
-            )
         for setting in ("momentum", "weight_decay"):
             if setting in options:
                 raise _core.InvalidConfig(f"{method} reads {setting} from the optimizer's groups: set it there")
@@ -66,6 +60,11 @@ def require_fitting(
     elif scoring is not None:
         takers = " and ".join(each["name"] for each in _core.methods() if each["takes_scoring"])
         raise _core.InvalidConfig(f"scoring is for {takers}, got it for {method}: leave it out")
+
+
+def is_sgd(optimizer: torch.optim.Optimizer, method: str) -> bool:
+    """Whether the method makes the steps of the optimizer inside itself."""
+    return bool(_core.method(method)["is_sgd"]) and type(optimizer).step is torch.optim.SGD.step
 
 
 def trained(
@@ -158,12 +157,13 @@ def plan_of(
     }
     if face == "gradient":
         sends = _core.dense_method if _core.method(method)["optimizer"] else method
-        choice = selection.choice(names, parameters, sends, options)
+        choice = selection.choice(model, names, parameters, sends, options)
+        _optimizers.require_suiting(choice.methods(), optimizer)
         by = choice.method_of()
         plan |= {"groups": choice.groups, "warmup": selection.warmup}
     else:
         selection.require_everything(method)
-        if _core.method(method)["is_sgd"]:
+        if is_sgd(optimizer, method):
             coefficients(method, optimizer.param_groups)
         texts = _settings.texts(options)
         _core.check_method(method, texts)

@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import fnmatch
 import json
+import math
 import operator
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any, TypedDict, TypeVar, cast
 import torch
 import torch.distributed as dist
 
-from . import _core, _process_groups
+from . import _core, _exempt, _process_groups
 
 Texts = list[tuple[str, str]]
 Patterns = str | list[str]
@@ -53,6 +54,8 @@ class Method(TypedDict):
     most_memory_bytes: float
     parameters: list[Parameter]
     is_sgd: bool
+    sends_updates: bool
+    suits: str  # any, sgd or vote
     steps_alike: bool
     takes_scoring: bool
     needs_loss: bool
@@ -71,10 +74,13 @@ def methods() -> list[Method]:
             `laconic.Optimizer` only); `summary`; `paper`; `memory_bytes`, the bytes kept per parameter with the
             method's defaults and SGD with momentum; `most_memory_bytes`, the same with any settings and optimizer;
             `parameters`, the method's options, each a dict with `name`, `help`, `default` (empty: none) and `range`;
-            `is_sgd`, whether it is SGD with momentum itself; `steps_alike`, whether the ranks' optimizers must have the
-            same settings throughout, because no rank has a model of its own; `takes_scoring`, whether
-            `laconic.Optimizer` takes a scoring function for it; `needs_loss`, whether every step needs the loss;
-            `optimizer`, the only one it works with (empty: any); and `min_size`, the default of `laconic.attach`.
+            `is_sgd`, whether it is SGD with momentum itself if that is the optimizer inside; `sends_updates`, whether
+            the steps of each rank's own optimizer are sent; `suits`, the optimizers with which it learns as well as
+            without compression ("any", "sgd", or "vote": SGD with a learning rate like Adam's); `steps_alike`, whether
+            the ranks' optimizers must have the same settings throughout, because no rank has a model of its own;
+            `takes_scoring`, whether `laconic.Optimizer` takes a scoring function for it; `needs_loss`, whether every
+            step needs the loss; `optimizer`, the only one it works with (empty: any); and `min_size`, the default of
+            `laconic.attach`.
     """
     return cast("list[Method]", _core.methods())
 
@@ -94,6 +100,16 @@ def require_settings(*, nonfinite: object, scaler: object, **counts: object) -> 
         least, most, meaning = COUNTS[name]
         if not (value is None and name in LEFT_OUT) and not _is_count(value, least, most):
             raise _core.InvalidConfig(f"{name} must be a whole number in {least}..{most}, got {value!r}: {meaning}")
+
+
+def require_clip(clip: object) -> None:
+    """Raises InvalidConfig for a norm that no gradient can be clipped to."""
+    if clip is None:
+        return
+    if isinstance(clip, bool) or not isinstance(clip, (int, float)) or not 0 < clip < math.inf:
+        raise _core.InvalidConfig(
+            f"clip must be a number above 0, or None, got {clip!r}: the largest norm of this rank's gradient, 1.0 say"
+        )
 
 
 def _is_count(value: Any, least: int, most: int) -> bool:
@@ -123,12 +139,20 @@ class Selection:
     min_size: int | None
     groups: Sequence[Mapping[str, Any]]
     warmup: int
+    exempt: str | Iterable[str] | None = None
 
     def choice(
-        self, names: Sequence[str], parameters: Sequence[torch.Tensor], method: str, options: Mapping[str, Any]
+        self,
+        model: torch.nn.Module,
+        names: Sequence[str],
+        parameters: Sequence[torch.Tensor],
+        method: str,
+        options: Mapping[str, Any],
     ) -> Choice:
         """The method of each parameter."""
-        chosen = Choice(names, [parameter.numel() for parameter in parameters])
+        dense = _exempt.exempted(model, self.exempt)
+        exempt = [i for i, parameter in enumerate(parameters) if id(parameter) in dense]
+        chosen = Choice(names, [parameter.numel() for parameter in parameters], exempt)
         if isinstance(self.groups, (str, Mapping)) or not isinstance(self.groups, Iterable):
             raise _core.InvalidConfig(f"groups must be a list of dicts, got {self.groups!r}: [{{...}}] for one, [] for none")
         for each in self.groups:
@@ -142,7 +166,7 @@ class Selection:
 
     def require_everything(self, method: str) -> None:
         """Of a method that takes the whole model."""
-        for setting in ("include", "exclude", "min_size", "groups", "warmup"):
+        for setting in ("include", "exclude", "exempt", "min_size", "groups", "warmup"):
             if getattr(self, setting):
                 raise _core.InvalidConfig(
                     f"{method} takes the whole model, and {setting} is for gradient methods, "
@@ -185,10 +209,11 @@ def matches(name: str, patterns: Patterns) -> bool:
 class Choice:
     """Which method each parameter gets."""
 
-    def __init__(self, names: Sequence[str], sizes: Sequence[int]) -> None:
+    def __init__(self, names: Sequence[str], sizes: Sequence[int], exempt: Sequence[int]) -> None:
         self._names = names
         self._sizes = sizes
-        self._left = list(range(len(names)))
+        self._exempt = list(exempt)
+        self._left = [i for i in range(len(names)) if i not in set(exempt)]
         self.groups: list[tuple[str, Texts, list[int]]] = []
 
     def add_named(self, group: Mapping[str, Any]) -> None:
@@ -204,7 +229,7 @@ class Choice:
         fitting = [i for i in self._left if matches(self._names[i], patterns)]
         if not fitting:
             raise _core.InvalidConfig(
-                f"the group with params={patterns!r} has no parameter that is not in a group before it; "
+                f"the group with params={patterns!r} has no parameter that is not exempt or in a group before it; "
                 f"names are like {', '.join(self._names[:3])}"
             )
         self._take(method, options, [i for i in fitting if self._sizes[i] >= min_size])
@@ -232,14 +257,18 @@ class Choice:
             and (include is None or matches(self._names[i], include))
             and (exclude is None or not matches(self._names[i], exclude))
         ]
-        if self._left and not wanted and not self.groups:
+        if self._names and not wanted and not self.groups:
             raise _core.InvalidConfig(
                 f"no parameter is left for {method}: include={include!r}, exclude={exclude!r}, min_size={least} "
                 "(entries; min_size=0 compresses the smallest too); "
                 f"names are like {', '.join(self._names[:3])}"
             )
         self._take(method, options, wanted)
-        self._take(_core.dense_method, {}, list(self._left))
+        self._take(_core.dense_method, {}, sorted(self._left + self._exempt))
+
+    def methods(self) -> list[str]:
+        """Of the groups."""
+        return [method for method, _, _ in self.groups]
 
     def method_of(self) -> list[str]:
         """Of each parameter, with the number of its group."""

@@ -129,11 +129,12 @@ def load_optimizer(host: _core.OptimizerHost, inner: torch.optim.Optimizer, stat
 
 
 def redeal_optimizer(
-    host: _core.OptimizerHost, inner: torch.optim.Optimizer, state_dict: Mapping[str, Any], own_steps: bool
+    host: _core.OptimizerHost, inner: torch.optim.Optimizer, state_dict: Mapping[str, Any], memory: str
 ) -> None:
     """As `load_optimizer`, from the parts of all ranks of a run with any number of ranks.
 
-    `own_steps`: the states of the optimizers inside differ from rank to rank, so their mean is loaded.
+    `memory` of the optimizers inside: "first" if it is the same on all ranks; "mean" loads the ranks' mean; "own" leaves
+    each rank its own and gives a new rank none.
     """
     refusal = ""
     memories: list[torch.Tensor] = []
@@ -144,7 +145,7 @@ def redeal_optimizer(
         states = [_part(INNER, state_dict, rank, ranks) for rank in range(ranks)]
         for each in states:
             _require_same_groups(each, inner)
-        kept = _replaced(inner, _mean_of(states) if own_steps else states[0])
+        kept = _replaced(inner, _dealt(states, memory, host.rank))
     except Exception as error:
         refusal = _refusal(error)
     with _restored_on_error(inner, kept):
@@ -254,6 +255,14 @@ def _require_same_groups(state: Mapping[str, Any], inner: torch.optim.Optimizer)
         raise InvalidConfig(
             f"the state has groups of {sizes} parameters, this optimizer of {own}: make it as it was when it was saved"
         )
+
+
+def _dealt(states: list[Any], memory: str, rank: int) -> Any:
+    if memory == "mean":
+        return _mean_of(states)
+    if memory == "first":
+        return states[0]
+    return states[rank] if rank < len(states) else {**states[0], "state": {}}
 
 
 def _mean_of(states: list[Any]) -> Any:

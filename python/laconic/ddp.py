@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
-from . import _core, _process_groups, _settings, _version_check, checkpoint
+from . import _core, _optimizers, _process_groups, _settings, _version_check, checkpoint
 
 __all__ = ["State", "attach", "hook"]
 
@@ -33,12 +33,22 @@ class State:
         include: shell patterns of parameter names (`"*.weight"`, or a list of patterns). The other parameters are sent
             dense.
         exclude: patterns of the parameters that are sent dense although `include` matches them.
+        exempt: parameters that are sent dense whatever the patterns and groups are, by one word or a list of words:
+            "vectors" (biases, norms: at most one dimension), "embeddings" (of nn.Embedding and nn.EmbeddingBag) and
+            "output" (the last nn.Linear, or the one that shares its weight with an embedding).
         min_size: tensors with fewer entries are sent dense. Default: as in the method's paper, which is 10,000 for
             qsgd, so that biases and norms are dense, and 0 for the others.
         groups: other methods for some parameters. Each group is a dict with `params` (patterns), `method` and the
             method's options. It may have a `min_size`: smaller tensors are treated like the rest. The first group that
             matches a parameter counts; `method` is for the rest.
         warmup: number of steps at the start that are sent dense.
+        clip: the largest norm that this rank's own gradient may have, over all parameters. A larger gradient is scaled
+            down to it before the method remembers or sends anything, by the factor that torch's clip_grad_norm_ would
+            use. Use it in place of clip_grad_norm_ after backward, which would clip the aggregate: that of a vote,
+            whose norm is the root of the number of parameters, to almost nothing. The norm needs the whole gradient, so
+            the exchange begins with the last bucket and no longer overlaps backward.
+        optimizer: the optimizer that steps with the aggregate. It is only looked at: a vote before an optimizer like
+            Adam is an error, and a compressor that makes its second moments wrong is a warning.
         scaler: the GradScaler that scales the loss. Gradients are unscaled before the method sees them. If a gradient
             overflows on any rank, all ranks get infinities, so that every scaler skips the step.
         nonfinite: "error" raises an error that names rank, tensor and step. "skip" drops the step on all ranks: their
@@ -71,9 +81,12 @@ class State:
         *,
         include: Patterns | None = None,
         exclude: Patterns | None = None,
+        exempt: Patterns | None = None,
         min_size: int | None = None,
         groups: Sequence[Mapping[str, Any]] = (),
         warmup: int = 0,
+        clip: float | None = None,
+        optimizer: torch.optim.Optimizer | None = None,
         scaler: "torch.amp.GradScaler | None" = None,
         nonfinite: str = "error",
         seed: int = 0,
@@ -86,7 +99,7 @@ class State:
     ) -> None:
         self.method = method
         self._group = getattr(ddp, "process_group", None)
-        selection = _settings.Selection(include, exclude, min_size, groups, warmup)
+        selection = _settings.Selection(include, exclude, min_size, groups, warmup, exempt)
 
         def prepare() -> tuple[_settings.Fields, tuple[Any, ...]]:
             _settings.require_settings(
@@ -98,10 +111,14 @@ class State:
                 chunk_entries=chunk_entries,
                 threads=threads,
             )
+            _settings.require_clip(clip)
             _process_groups.require_engine(backend)
             _version_check.warn_once()
             names, parameters = _parameters_of(ddp)
-            choice = selection.choice(names, parameters, method, options)
+            choice = selection.choice(ddp.module, names, parameters, method, options)
+            if optimizer is not None:
+                _optimizers.require_optimizer(optimizer)
+                _optimizers.require_suiting(choice.methods(), optimizer)
             scale = _scale_of(scaler, parameters[0].device)
             hook_options = _core.HookOptions(
                 seed=seed,
@@ -109,10 +126,12 @@ class State:
                 skip=nonfinite == "skip",
                 drops_unused=bool(ddp.find_unused_parameters or ddp.static_graph),
                 chunk_entries=chunk_entries,
+                clip=0.0 if clip is None else float(clip),
             )
             fields = {"hook of method": method, "backend": str(backend), "arrange_buckets": str(bool(arrange_buckets))}
             fields |= _settings.described(names, parameters, choice.method_of())
             fields["scaler"] = "none" if scale is None else "a scaler"
+            fields["clip"] = str(clip)
             return fields, (threads or torch.get_num_threads(), names, parameters, scale, choice.groups, hook_options)
 
         plan = _settings.agreed(self._group, timeout, prepare)

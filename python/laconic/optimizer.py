@@ -11,7 +11,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import _batch_norm, _core, _optimizer_settings, _process_groups, _settings, _version_check, checkpoint
+from . import _batch_norm, _core, _optimizer_settings, _optimizers, _process_groups, _settings, _version_check
+from . import checkpoint
 
 __all__ = ["Optimizer"]
 
@@ -31,11 +32,16 @@ class Optimizer(torch.optim.Optimizer):
     `param_groups` with the optimizer inside, so learning-rate schedulers, gradient clipping and `GradScaler` work as
     usual.
 
+    The optimizer inside can be any optimizer of torch except LBFGS.
+
     - Gradient methods (sgd, topk, regtopk, qsgd, signum, ...): `step` replaces the local gradients by the aggregate of
-      all ranks, then the optimizer inside makes its step. It can be any optimizer of torch except LBFGS.
-    - ef-rbgs, def and def-a are SGD with momentum themselves: the optimizer inside must be torch.optim.SGD. Its lr,
-      momentum, nesterov and weight_decay are read from the groups at each step. The model holds the point where the
-      next gradient is taken.
+      all ranks, then the optimizer inside makes its step. A vote before an optimizer like Adam is an error, and a
+      compressor that makes Adam's second moments wrong is a warning.
+    - def-topk, diloco, sparseloco, ef-rbgs, def and def-a: the optimizer inside makes a step at this rank's model, and
+      that step is compressed and sent. The optimizer's memory never leaves its rank. Decoupled weight decay (AdamW, and
+      NAdam and RAdam with decoupled_weight_decay=True) is applied on all ranks alike and not sent. With
+      torch.optim.SGD, ef-rbgs, def and def-a make its steps themselves: its lr, momentum, nesterov and weight_decay are
+      read from the groups at each step. The model holds the point where the next gradient is taken.
     - psync, localsgd, easgd, lsgd, mgrawa, lgrawa: the optimizer inside makes a local step, and the models meet in
       rounds. Between rounds the ranks hold different models. A step with an infinity is dropped on its rank alone.
 
@@ -49,6 +55,8 @@ class Optimizer(torch.optim.Optimizer):
         group: the process group. Default: all ranks.
         include: for gradient methods: patterns of the parameters that are compressed, as in `laconic.State`.
         exclude: for gradient methods: patterns of the parameters that are sent dense.
+        exempt: for gradient methods: what is sent dense, in words as in `laconic.State` ("vectors", "embeddings",
+            "output").
         min_size: for gradient methods: tensors with fewer entries are sent dense.
         groups: for gradient methods: other methods for some parameters, as in `laconic.State`.
         warmup: for gradient methods: number of steps at the start that are sent dense.
@@ -85,6 +93,7 @@ class Optimizer(torch.optim.Optimizer):
         group: dist.ProcessGroup | None = None,
         include: str | Iterable[str] | None = None,
         exclude: str | Iterable[str] | None = None,
+        exempt: str | Iterable[str] | None = None,
         min_size: int | None = None,
         groups: Sequence[Mapping[str, Any]] = (),
         warmup: int = 0,
@@ -101,7 +110,7 @@ class Optimizer(torch.optim.Optimizer):
         self.inner: Any = _Blank()
         super().__init__([torch.nn.Parameter(torch.zeros(1))], {})  # hooks and their like; the groups are those inside
         options = dict(options)
-        selection = _settings.Selection(include, exclude, min_size, groups, warmup)
+        selection = _settings.Selection(include, exclude, min_size, groups, warmup, exempt)
 
         def prepare() -> tuple[_settings.Fields, dict[str, Any]]:
             _settings.require_settings(
@@ -124,7 +133,8 @@ class Optimizer(torch.optim.Optimizer):
         self._group = group
         self._options = options
         row = _core.method(method)
-        self._is_sgd: bool = row["is_sgd"]
+        self._is_sgd = _optimizer_settings.is_sgd(optimizer, method)
+        self._sends_updates: bool = row["sends_updates"]
         self._steps_alike: bool = row["steps_alike"]
         self._needs_loss: bool = row["needs_loss"]
         self._steps_inside = "groups" in plan
@@ -253,9 +263,10 @@ class Optimizer(torch.optim.Optimizer):
         if found is not None and float(found) > 0:
             factor = float("nan")  # clipping may have hidden what the scaler saw: the step is to be dropped all the same
         coefficients = _optimizer_settings.coefficients(self.method, self.param_groups) if self._is_sgd else []
+        shrink = _optimizers.shrink_factors(self.inner) if self._sends_updates and not self._is_sgd else []
         # Only for who needs it: reading a loss on a device waits for the device.
         value = float(loss) if self._needs_loss else float("nan")
-        counts = self._host.step(coefficients, value, factor, scaled)
+        counts = self._host.step(coefficients, shrink, value, factor, scaled)
         if not counts:
             self._tell_scaler()
         elif self._steps_inside:
@@ -342,14 +353,16 @@ class Optimizer(torch.optim.Optimizer):
                 ignored.
             redeal: load the states of all ranks of a run, as `gather_state_dict` returns them, with another number of
                 ranks. The mean of the ranks' residuals is kept, momenta become their mean, regtopk forgets its last
-                support, and a new rank of a round method starts at the centre.
+                support, and a new rank of a round method starts at the centre. A method that sends the optimizer's
+                steps leaves each rank its optimizer's memory; that of a new rank starts empty.
 
         Raises:
             InvalidConfig: on all ranks, if one of them got the state of another rank, another number of ranks (without
                 `redeal`), another method, other settings of the method or another model. Nothing is changed then.
         """
         if redeal:
-            checkpoint.redeal_optimizer(self._host, self.inner, state_dict, not self._steps_alike)
+            memory = "own" if self._sends_updates else "first" if self._steps_alike else "mean"
+            checkpoint.redeal_optimizer(self._host, self.inner, state_dict, memory)
         else:
             checkpoint.load_optimizer(self._host, self.inner, state_dict)
 

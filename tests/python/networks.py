@@ -68,9 +68,12 @@ def small_options(method: str) -> dict[str, Any]:
 
 
 def optimizer_for(method: str, model: torch.nn.Module, **settings: Any) -> laconic.Optimizer:
-    """The method around SGD with momentum, or Adam where that is what it is."""
+    """The method around SGD with momentum, Adam where that is what it is, or AdamW if its steps are what is sent."""
     inner: torch.optim.Optimizer
-    if method == "adam":
+    row = next(row for row in laconic.methods() if row["name"] == method)
+    if row["sends_updates"] and not row["is_sgd"]:
+        inner = torch.optim.AdamW(model.parameters(), lr=0.02, weight_decay=0.1)
+    elif method == "adam":
         inner = torch.optim.Adam(model.parameters(), lr=0.02)
     elif method.startswith("sign"):
         inner = torch.optim.SGD(model.parameters(), lr=0.02)

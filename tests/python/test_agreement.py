@@ -86,7 +86,7 @@ def optimizers(culprit: int) -> list[str]:
         return torch.optim.SGD([{"params": [first]}, {"params": others}], lr=0.1, momentum=0.9)
 
     for settings, own_words, others_words in (
-        ({"inner": lambda model: torch.optim.Adam(model.parameters())}, "torch.optim.SGD, got Adam", "got Adam"),
+        ({"inner": lambda model: torch.optim.Adam(model.parameters())}, "optimizer inside = ", "optimizer inside = Adam"),
         ({"inner": lambda model: sgd(model, dampening=0.5)}, "no dampening, got 0.5", "got 0.5"),
         ({"inner": lambda model: sgd(network())}, "not the model's", "not the model's"),
         ({"ratio": 0.5}, "ratio must be", "ratio must be"),

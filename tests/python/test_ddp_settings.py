@@ -1,6 +1,7 @@
 """What a user may choose: parameters and groups, warm-up, policy; and what metrics say."""
 
 import unittest
+import warnings
 from typing import Any
 
 import torch
@@ -26,14 +27,31 @@ class Named(torch.nn.Module):
         return self.fc(self.norm(self.conv(inputs)))
 
 
-def methods_of(**settings: Any) -> dict[str, str]:
+class Language(torch.nn.Module):
+    """Two embeddings, and an output layer that may share the weight of the first."""
+
+    def __init__(self, tied: bool) -> None:
+        super().__init__()
+        self.words = torch.nn.Embedding(12, 8)
+        self.places = torch.nn.Embedding(4, 8)
+        self.head = torch.nn.Linear(8, 12)
+        self.norm = torch.nn.LayerNorm(8)
+        self.other = torch.nn.Linear(8, 8)
+        if tied:
+            self.head.weight = self.words.weight
+
+
+def methods_of(model: torch.nn.Module | None = None, **settings: Any) -> dict[str, str]:
     """The method of each parameter."""
-    ddp = wrapped(Named())
+    ddp = wrapped(model or Named())
     names, parameters = laconic.ddp._parameters_of(ddp)
     selection = laconic._settings.Selection(
-        settings.get("include"), settings.get("exclude"), settings.get("min_size"), settings.get("groups", ()), 0
+        *(settings.get(name) for name in ("include", "exclude", "min_size")),
+        settings.get("groups", ()),
+        0,
+        settings.get("exempt"),
     )
-    choice = selection.choice(names, parameters, settings.get("method", "topk"), {})
+    choice = selection.choice(ddp.module, names, parameters, settings.get("method", "topk"), {})
     return {names[i]: method for method, _, members in choice.groups for i in members}
 
 
@@ -51,6 +69,90 @@ def choices() -> None:
     grouped = methods_of(groups=groups)
     assert grouped["fc.weight"] == grouped["fc.bias"] == "qsgd" and grouped["conv.bias"] == "fp16", grouped
     assert grouped["conv.weight"] == "topk"
+
+
+def exempt() -> None:
+    def dense(model: torch.nn.Module, **settings: Any) -> set[str]:
+        return {name for name, method in methods_of(model, **settings).items() if method == "sgd"}
+
+    vectors = {"head.bias", "norm.weight", "norm.bias", "other.bias"}
+    assert dense(Language(False), exempt="vectors") == vectors
+    assert dense(Language(False), exempt="embeddings") == {"words.weight", "places.weight"}
+    assert dense(Language(False), exempt="output") == {"other.weight", "other.bias"}
+    assert dense(Language(True), exempt="output") == {"words.weight", "head.bias"}
+    assert dense(Language(True), exempt=["vectors", "output"]) == vectors | {"words.weight"}
+    assert dense(Language(True), exempt=iter(["embeddings"]), exclude="other.*") == {
+        "words.weight",
+        "places.weight",
+        "other.weight",
+        "other.bias",
+    }
+    groups = [{"params": "*.weight", "method": "qsgd"}]
+    grouped = methods_of(Language(False), exempt="embeddings", groups=groups)
+    assert grouped["words.weight"] == "sgd" and grouped["head.weight"] == "qsgd", grouped
+    assert grouped["head.bias"] == "topk", grouped
+    assert dense(Named(), exempt=["embeddings"]) == set(), "there is none"
+    words = ("exempt must be one of vectors, embeddings, output, or a list of them, got 'biases'", "exclude=")
+    refused(lambda: methods_of(exempt="biases"), *words)
+    refused(lambda: methods_of(exempt=3), "exempt must be one of vectors, embeddings, output", "got 3")
+    refused(lambda: methods_of(torch.nn.Linear(3, 3), exempt="output"), "no parameter is left for topk")
+    trained = torch.nn.Sequential(torch.nn.Embedding(5, 3), torch.nn.Linear(3, 200))
+    inner = torch.optim.SGD(trained.parameters(), lr=0.1)
+    optimizer = laconic.Optimizer(inner, trained, "topk", keep=0.01, exempt=["vectors", "embeddings"])
+    trained(torch.tensor([1, 2])).sum().backward()
+    optimizer.step()
+    moved = [int((p.grad != 0).sum()) for p in trained.parameters()]
+    assert moved == [6, 6, 200], moved  # the embedding's rows 1 and 2, six of 600 weights, all biases
+    model = torch.nn.Linear(3, 3)
+    inner = torch.optim.SGD(model.parameters(), lr=0.1)
+    words = ("def takes the whole model, and exempt is for gradient methods, got 'vectors': leave it out",)
+    refused(lambda: laconic.Optimizer(inner, model, "def", exempt="vectors"), *words)
+
+
+def optimizers_that_suit() -> None:
+    """attach and Optimizer are told, or know, which optimizer follows."""
+
+    class Derived(torch.optim.AdamW):
+        """As other packages have them."""
+
+    def sgd(model: torch.nn.Module) -> torch.optim.Optimizer:
+        return torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def told(make: Any, method: str, way: str, **settings: Any) -> list[str]:
+        model = Named()
+        inner = make(model)
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            if way == "attach":
+                laconic.attach(wrapped(model), method, optimizer=inner, **settings)
+            else:
+                laconic.Optimizer(inner, model, method, **settings)
+        here = [each for each in found if each.filename == __file__]
+        return [str(each.message) for each in here if "second moments" in str(each.message)]
+
+    adaptive = (
+        *(getattr(torch.optim, name) for name in ("Adam", "AdamW", "NAdam", "RAdam", "Adamax")),
+        *(getattr(torch.optim, name) for name in ("Adagrad", "Adadelta", "RMSprop")),
+        Derived,
+    )
+    for way in ("attach", "Optimizer"):
+        for kind in adaptive:
+            make = lambda model, kind=kind: kind(model.parameters(), lr=0.1)  # noqa: E731
+            for settings in ({"method": "signum"}, {"method": "sgd", "groups": [{"params": "fc.*", "method": "signsgd"}]}):
+                vote = "signum" if settings["method"] == "signum" else "signsgd"
+                words = (f"{vote} is a vote", f"and {kind.__name__}, which", "use torch.optim.SGD(..., lr=5e-4, momentum=0)")
+                refused(lambda make=make, settings=settings, way=way: told(make, way=way, **settings), *words)
+            (text,) = told(make, "topk", way)
+            assert text.startswith(f"topk with {kind.__name__}: ") and "with laconic.Optimizer def-topk" in text, text
+            assert told(make, "fp16", way) == told(make, "sgd", way) == []
+        for method in ("signum", "topk", "qsgd"):
+            assert told(sgd, method, way, min_size=0) == [], method
+        (text,) = told(
+            lambda model: torch.optim.Adam(model.parameters()), "topk", way, groups=[{"params": "fc.*", "method": "randk"}]
+        )
+        assert text.startswith("randk and topk with Adam"), text
+    words = ("optimizer must be a torch.optim.Optimizer, got float",)
+    refused(lambda: laconic.attach(wrapped(Named()), "topk", optimizer=0.1), *words)
 
 
 def groups_and_warm_up() -> None:
@@ -135,6 +237,9 @@ def a_value_is_not_finite() -> None:
 class SettingsTest(unittest.TestCase):
     def test_choices(self) -> None:
         run_ranks(2, in_turn, (choices, groups_and_warm_up, groups_draw_by_themselves))
+
+    def test_words(self) -> None:
+        run_ranks(1, in_turn, (exempt, optimizers_that_suit))
 
     def test_values_that_are_not_finite(self) -> None:
         run_ranks(2, a_value_is_not_finite)

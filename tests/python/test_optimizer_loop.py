@@ -307,8 +307,11 @@ def refusals() -> dict[str, str]:
     def_run = laconic.Optimizer(sgd(other), other, "def", ratio=2)
     loss_of(other, *batch(0, 0)).backward()
     found = {
-        "takes torch.optim.SGD, got Adam: use that, or a gradient method, which takes any": make(
-            torch.optim.Adam(model.parameters()), "def", ratio=4
+        "signum is a vote: every entry of the aggregate is -1 or 1, and Adam, which divides by": make(
+            torch.optim.Adam(model.parameters()), "signum"
+        ),
+        "def reads weight_decay from the optimizer's groups: set it there": make(
+            torch.optim.Adam(model.parameters()), "def", ratio=4, weight_decay=0.5
         ),
         "ef-rbgs has no dampening, got 0.1 in group 0: set it to 0": make(
             sgd(model, dampening=0.1), "ef-rbgs", ratio=4

@@ -7,8 +7,12 @@
 
 #include "base/check.h"
 #include "base/philox.h"
+#include "base/scratch_status.h"
+#include "base/transfer.h"
 #include "exchange/exchange.h"
+#include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/norm/norm.h"
 #include "laconic/error.h"
 #include "laconic/nonfinite.h"
 #include "methods/state_memory.h"
@@ -18,6 +22,8 @@
 
 namespace laconic::plugin {
 namespace {
+
+constexpr double kClipEpsilon = 1e-6;  ///< as in torch's clip_grad_norm_
 
 std::string list_of(const std::vector<std::uint32_t>& numbers) {
   std::string text;
@@ -56,11 +62,16 @@ MethodSet::MethodSet(std::vector<Tensor> parameters, std::vector<MethodGroup> gr
       used_(parameters_.size()),
       is_carried_(parameters_.size()) {
   require_cover(groups);
+  if (!(options_.clip >= 0.0 && std::isfinite(options_.clip))) {
+    throw InvalidConfig("clip must be above 0 and finite, got " + std::to_string(options_.clip) +
+                        ": the largest norm of a rank's gradient; 0 for none");
+  }
   std::vector<AgreedField> fields{{"seed", std::to_string(options_.seed)},
                                   {"warmup", std::to_string(options_.warmup)},
                                   {"nonfinite", options_.policy == NonfinitePolicy::error ? "error" : "skip"},
                                   {"chunk_entries", std::to_string(options_.chunk_entries)},
-                                  {"unused parameters", options_.drops_unused ? "dropped" : "kept"}};
+                                  {"unused parameters", options_.drops_unused ? "dropped" : "kept"},
+                                  {"clip", std::to_string(options_.clip)}};
   for (const MethodGroup& group : groups) fields.push_back({"group " + group.method, list_of(group.parameters)});
   require_agreement(communicator_, fields);
   for (const Tensor& each : parameters_) offsets_.push_back(offsets_.back() + each.size);
@@ -79,6 +90,10 @@ MethodSet::MethodSet(std::vector<Tensor> parameters, std::vector<MethodGroup> gr
   if (options_.drops_unused) {
     carried_.reserve(place_, offsets_.back());
     fill(place_, 0.0F, carried_.view(offsets_.back()));
+  }
+  if (options_.clip > 0.0) {
+    norms_.reserve(place_, parameters_.size());
+    read_norms_.resize(parameters_.size());
   }
 }
 
@@ -130,6 +145,7 @@ void MethodSet::begin() {
   if (open_) throw InvalidConfig("a step was begun before the last one was finished");
   std::fill(used_.begin(), used_.end(), std::byte{1});
   arrived_ = 0;
+  held_.clear();
   last_ = {};
   open_ = true;
   const auto rank = static_cast<std::uint32_t>(communicator_.rank());
@@ -140,6 +156,38 @@ void MethodSet::begin() {
 void MethodSet::add(std::span<const TensorPart> parts) {
   for (const TensorPart& part : parts) {
     if (part.tensor >= parameters_.size()) throw InvalidConfig("a part of an unknown parameter was added");
+  }
+  arrived_ += parts.size();
+  if (options_.clip == 0.0) return pass_on(parts);
+  held_.insert(held_.end(), parts.begin(), parts.end());
+  if (!complete()) return;
+  clip_held();
+  pass_on(held_);
+}
+
+void MethodSet::clip_held() {
+  const double norm = norm_of_held();
+  if (!std::isfinite(norm)) return;  // the methods meet the value and act by the policy
+  const double factor = options_.clip / (norm + kClipEpsilon);
+  if (factor >= 1.0) return;
+  for (const TensorPart& part : held_) scale(place_, static_cast<float>(factor), part.values);
+}
+
+/// The norm of the parameters' norms, in the order of registration: the same in whatever order they arrived.
+double MethodSet::norm_of_held() {
+  const ScratchStatus unused(place_);
+  const auto each = [&](FunctionRef<void(const NormPart&)> body) {
+    for (const TensorPart& part : held_) body({part.values, norms_.view().sub(part.tensor, 1)});
+  };
+  norms(place_, each, Norm::l2, unused.view());
+  copy_to_host<float>(place_, norms_.view(parameters_.size()), read_norms_.data());
+  double squares = 0.0;
+  for (const float each_norm : read_norms_) squares += static_cast<double>(each_norm) * each_norm;
+  return std::sqrt(squares);
+}
+
+void MethodSet::pass_on(std::span<const TensorPart> parts) {
+  for (const TensorPart& part : parts) {
     parts_[part.tensor] = part.values;
     if (is_carried_[part.tensor] != 0) add_carried(part);
     if (step_ < options_.warmup) {
@@ -152,7 +200,6 @@ void MethodSet::add(std::span<const TensorPart> parts) {
     if (!group.batch.empty()) group.method->add(group.batch);
     group.batch.clear();
   }
-  arrived_ += parts.size();
 }
 
 void MethodSet::add_carried(const TensorPart& part) {
@@ -160,7 +207,7 @@ void MethodSet::add_carried(const TensorPart& part) {
 }
 
 bool MethodSet::streams() const {
-  if (!open_) return false;
+  if (!open_ || options_.clip > 0.0) return false;
   if (step_ < options_.warmup) return dense_->method->streams();
   return std::any_of(groups_.begin(), groups_.end(), [](const Group& group) { return group.method->streams(); });
 }
@@ -168,7 +215,8 @@ bool MethodSet::streams() const {
 std::vector<Neighbours> MethodSet::neighbours() const {
   std::vector<Neighbours> all;
   for (const Group& group : groups_) {
-    Neighbours each{.parameters = group.parameters, .starts = {}, .streams = group.method->streams()};
+    const bool streams = group.method->streams() && options_.clip == 0.0;
+    Neighbours each{.parameters = group.parameters, .starts = {}, .streams = streams};
     for (const std::uint32_t start : group.method->chunk_starts()) each.starts.push_back(group.parameters[start]);
     all.push_back(std::move(each));
   }

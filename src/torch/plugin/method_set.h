@@ -28,6 +28,9 @@ struct MethodSetOptions {
   /// to a step that uses it.
   bool drops_unused = false;
   std::uint64_t chunk_entries = 0;  ///< for methods that stream; 0: their own choice
+  /// If it is above 0, the gradient of this rank is scaled down to this norm over all parameters before a method sees
+  /// it. The norm needs the whole gradient, so nothing is exchanged before the last parameter has arrived.
+  double clip = 0.0;
 };
 
 /// Parameters that are processed together, in the order in which they should lie in memory to avoid copies.
@@ -106,6 +109,9 @@ class MethodSet {
   void require_cover(const std::vector<MethodGroup>& groups) const;
   std::span<Group> active();
   std::uint32_t group_count() const { return static_cast<std::uint32_t>(groups_.size()); }
+  void pass_on(std::span<const TensorPart> parts);
+  void clip_held();
+  double norm_of_held();
   void add_carried(const TensorPart& part);
   std::vector<std::byte> used_anywhere();
   void carry(const std::vector<std::byte>& used);
@@ -127,6 +133,9 @@ class MethodSet {
   std::uint64_t skipped_ = 0;
   std::size_t arrived_ = 0;
   std::vector<View<float>> parts_;
+  std::vector<TensorPart> held_;  ///< with clip, until all are there
+  Buffer<float> norms_;           ///< with clip, of each parameter's gradient
+  std::vector<float> read_norms_;
   std::vector<std::byte> used_;
   Buffer<float> carried_;                  ///< aggregates that the host dropped, by parameter
   std::vector<std::uint32_t> is_carried_;  ///< 1 if the parameter has one

@@ -23,7 +23,8 @@ ModelHost::ModelHost(std::shared_ptr<Communicator> communicator, Workplace work,
       async_(options.pace.value_or("") == "async"),
       size_(parameters().size()),
       group_of_(parameters().tensors().size(), 0),
-      coefficients_(group_of_.size()) {
+      coefficients_(group_of_.size()),
+      shrink_(group_of_.size(), 1.0F) {
   require_fitting_calls();
   model_.reserve(place(), size_);
   gradient_.reserve(place(), size_);
@@ -48,9 +49,8 @@ ModelHost::ModelHost(std::shared_ptr<Communicator> communicator, Workplace work,
 ModelHost::~ModelHost() = default;
 
 void ModelHost::require_fitting_calls() const {
-  if (is_sgd() == static_cast<bool>(calls_.optimizer)) {
-    throw InvalidConfig(name_ + (is_sgd() ? " is SGD itself and takes no call of the loop's optimizer: leave it out"
-                                          : " needs a call of the loop's optimizer, got none: give one"));
+  if (!calls_.optimizer && !is_sgd()) {
+    throw InvalidConfig(name_ + " needs a call of the loop's optimizer, got none: give one");
   }
   if (calls_.scoring && !traits_.takes_scoring) {
     throw InvalidConfig(name_ + " takes no scoring function: leave it out");
@@ -97,11 +97,11 @@ void ModelHost::after_round() {
   side().barrier().wait();
 }
 
-/// SGD's methods keep the point themselves: a change of the parameters would be lost.
+/// Methods that send updates keep the point themselves: a change of the parameters would be lost.
 void ModelHost::refresh_model() {
   const std::string* changed = parameters().changed();
   if (changed == nullptr) return;
-  if (is_sgd()) {
+  if (traits_.sends_updates) {
     throw InvalidConfig("parameter " + *changed + " was changed since the last step, but " + name_ +
                         " keeps the point itself: load the optimizer's state with the model's, or make a new one");
   }
@@ -130,10 +130,20 @@ void ModelHost::take_coefficients(std::span<const Coefficients> groups) {
   }
 }
 
+/// The loop's optimizer does not move a parameter that was frozen meanwhile, nor does its weight decay.
+void ModelHost::take_shrink(std::span<const float> groups) {
+  if (groups.empty()) return;  // all are 1
+  for (std::size_t i = 0; i < shrink_.size(); ++i) {
+    LACONIC_CHECK(group_of_[i] < groups.size());
+    shrink_[i] = parameters().parameters()[i].requires_grad() ? groups[group_of_[i]] : 1.0F;
+  }
+}
+
 StepReport ModelHost::do_step(const HostStepInput& input) {
   refresh_model();
   {
     const Stopwatch watch(costs().copy_seconds);
+    if (traits_.sends_updates && !is_sgd()) parameters().complete_gradients();
     const bool in_place = !is_sgd() && input.factor != 1.0F;  // the loop's optimizer must see them unscaled too
     if (in_place) parameters().scale_gradients(input.factor);
     parameters().read_gradients(place(), in_place ? 1.0F : input.factor, gradient());
@@ -143,12 +153,16 @@ StepReport ModelHost::do_step(const HostStepInput& input) {
   if (is_sgd()) {
     take_coefficients(input.groups);
     step.tensors = coefficients_;
+  } else if (traits_.sends_updates) {
+    take_shrink(input.shrink);
+    step.shrink = shrink_;
   }
   const std::uint64_t rounds = counted().rounds;
   const StepReport report = method_->step(step, model(), gradient());
   if (counted().rounds == rounds)
     counted().rounds += report.rounds;  // a method that meets in every step tells no round
-  if (report.rounds > 0 || moves_every_step()) write_model();
+  const bool decays = report.skipped && traits_.sends_updates;  // weight decay alone, as on the ranks that stepped
+  if (report.rounds > 0 || moves_every_step() || decays) write_model();
   return report;
 }
 
@@ -187,10 +201,13 @@ OptimizerHost::Change ModelHost::prepare_redeal(const std::vector<State>& saved)
   const MethodMaker make = [&](Communicator& communicator, Place& place) {
     return make_model_method(name_, options_, optimizer_options(), communicator, place);
   };
-  std::vector<float> dealt(is_sgd() ? size_ : 0);
+  std::vector<float> dealt(traits_.sends_updates ? size_ : 0);
+  const auto at = static_cast<std::size_t>(rank());
+  // What this rank has moved by since the last meeting stays its own.
+  if (!dealt.empty() && at < saved.size()) saved[at].get("model", View<float>(dealt));
   State mine = redealt(states, rank(), ranks(), parameters().tensors(), make, View<float>(dealt));
   method_->require_loadable(mine);
-  if (!is_sgd()) dealt = dealt_model(saved, mine);
+  if (dealt.empty()) dealt = dealt_model(saved, mine);
   return [this, mine = std::move(mine), dealt = std::move(dealt)] {
     method_->load(mine);
     copy_from_host(place(), dealt.data(), model());

@@ -10,8 +10,8 @@ namespace laconic::plugin {
 
 /// Functions of the training loop that a method calls, in the thread that calls step.
 struct HostCalls {
-  /// Makes a step of the loop's own optimizer with the gradients of the parameters. Empty for methods that are SGD
-  /// themselves (Traits::is_sgd), and only for these.
+  /// Makes a step of the loop's own optimizer with the gradients of the parameters. Only methods that can be SGD
+  /// themselves (Traits::is_sgd) need none.
   std::function<void()> optimizer{};
   /// Computes the gradients of the parameters on the batch that all workers share in this round. The parameters have no
   /// gradients before the call.
@@ -21,8 +21,9 @@ struct HostCalls {
 };
 
 /// A model method around a training loop's own optimizer. Between steps the parameters are the point where the next
-/// gradient is taken. ef-rbgs, def and def-a are SGD themselves and update that point. For the other methods the loop's
-/// optimizer updates the parameters, and the method combines the models of all workers.
+/// gradient is taken. Without a call of the loop's optimizer, ef-rbgs, def and def-a are SGD themselves and update that
+/// point. Otherwise the loop's optimizer updates the parameters, and the method combines the models or the steps of all
+/// workers. The optimizer's memory stays with its worker.
 class ModelHost final : public OptimizerHost {
  public:
   /// Collective. Reads the start point, which must be the same on all ranks. Throws InvalidConfig for calls that do not
@@ -48,13 +49,14 @@ class ModelHost final : public OptimizerHost {
 
   void do_go_on() override;
 
-  bool is_sgd() const { return traits_.is_sgd; }
+  bool is_sgd() const { return traits_.is_sgd && !calls_.optimizer; }
   /// Whether every step changes the parameters in addition to the loop's optimizer.
   bool moves_every_step() const { return !traits_.meets_in_rounds || traits_.pulls_every_step; }
   void require_fitting_calls() const;
   OptimizerOptions optimizer_options();
   std::vector<float> dealt_model(const std::vector<State>& saved, const State& mine) const;
   void take_coefficients(std::span<const Coefficients> groups);
+  void take_shrink(std::span<const float> groups);
   void refresh_model();
   void write_model();
   void move(View<float> model);
@@ -73,6 +75,7 @@ class ModelHost final : public OptimizerHost {
   std::uint64_t size_;
   std::vector<std::uint32_t> group_of_;
   std::vector<Coefficients> coefficients_;
+  std::vector<float> shrink_;
   std::unique_ptr<ModelMethod> method_;
   Buffer<float> model_;
   Buffer<float> gradient_;

@@ -16,6 +16,9 @@ struct HostStepInput {
   float factor = 1.0F;                                   ///< gradients are multiplied by it: one over a loss scale
   bool skips = false;                                    ///< a non-finite value drops the step under either policy
   std::span<const Coefficients> groups{};  ///< one per group of parameters, for methods that are SGD themselves
+  /// One per group of parameters, for methods that send the steps of the loop's optimizer: the factor of its decoupled
+  /// weight decay in this step (StepInput::shrink). Empty: 1 for all.
+  std::span<const float> shrink{};
 };
 
 /// What one step, or all steps, cost on this rank.

@@ -137,6 +137,17 @@ void ParameterSet::read_gradients(Place& place, float factor, View<float> flat) 
   if (factor != 1.0F) borrowed_floats(flat).mul_(factor);
 }
 
+void ParameterSet::complete_gradients() {
+  const c10::NoGradGuard no_graph;
+  for (at::Tensor& parameter : parameters_) {
+    if (!parameter.requires_grad()) {
+      parameter.mutable_grad() = at::Tensor();
+    } else if (!parameter.grad().defined()) {
+      parameter.mutable_grad() = at::zeros_like(parameter);
+    }
+  }
+}
+
 void ParameterSet::scale_gradients(float factor) {
   const c10::NoGradGuard no_graph;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

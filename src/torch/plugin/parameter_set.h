@@ -43,6 +43,9 @@ class ParameterSet {
   /// frozen parameter.
   void read_gradients(Place& place, float factor, View<float> flat) const;
 
+  /// Makes all ranks' gradients alike for an optimizer that skips parameters without one: a missing gradient becomes
+  /// zeros, and a parameter that has been frozen meanwhile has none.
+  void complete_gradients();
   /// Scales in place, each gradient in its own type.
   void scale_gradients(float factor);
   /// Removes the gradients from the parameters and returns them.

@@ -59,12 +59,13 @@ std::shared_ptr<DdpHost> make_host(std::shared_ptr<Communicator> communicator, i
 }
 
 plugin::MethodSetOptions set_options(std::uint64_t seed, std::uint32_t warmup, bool skip, bool drops_unused,
-                                     std::uint64_t chunk_entries) {
+                                     std::uint64_t chunk_entries, double clip) {
   return {.seed = seed,
           .warmup = warmup,
           .policy = policy_of(skip),
           .drops_unused = drops_unused,
-          .chunk_entries = chunk_entries};
+          .chunk_entries = chunk_entries,
+          .clip = clip};
 }
 
 /// What arranges a reducer's buckets later and does not keep the host alive until then.
@@ -128,7 +129,7 @@ void bind_ddp(py::module_& module) {
   py::module_::import("atexit").attr("register")(module.attr("close_hooks"));
   py::class_<plugin::MethodSetOptions>(module, "HookOptions")
       .def(py::init(&set_options), py::kw_only(), py::arg("seed"), py::arg("warmup"), py::arg("skip"),
-           py::arg("drops_unused"), py::arg("chunk_entries"));
+           py::arg("drops_unused"), py::arg("chunk_entries"), py::arg("clip"));
   py::class_<Arranging>(module, "Arranging")
       .def("arrange", &Arranging::arrange, py::arg("reducer"), py::arg("bytes"),
            "Fills the reducer's buckets anew, so that nothing need be copied. Between steps.");

@@ -59,11 +59,12 @@ std::shared_ptr<OptimizerHost> model_host(std::shared_ptr<Communicator> communic
   return {host.release(), EndHost<OptimizerHost>()};
 }
 
-bool step(OptimizerHost& host, const std::vector<CoefficientTuple>& groups, float loss, float factor, bool skips) {
+bool step(OptimizerHost& host, const std::vector<CoefficientTuple>& groups, const std::vector<float>& shrink, float loss,
+          float factor, bool skips) {
   std::vector<Coefficients> coefficients;
   for (const auto& [rate, momentum, decay, nesterov] : groups)
     coefficients.push_back({rate, momentum, decay, nesterov});
-  return host.step({.loss = loss, .factor = factor, .skips = skips, .groups = coefficients});
+  return host.step({.loss = loss, .factor = factor, .skips = skips, .groups = coefficients, .shrink = shrink});
 }
 
 void agree(OptimizerHost& host, const Texts& texts) {
@@ -117,7 +118,8 @@ void bind_optimizer(py::module_& module) {
   using Unlocked = py::call_guard<py::gil_scoped_release>;
   py::class_<OptimizerHost, std::shared_ptr<OptimizerHost>>(module, "OptimizerHost",
                                                             "What laconic.Optimizer stands on.")
-      .def("step", &step, py::arg("groups"), py::arg("loss"), py::arg("factor"), py::arg("skips"), Unlocked())
+      .def("step", &step, py::arg("groups"), py::arg("shrink"), py::arg("loss"), py::arg("factor"), py::arg("skips"),
+           Unlocked())
       .def_property_readonly("finished", &OptimizerHost::finished)
       .def_property_readonly("reads_out", &OptimizerHost::reads_out)
       .def_property_readonly("rank", &OptimizerHost::rank)

@@ -146,7 +146,6 @@ TEST(ModelHost, RefusesCallsThatDoNotFitTheMethod) {
     };
     const auto step = [] {};
     const auto score = [](std::uint32_t) {};
-    EXPECT_PRED2(contains, refusal("def", {.optimizer = step}), "def is SGD itself and takes no call");
     EXPECT_PRED2(contains, refusal("psync", {}), "psync needs a call of the loop's optimizer, got none");
     EXPECT_PRED2(contains, refusal("psync", {.optimizer = step, .scoring = score}), "takes no scoring function");
   });
