@@ -52,7 +52,7 @@ def require_suiting(methods: Iterable[str], optimizer: torch.optim.Optimizer) ->
     for vote in (method for method, word in suits.items() if word == "vote"):
         raise _core.InvalidConfig(
             f"{vote} is a vote: every entry of the aggregate is -1 or 1, and {kind}, which divides by a second moment, "
-            "learns nothing from it: use torch.optim.SGD(..., lr=5e-4, momentum=0), whose step is then the vote "
+            "learns little from it: use torch.optim.SGD(..., lr=5e-4, momentum=0), whose step is then the vote "
             f"(`laconic methods {vote}` shows more)"
         )
     compressors = [method for method, word in suits.items() if word == "sgd"]

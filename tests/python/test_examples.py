@@ -99,6 +99,37 @@ class ExamplesTest(unittest.TestCase):
         for page in ("README.md", "docs/first-run.md"):  # which show what it prints
             self.assertAlmostEqual(saved((ROOT / page).read_text()), saved(output), delta=3, msg=page)
 
+    def test_gpt(self) -> None:
+        """The trainer at a small size: alone, and with methods of each kind."""
+        small = ("--layers", "2", "--width", "48", "--heads", "2", "--context", "32", "--batch", "8", "--warmup", "10")
+        for method, most, least_saved in (
+            ((), 2.3, None),
+            (("--laconic", "def-topk"), 2.6, 8),
+            (("--laconic", "def-topk", "--dtype", "bfloat16", "--accumulate", "2"), 2.5, 8),
+            (("--laconic", "diloco", "--option", "period=10"), 2.5, 9),
+            (("--laconic", "signum", "--lr", "1e-3", "--accumulate", "2"), 2.6, 10),
+            (("--laconic", "fp16"), 2.3, 1),
+        ):
+            with self.subTest(method=method):
+                output = run_example("gpt.py", *small, "--steps", "60", "--lr", "3e-3", *method)
+                losses = [float(loss) for loss in re.findall(r"^step 60: .*validation ([\d.]+)$", output, re.MULTILINE)]
+                self.assertEqual(len(losses), 1, output)
+                self.assertLess(losses[0], most, output)  # at first: 3.6
+                if least_saved is not None:
+                    self.assertGreaterEqual(saved(output), least_saved, output)
+
+    def test_gpt_goes_on(self) -> None:
+        small = ("--layers", "1", "--width", "32", "--heads", "2", "--context", "16", "--batch", "4", "--save-every", "5")
+        for method in ("def-topk", "topk"):
+            with self.subTest(method=method), tempfile.TemporaryDirectory() as folder:
+                choice = (*small, "--laconic", method, "--warmup", "2")
+                whole = run_example("gpt.py", *choice, "--steps", "10", "--folder", f"{folder}/whole")
+                # Its rate of learning is that of ten steps: it is stopped, not shorter.
+                pathlib.Path(f"{folder}/whole/last").write_text("5")
+                second = run_example("gpt.py", *choice, "--steps", "10", "--folder", f"{folder}/whole")
+                self.assertIn("steps 5 to 10", second)
+                self.assertEqual(re.findall("step 10: .*", second), re.findall("step 10: .*", whole))
+
     def test_mixed_precision(self) -> None:
         output = run_example("mixed_precision.py")
         scales = [int(scale) for scale in re.findall(r"scale (\d+)$", output, re.MULTILINE)]

@@ -22,7 +22,7 @@ def by_decay(model: torch.nn.Module) -> list[dict[str, Any]]:
     """As GPT trainers do: matrices decay, vectors do not; and they have other learning rates."""
     matrices = [each for each in model.parameters() if each.dim() > 1]
     vectors = [each for each in model.parameters() if each.dim() == 1]
-    return [{"params": matrices, "weight_decay": 2.0}, {"params": vectors, "weight_decay": 0.0, "lr": 0.005}]
+    return [{"params": matrices, "weight_decay": 0.9}, {"params": vectors, "weight_decay": 0.0, "lr": 0.005}]
 
 
 def made(kind: str, **settings: Any) -> Inner:
@@ -72,7 +72,7 @@ def largest(values: torch.Tensor, keep: float) -> torch.Tensor:
 
 def put(model: torch.nn.Module, values: torch.Tensor) -> None:
     with torch.no_grad():
-        torch.nn.utils.vector_to_parameters(values.to(DEVICE), model.parameters())
+        torch.nn.utils.vector_to_parameters(values.to(DEVICE, copy=True), model.parameters())
 
 
 class Workers:

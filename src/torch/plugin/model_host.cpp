@@ -1,5 +1,6 @@
 #include "torch/plugin/model_host.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/check.h"
@@ -132,7 +133,7 @@ void ModelHost::take_coefficients(std::span<const Coefficients> groups) {
 
 /// The loop's optimizer does not move a parameter that was frozen meanwhile, nor does its weight decay.
 void ModelHost::take_shrink(std::span<const float> groups) {
-  if (groups.empty()) return;  // all are 1
+  if (groups.empty()) return std::fill(shrink_.begin(), shrink_.end(), 1.0F);
   for (std::size_t i = 0; i < shrink_.size(); ++i) {
     LACONIC_CHECK(group_of_[i] < groups.size());
     shrink_[i] = parameters().parameters()[i].requires_grad() ? groups[group_of_[i]] : 1.0F;
