@@ -75,11 +75,10 @@ constexpr Traits kRounds{.meets_in_rounds = true, .common = Common::centre};
 constexpr Traits kGrawa{
     .meets_in_rounds = true, .pulls_every_step = true, .takes_scoring = true, .common = Common::centre};
 
-constexpr const char* kWithoutMomentum = "most with Adam; 4 B less without momentum";
+constexpr const char* kWithAdam = "most with Adam; 4 B less without momentum";
 constexpr const char* kWithLocalSteps = "most with Adam and local_steps above 1; 4 B less without momentum";
 constexpr const char* kWithOuterMomentum =
     "most with Adam, outer_momentum, and lambda with a period above 1; 4 B less without momentum";
-constexpr const char* kWithAdam = "most with Adam; 4 B less without momentum";
 
 std::vector<Parameter> block_parameters() { return {ratio(), scope("tensor"), values(), order()}; }
 
@@ -111,7 +110,7 @@ const std::vector<MethodRow>& rows() {
        make_regtopk},
       {"randk", Face::gradient, "k random entries, the same on all workers, error feedback", "Stich et al. 2018", 8, 8.7, kErrorFeedback,
        {keep(), scope("model"), values()}, make_randk},
-      {"ef-rbgs", Face::model, "one random block per tensor, error feedback in parameter units", "Xu, Huang 2022", {16, 20, kWithoutMomentum}, 16.4, kBlockUpdates,
+      {"ef-rbgs", Face::model, "one random block per tensor, error feedback in parameter units", "Xu, Huang 2022", {16, 20, kWithAdam}, 16.4, kBlockUpdates,
        with(block_parameters(), {read("point"), momentum(), weight_decay()}), nullptr, make_def},
       {"def", Face::model, "gradients detached from the error; reads out x minus the mean error", "Xu, Huang 2022", {16, 24, kWithLocalSteps}, 16.4, kBlockUpdates,
        with(block_parameters(), {lambda(), read("mean"), momentum(), weight_decay(), local_steps(), diagnose()}),
