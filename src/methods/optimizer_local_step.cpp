@@ -84,6 +84,7 @@ void OptimizerLocalStep::prepare(MethodCore& core, UpdateMemory& memory) {
   core_ = &core;
   memory_ = &memory;
   optimizer_.prepare(place(), parameters());
+  tried_.prepare(place(), parameters());
   shrink_.prepare(core.tensors());
   start_.reserve(place(), keeps_start() ? parameters() : 0);
   fill(place(), 0.0F, start_.view(keeps_start() ? parameters() : 0));

@@ -34,7 +34,7 @@ void check_allocations(Communicator& communicator, const MethodRow& row, const M
   communicator.barrier().wait();
   for (std::uint32_t number = warm; number < kSteps; ++number) step(number);
   communicator.barrier().wait();
-  EXPECT_EQ(allocation_count(), before);
+  EXPECT_EQ(allocation_count(), before) << row.name << " with " << optimizer.name;
   communicator.barrier().wait();
 }
 
