@@ -48,6 +48,26 @@ Parameter order() {
 Parameter sparse_route() {
   return word("route", &MethodOptions::route, {"automatic", "gather", "range"}, "how a sparse sum runs").changeable();
 }
+Parameter sparse_scope(const char* fallback) {
+  return word("scope", &MethodOptions::scope, {"model", "tensor", "chunk"},
+              "what one selection covers; chunk: every `chunk` entries of the model")
+      .with(fallback);
+}
+Parameter sparse_chunk() {
+  return whole("chunk", &MethodOptions::chunk, 64, 65536, "4096", "entries of a scope")
+      .only("scope = chunk", [](const MethodOptions& options) { return options.scope == "chunk"; });
+}
+Parameter sparse_values(const char* fallback) {
+  return word("values", &MethodOptions::values, {"f32", "f16", "bf16", "sign", "two"},
+              "format of values on the wire; sign and two: one or two magnitudes per scope")
+      .with(fallback);
+}
+Parameter sparse_return() {
+  return word("return", &MethodOptions::return_, {"exact", "coded"},
+              "coded: owners return only their k/W largest sums, in the format of values, so traffic does not grow with W")
+      .only("union = sum",
+            [](const MethodOptions& options) { return options.union_ != "keep" || options.return_ == "coded"; });
+}
 Parameter bits(const char* fallback) {
   return whole("bits", &MethodOptions::bits, 2, 16, fallback, "bits per value, including one for the sign");
 }
