@@ -48,9 +48,27 @@ Parameter order() {
 Parameter sparse_route() {
   return word("route", &MethodOptions::route, {"automatic", "gather", "range"}, "how a sparse sum runs").changeable();
 }
-Parameter union_() {
-  return word("union", &MethodOptions::union_, {"sum", "keep"},
-              "keep: owners return only their k/W largest sums, so traffic does not grow with W");
+Parameter sparse_scope(const char* fallback) {
+  return word("scope", &MethodOptions::scope, {"model", "tensor", "chunk"},
+              "what one selection covers; chunk: every `chunk` entries of the model")
+      .with(fallback);
+}
+Parameter sparse_chunk(bool by_default) {
+  const auto by_chunk = [](const MethodOptions& options) { return options.scope == "chunk"; };
+  const auto by_default_too = [](const MethodOptions& options) { return options.scope.value_or("chunk") == "chunk"; };
+  const Parameter chunk = whole("chunk", &MethodOptions::chunk, 64, 65536, "4096", "entries of a scope");
+  return by_default ? chunk.only("scope = chunk", by_default_too) : chunk.only("scope = chunk", by_chunk);
+}
+Parameter sparse_values(const char* fallback) {
+  return word("values", &MethodOptions::values, {"f32", "f16", "bf16", "sign", "two"},
+              "format of values on the wire; sign and two: one or two magnitudes per scope")
+      .with(fallback);
+}
+Parameter sparse_return() {
+  return word("return", &MethodOptions::return_, {"exact", "coded"},
+              "coded: owners return only their k/W largest sums, in the format of values, so traffic does not grow with W")
+      .only("union = sum",
+            [](const MethodOptions& options) { return options.union_ != "keep" || options.return_ == "coded"; });
 }
 Parameter bits(const char* fallback) {
   return whole("bits", &MethodOptions::bits, 2, 16, fallback, "bits per value, including one for the sign");

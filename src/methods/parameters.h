@@ -21,7 +21,11 @@ Parameter scope(const char* fallback);
 Parameter values();
 Parameter order();
 Parameter sparse_route();
-Parameter union_();
+Parameter sparse_scope(const char* fallback);
+/// `by_default`: the row's default scope is chunk.
+Parameter sparse_chunk(bool by_default = false);
+Parameter sparse_values(const char* fallback);
+Parameter sparse_return();
 Parameter bits(const char* fallback);
 Parameter norm();
 Parameter ties();

@@ -82,8 +82,9 @@ constexpr const char* kWithOuterMomentum =
 
 std::vector<Parameter> block_parameters() { return {ratio(), scope("tensor"), values(), order()}; }
 
-std::vector<Parameter> sparse_parameters(const char* keep_usually) {
-  return {keep().with(keep_usually), scope("model"), values(), sparse_route(), union_()};
+std::vector<Parameter> sparse_parameters(const char* kept, const char* scope, const char* values) {
+  return {keep().with(kept), sparse_scope(scope), sparse_chunk(scope == std::string_view("chunk")),
+          sparse_values(values), sparse_route(), sparse_return()};
 }
 
 /// `first`, and then the others.
@@ -101,9 +102,11 @@ const std::vector<MethodRow>& rows() {
       {"fp16", Face::gradient, "dense, 16-bit IEEE values both ways", "baseline", 0, 6, {}, {}, make_fp16},
       {"bf16", Face::gradient, "dense, bfloat16 values both ways", "baseline", 0, 6, {}, {}, make_bf16},
       {"topk", Face::gradient, "the k largest by magnitude, error feedback", "Stich et al. 2018", 8, 11.2, kErrorFeedback,
-       sparse_parameters("0.01"), make_topk},
+       {keep(), sparse_scope("model"), sparse_chunk(), sparse_values("f32"), sparse_route(), sparse_return(),
+        word("union", &Options::union_, {"sum", "keep"}, "keep: the same as return = coded")},
+       make_topk},
       {"regtopk", Face::gradient, "top-k of a score that damps what the others cancelled", "Bereyhi et al. 2025", {8, 20, "most with step_guard"}, 11.7, kErrorFeedback,
-       {keep(), scope("model"), values(), sparse_route(),
+       {keep(), scope("model"), sparse_values("f32"), sparse_route(), sparse_return(),
         above("mu", &Options::mu, 0.0, 1e6, "4", "strength of the regularizer; near 0 it is top-k"),
         word("denominator", &Options::denominator, {"previous", "current"}, "step whose value divides the distortion"),
         word("step_guard", &Options::step_guard, {"off", "on"}, "undoes a step that is far longer than the last; only as a model method")},
@@ -119,12 +122,12 @@ const std::vector<MethodRow>& rows() {
        with(block_parameters(), {lambda(), read("point"), momentum(), weight_decay(), local_steps(), diagnose()}),
        nullptr, make_def, "best lambda of the step, with diagnose"},
       {"def-topk", Face::model, "the k largest of each worker's own optimizer step, gradients detached from the error", "Xu, Huang 2022; Stich et al. 2018", {17, 29, kWithOuterMomentum}, 17, kSparseUpdates,
-       with(sparse_parameters("0.02"), {lambda("0.5"), period("1"), decay("1"), outer_rate("1"), outer_momentum("0"), read("mean"), diagnose()}),
+       with(sparse_parameters("0.02", "model", "sign"), {lambda("0.5"), period("1"), decay("1"), outer_rate("1"), outer_momentum("0"), read("mean"), diagnose()}),
        nullptr, make_largest_updates, "best lambda of the step, with diagnose"},
       {"diloco", Face::model, "rounds: the mean of the workers' moves, with an outer momentum", "Douillard et al. 2023", {16, 20, kWithAdam}, 28, kDenseRounds,
        {period("32"), outer_rate("0.7"), outer_momentum("0.9"), read("point"), order()}, nullptr, make_dense_updates},
       {"sparseloco", Face::model, "rounds: the largest entries of the workers' moves; the rest decays", "Sarfi et al. 2025", {17, 29, kWithOuterMomentum}, 17, kSparseRounds,
-       with(sparse_parameters("0.015625"), {lambda("0"), period("30"), decay("0.95"), outer_rate("1"), outer_momentum("0"), read("point"), diagnose()}),
+       with(sparse_parameters("0.015625", "chunk", "two"), {lambda("0"), period("30"), decay("0.95"), outer_rate("1"), outer_momentum("0"), read("point"), diagnose()}),
        nullptr, make_largest_updates, "best lambda of the step, with diagnose"},
       {"psync", Face::model, "local step on each worker, then one random block of the models averaged", "Xie et al. 2020", {8, 12, "most with Adam"}, 8.2, {.common = Common::start},
        {ratio(), scope("tensor"), order()}, nullptr, make_psync},

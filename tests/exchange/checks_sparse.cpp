@@ -176,7 +176,7 @@ void check_sparse_keep(Communicator& communicator) {
   const auto ranks = static_cast<std::uint64_t>(communicator.size());
   const std::uint64_t n = 30'011;
   const std::uint64_t k = 301;
-  SparseSum sum(communicator, place, n, k, {.keep_union = true});
+  SparseSum sum(communicator, place, n, k, {.coded_return = true});
   for (const double shared : {1.0, 0.5, 0.0}) {
     for (std::uint64_t step = 0; step < 3; ++step) {
       const auto parts = all_entries(communicator, n, k, shared, 31 + step);
@@ -215,7 +215,7 @@ void check_sparse_keep_16bit(Communicator& communicator) {
   const std::uint64_t n = 3'001;
   const std::uint64_t k = 200;
   for (const auto format : {ValueFormat::f16, ValueFormat::bf16}) {
-    SparseSum sum(communicator, place, n, k, {.format = format, .keep_union = true});
+    SparseSum sum(communicator, place, n, k, {.format = format, .coded_return = true});
     auto parts = all_entries(communicator, n, k, 0.7, 12);
     for (auto& part : parts) {
       for (float& value : part.values) value = std::fmod(value, 129.0F);  // exact in both formats as they are sent
@@ -250,7 +250,7 @@ void check_sparse_bytes(Communicator& communicator) {
     const auto payload = static_cast<double>(payload_of(k, n, place, own(parts, communicator)));
     const auto union_payload = static_cast<double>(payload_of(together.indices.size(), n, place, together));
     for (const bool keep : {false, true}) {
-      SparseSum sum(communicator, place, n, k, {.route = SparseRoute::range, .keep_union = keep});
+      SparseSum sum(communicator, place, n, k, {.route = SparseRoute::range, .coded_return = keep});
       std::vector<float> mean(n);
       Status status;
       for (int step = 0; step < 2; ++step) {
