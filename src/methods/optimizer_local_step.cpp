@@ -177,8 +177,7 @@ void OptimizerLocalStep::regroup(View<float> model, bool newcomer) {
 
 void OptimizerLocalStep::write_owed(View<const float> model, View<float> out) {
   const ScratchStatus unused(place());
-  if (options_.period == 1) return copy(place(), memory_->error(), out);
-  scaled_difference(place(), 1.0F, start(model), model, out, unused.view());
+  scaled_difference(place(), 1.0F, start(model), model, out, unused.view());  // zero in a round of one step
   if (!memory_->error().empty()) axpy(place(), 1.0F, memory_->error(), out);
 }
 
