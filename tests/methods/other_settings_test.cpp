@@ -25,7 +25,8 @@ MethodOptions convex_rule() {
 /// Options under which the parameter counts.
 MethodOptions counting(const MethodRow& row, const std::string& parameter) {
   MethodOptions options = small_options(row);
-  if (parameter == "return") options.route = "scatter";
+  if (parameter == "return" && row.find_parameter("return")->choices.back() == "requantized") options.route = "scatter";
+  if (parameter == "chunk") options.scope = "chunk";
   if (parameter == "pace") options.total_steps = 100;
   if (row.name != std::string("dqsgd")) return options;
   if (parameter == "kappa" || parameter == "convexity") return convex_rule();
