@@ -92,7 +92,7 @@ class SparseJob : public ExchangeJob {
  public:
   SparseJob(const ExchangeSetting& setting, Communicator& communicator, Place& place, SparseSumOptions options)
       : setting_(setting),
-        keeps_(options.keep_union),
+        keeps_(options.coded_return),
         indices_(setting.supports.of_rank[static_cast<std::size_t>(communicator.rank())]),
         values_(setting.values.of(communicator.rank(), indices_.size())),
         mean_(setting.n),
@@ -106,7 +106,7 @@ class SparseJob : public ExchangeJob {
   const Traffic& traffic() const override { return sum_.traffic(); }
   View<const float> result() const override { return mean_.view(); }
 
-  /// The mean of all supports, dense; with keep_union each entry that came back.
+  /// The mean of all supports, dense; with coded_return each entry that came back.
   std::string wrong() const override {
     std::vector<float> expected(setting_.n);
     for (int rank = 0; rank < setting_.workers; ++rank) {
@@ -223,7 +223,7 @@ JobPointer make(const ExchangeSetting& setting, Communicator& communicator, Plac
 template <SparseRoute kRoute, bool kKeepUnion>
 JobPointer make_sparse(const ExchangeSetting& setting, Communicator& communicator, Place& place) {
   return std::make_unique<SparseJob>(setting, communicator, place,
-                                     SparseSumOptions{.route = kRoute, .keep_union = kKeepUnion});
+                                     SparseSumOptions{.route = kRoute, .coded_return = kKeepUnion});
 }
 
 /// A dense mean, and what arrives from all ranks several times over: as payload, decoded, summed, and as the union.

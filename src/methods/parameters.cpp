@@ -48,6 +48,28 @@ Parameter order() {
 Parameter sparse_route() {
   return word("route", &MethodOptions::route, {"automatic", "gather", "range"}, "how a sparse sum runs").changeable();
 }
+Parameter sparse_scope(const char* fallback) {
+  return word("scope", &MethodOptions::scope, {"model", "tensor", "chunk"},
+              "what one selection covers; chunk: every `chunk` entries of the model")
+      .with(fallback);
+}
+Parameter sparse_chunk(bool by_default) {
+  const auto by_chunk = [](const MethodOptions& options) { return options.scope == "chunk"; };
+  const auto by_default_too = [](const MethodOptions& options) { return options.scope.value_or("chunk") == "chunk"; };
+  const Parameter chunk = whole("chunk", &MethodOptions::chunk, 64, 65536, "4096", "entries of a scope");
+  return by_default ? chunk.only("scope = chunk", by_default_too) : chunk.only("scope = chunk", by_chunk);
+}
+Parameter sparse_values(const char* fallback) {
+  return word("values", &MethodOptions::values, {"f32", "f16", "bf16", "sign", "two"},
+              "format of values on the wire; sign and two: one or two magnitudes per scope")
+      .with(fallback);
+}
+Parameter sparse_return() {
+  return word("return", &MethodOptions::return_, {"exact", "coded"},
+              "coded: owners return only their k/W largest sums, in the format of values, so traffic does not grow with W")
+      .only("union = sum",
+            [](const MethodOptions& options) { return options.union_ != "keep" || options.return_ == "coded"; });
+}
 Parameter bits(const char* fallback) {
   return whole("bits", &MethodOptions::bits, 2, 16, fallback, "bits per value, including one for the sign");
 }
@@ -86,9 +108,27 @@ Parameter round_steps() {
                "steps per worker, on average, before the last round; 0: no end, only in lockstep")
       .changeable();
 }
-Parameter lambda() {
-  return number("lambda", &MethodOptions::lambda, {0.0, 1.0}, "0.3",
+Parameter lambda(const char* fallback) {
+  return number("lambda", &MethodOptions::lambda, {0.0, 1.0}, fallback,
                 "how far gradients are detached from the error; 0 is plain error feedback, 0.2 to 0.6 works well");
+}
+Parameter decay(const char* fallback) {
+  return above("decay", &MethodOptions::decay, 0.0, 1.0, fallback,
+               "factor of what stays unsent after a meeting; 1 forgets nothing");
+}
+Parameter outer_rate(const char* fallback) {
+  return above("outer_rate", &MethodOptions::outer_rate, 0.0, 10.0, fallback,
+               "factor of the mean update that moves the common point");
+}
+Parameter outer_momentum(const char* fallback) {
+  return number("outer_momentum", &MethodOptions::outer_momentum, kMomentumRange, fallback,
+                "Nesterov momentum of the common point");
+}
+Parameter read(const char* fallback) {
+  return word("read", &MethodOptions::read, {"mean", "point"},
+              "what is tested and saved: the common point less the mean of what is unsent, or the point itself")
+      .with(fallback)
+      .changeable();
 }
 Parameter momentum() {
   return number("momentum", &MethodOptions::momentum, kMomentumRange, "", "of each worker; default the optimizer's");

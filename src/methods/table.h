@@ -43,15 +43,25 @@ enum class Common : std::uint8_t {
   start,   ///< nothing but the start of a new run: every rank has its own model, and there is no centre
 };
 
+/// The optimizers with which a method learns as the uncompressed one does (docs/updates.md has the measurements).
+enum class Suits : std::uint8_t {
+  any,   ///< SGD, AdamW and others
+  sgd,   ///< SGD: compressed gradients make the second moments of Adam-like optimizers wrong
+  vote,  ///< SGD without momentum: a vote is an optimizer itself, and one like Adam after it learns nothing
+};
+
 /// What other code needs to know of a method before it is made. Everything that depends on the method is here: no file
 /// outside the table compares a method's name.
 struct Traits {
   /// The worker keeps what it did not send and adds it to a later step, so nothing that it sent may be lost.
   bool keeps_residual = false;
-  /// The method is itself SGD with momentum: it takes momentum and weight decay per tensor, and no other optimizer.
+  /// With optimizer sgd the method is SGD with momentum itself: it takes momentum and weight decay per tensor.
   bool is_sgd = false;
-  /// Workers make local steps on their own models and meet every `period` steps.
+  /// Workers make local steps on their own models and meet every `period` steps, by default more than one.
   bool meets_in_rounds = false;
+  /// Each worker's own optimizer steps, and the steps travel (methods/updates.cpp). With a host's optimizer the method
+  /// takes StepInput::shrink.
+  bool sends_updates = false;
   /// A method of rounds in which every local step, not only a round, pulls the model to the centre.
   bool pulls_every_step = false;
   /// Takes a function that scores models by gradients on a batch that all workers share.
@@ -62,6 +72,7 @@ struct Traits {
   bool needs_loss = false;
   /// The only optimizer with which it is lifted; its gradients are those of kDenseMethod. Empty: any optimizer.
   const char* optimizer = "";
+  Suits suits = Suits::any;
   /// By default, a host that compresses by tensor sends tensors smaller than this dense, as in the paper.
   std::uint64_t least_tensor_size = 0;
   UsualSettings usual{};

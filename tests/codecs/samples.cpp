@@ -12,6 +12,7 @@
 #include "codecs/sparse.h"
 #include "codecs/uniform.h"
 #include "kernels/checksum/checksum.h"
+#include "kernels/coded/coded.h"
 #include "support/placed.h"
 #include "support/support.h"
 
@@ -22,7 +23,7 @@ constexpr float kFill = 0.5F;  // what views hold before a decoder comes
 
 /// What a receiver of that format sees, by the conversion kernel, whose own test has an independent model.
 std::vector<float> seen_as(std::vector<float> values, ValueFormat format) {
-  if (format == ValueFormat::f32) return values;
+  if (format == ValueFormat::f32 || is_coded(format)) return values;
   Place place({.threads = 1, .simd = SimdLevel::reference});
   std::vector<float> errors(values.size());
   Status status;
@@ -75,34 +76,43 @@ class DenseSample : public Sample {
   bool add_;
 };
 
+/// What shares magnitudes.
+enum class Scopes { one, fixed, tensors };
+
 class SparseSample : public Sample {
  public:
   /// One entry in `stride`, a little irregular.
-  SparseSample(std::size_t n, std::uint32_t stride, ValueFormat format)
-      : range_{77, n}, stride_(stride), format_(format) {
+  SparseSample(std::size_t n, std::uint32_t stride, ValueFormat format, Scopes scopes = Scopes::one)
+      : range_{77, n}, stride_(stride), format_(format), scopes_(scopes) {
+    if (scopes == Scopes::tensors) starts_ = {0, 10, 78, 100, 500, 501, 20'000};
     for (std::uint64_t i = 0; i < n; i += 1 + (i * 2'654'435'761U >> 7) % (2 * stride - 1)) {
       indices_.push_back(static_cast<std::uint32_t>(range_.first + i));
     }
     values_ = normal_values(indices_.size(), n);
+    if (is_coded(format)) code();
   }
   std::string name() const override {
-    return "sparse 1/" + std::to_string(stride_) + " " + format_name(format_) + " " + std::to_string(range_.size);
+    const std::string in = scopes_ == Scopes::one ? " " : scopes_ == Scopes::fixed ? " by 200 " : " by tensor ";
+    return "sparse 1/" + std::to_string(stride_) + " " + format_name(format_) + in + std::to_string(range_.size);
   }
   std::uint64_t max_payload_bytes() const override {
-    return sparse::max_payload_bytes(indices_.size(), range_.size, format_);
+    return sparse::max_payload_bytes(indices_.size(), range_, coding({}));
   }
   bool exact() const override { return false; }
   void encode_into(Place& place, View<std::byte> payload, StatusView status) const override {
     const Given<std::uint32_t> indices(place, indices_, 1);
     const Given<float> values(place, values_, 2);
-    sparse::encode(place, ConstSparseView{indices.view(), values.view()}, range_, format_, payload, status);
+    const Given<std::uint32_t> starts(place, starts_, 1);
+    sparse::encode(place, ConstSparseView{indices.view(), values.view()}, range_, coding(starts.view()), payload,
+                   status);
   }
   Outcome decode(Place& place, View<const std::byte> payload) const override {
     const Placed<std::uint32_t> indices(place, std::vector<std::uint32_t>(indices_.size()), 3);
     const Placed<float> values(place, std::vector<float>(indices_.size(), kFill), 5);
     const Placed<Status> status(place, {{}});
-    const bool accepted =
-        sparse::decode(place, payload, range_, format_, {indices.view(), values.view()}, status.view());
+    const Given<std::uint32_t> starts(place, starts_, 1);
+    const bool accepted = sparse::decode(place, payload, range_, coding(starts.view()),
+                                         {indices.view(), values.view()}, status.view());
     Outcome outcome = outcome_of(accepted, status, values);
     outcome.guards_intact = outcome.guards_intact && indices.intact();
     outcome.untouched = outcome.status.count == 0;  // entries may hold a prefix, but nothing counts
@@ -117,9 +127,26 @@ class SparseSample : public Sample {
   }
 
  private:
+  sparse::ValueCoding coding(View<const std::uint32_t> device_starts) const {
+    ScopeCuts cuts{.starts = starts_, .device_starts = device_starts};
+    if (scopes_ == Scopes::fixed) cuts.each = 200;
+    return {format_, cuts};
+  }
+
+  /// What a method does before it sends: the kernel's own test has an independent model.
+  void code() {
+    Place place({.threads = 1, .simd = SimdLevel::reference});
+    std::vector<float> errors(values_.size());
+    Status status;
+    const sparse::ValueCoding own = coding({});
+    code_values(place, format_, own.cuts, own.scopes_of(range_), {indices_, values_}, errors, view_of(status));
+  }
+
   sparse::IndexRange range_;
   std::uint32_t stride_;
   ValueFormat format_;
+  Scopes scopes_;
+  std::vector<std::uint32_t> starts_;
   std::vector<std::uint32_t> indices_;
   std::vector<float> values_;
 };
@@ -298,6 +325,13 @@ Samples samples_of(std::size_t n) {
     samples.push_back(std::make_unique<BlockSample>(n, format, true));
     for (const std::uint32_t stride : {1U, 3U, 30U, 500U}) {
       samples.push_back(std::make_unique<SparseSample>(n, stride, format));
+    }
+  }
+  for (const auto format : {ValueFormat::sign, ValueFormat::two}) {
+    for (const std::uint32_t stride : {1U, 3U, 30U, 500U}) {
+      for (const Scopes scopes : {Scopes::one, Scopes::fixed, Scopes::tensors}) {
+        samples.push_back(std::make_unique<SparseSample>(n, stride, format, scopes));
+      }
     }
   }
   samples.push_back(std::make_unique<SignSample>(n));

@@ -26,6 +26,8 @@ constexpr auto kChecks = std::to_array<ExchangeCheck>({
     {"gathered_numbers", check_gathered_numbers},
     {"overflow", check_overflow},
     {"sparse_keep_16bit", check_sparse_keep_16bit},
+    {"sparse_coded", check_sparse_coded},
+    {"sparse_coded_return", check_sparse_coded_return},
     {"quantized_routes", check_quantized_routes},
     {"quantized_requantized", check_quantized_requantized},
     {"nonfinite", check_nonfinite},

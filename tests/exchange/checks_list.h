@@ -22,6 +22,8 @@ void check_abstaining_vote(Communicator& communicator);
 void check_gathered_numbers(Communicator& communicator);
 void check_overflow(Communicator& communicator);
 void check_sparse_keep_16bit(Communicator& communicator);
+void check_sparse_coded(Communicator& communicator);
+void check_sparse_coded_return(Communicator& communicator);
 void check_quantized_routes(Communicator& communicator);
 void check_quantized_requantized(Communicator& communicator);
 void check_nonfinite(Communicator& communicator);

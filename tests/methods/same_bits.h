@@ -158,7 +158,7 @@ inline std::vector<OptimizerOptions> optimizers(Place& place) {
   };
   return {{.momentum = 0.9, .nesterov = true, .weight_decay = 0.01},
           {},
-          {.name = "adam", .weight_decay = 0.01},
+          {.name = "adamw", .weight_decay = 0.01},
           {.name = "host", .host = host}};
 }
 

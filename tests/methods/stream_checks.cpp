@@ -44,11 +44,14 @@ std::vector<Tensor> streamed_model() {
 
 std::vector<StreamedRow> streamed_rows() {
   const std::vector<std::string> streaming{"sgd", "adam",  "fp16",    "bf16",   "topk", "regtopk",  "randk", "ef-rbgs",
-                                           "def", "def-a", "signsgd", "signum", "qsgd", "terngrad", "dqsgd"};
+                                           "def", "def-a", "signsgd", "signum", "qsgd", "terngrad", "dqsgd",
+                                           "def-topk", "diloco", "sparseloco"};
   std::vector<StreamedRow> rows;
   for (const MethodRow& row : method_table()) {
     const bool streams = std::count(streaming.begin(), streaming.end(), row.name) > 0;
     MethodOptions options = small_options(row);
+    if (row.traits.sends_updates) options.period.reset();
+    if (row.traits.sends_updates && row.traits.meets_in_rounds) options.period = 1;  // the step of a meeting streams
     const std::string name = test_name(row.name);
     if (!row.has_parameter("scope")) {
       rows.push_back({&row, options, streams, name});

@@ -19,6 +19,8 @@ TRAVEL = ("order", "scope", "route", "return", "union")
 # What a method refuses: options that do not go together, or that need a model, which a hook has not.
 CONFLICTS: list[Options] = [
     {"route": "gather", "union": "keep"},
+    {"route": "gather", "return": "coded"},
+    {"return": "exact", "union": "keep"},
     {"route": "gather", "return": "requantized"},
     {"step_guard": "on"},
 ]
@@ -29,6 +31,7 @@ _CONVEX: Options = {
 }  # fmt: skip
 NUMBERS: dict[str, list[Options]] = {
     "keep": [{"keep": 0.3}],
+    "chunk": [{"scope": "chunk", "chunk": 64}],
     "mu": [{"mu": 0.5}],
     "abstain": [{"abstain": 0.4}],
     "beta": [{"beta": 0.5}],
