@@ -27,6 +27,7 @@ constexpr auto kChecks = std::to_array<ExchangeCheck>({
     {"overflow", check_overflow},
     {"sparse_keep_16bit", check_sparse_keep_16bit},
     {"quantized_routes", check_quantized_routes},
+    {"quantized_scopes", check_quantized_scopes},
     {"quantized_requantized", check_quantized_requantized},
     {"nonfinite", check_nonfinite},
     {"wrong_sizes", check_wrong_sizes},

@@ -23,6 +23,7 @@ void check_gathered_numbers(Communicator& communicator);
 void check_overflow(Communicator& communicator);
 void check_sparse_keep_16bit(Communicator& communicator);
 void check_quantized_routes(Communicator& communicator);
+void check_quantized_scopes(Communicator& communicator);
 void check_quantized_requantized(Communicator& communicator);
 void check_nonfinite(Communicator& communicator);
 void check_wrong_sizes(Communicator& communicator);
