@@ -20,7 +20,8 @@ struct MethodOptions {
   // Which entries travel.
   Number keep{};   ///< share of entries, (0, 1]
   Number ratio{};  ///< random blocks: one entry in `ratio` is sent
-  Word scope{};    ///< model | tensor
+  Word scope{};    ///< model | tensor | chunk
+  Number chunk{};  ///< entries of a scope, with scope = chunk
   // How values travel.
   Word values{};   ///< f32 | f16 | bf16
   Word order{};    ///< rank_order | engine
@@ -44,7 +45,9 @@ struct MethodOptions {
   Number early_sign{};  ///< number of first steps in which workers vote with the sign of the gradient itself
   // Quantizers.
   Number bits{};
-  Word norm{};  ///< l2 | max
+  Word norm{};      ///< l2 | max
+  Word rounding{};  ///< stochastic | nearest
+  Word memory{};    ///< none | error
   Word rule{};  ///< nonconvex | convex
   Number tau{};
   Number kappa{};

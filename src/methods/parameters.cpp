@@ -1,8 +1,19 @@
 #include "methods/parameters.h"
 
+#include <string_view>
+
+#include "base/layout.h"
 #include "methods/optimizer.h"
 
 namespace laconic::parameters {
+
+namespace {
+
+bool asks_for_chunks(const MethodOptions& options) { return options.scope == "chunk"; }
+/// For a method whose default is scope = chunk.
+bool leaves_chunks(const MethodOptions& options) { return !options.scope || asks_for_chunks(options); }
+
+}  // namespace
 
 Parameter number(const char* name, MethodOptions::Number MethodOptions::*member, Interval interval,
                  std::string fallback, const char* help) {
@@ -52,7 +63,27 @@ Parameter bits(const char* fallback) {
   return whole("bits", &MethodOptions::bits, 2, 16, fallback, "bits per value, including one for the sign");
 }
 Parameter norm() {
-  return word("norm", &MethodOptions::norm, {"l2", "max"}, "norm that scales values; max has far less noise per bit");
+  return word("norm", &MethodOptions::norm, {"l2", "max"}, "norm that scales values; max has far less noise per bit")
+      .or_with("scope = chunk", "max", asks_for_chunks);
+}
+Parameter quantized_scope(const char* fallback) {
+  return word("scope", &MethodOptions::scope, {"model", "tensor", "chunk"},
+              "what one norm covers; chunk: runs of entries of the flat model, wherever tensors begin")
+      .with(fallback);
+}
+Parameter quantized_chunk(const char* scope_fallback) {
+  const Parameter chunk = whole("chunk", &MethodOptions::chunk, double{kLeastScope}, double{kMostScope}, "256",
+                                "entries that share a norm, a power of two");
+  const bool by_default = std::string_view(scope_fallback) == "chunk";
+  return chunk.only("scope = chunk", by_default ? leaves_chunks : asks_for_chunks);
+}
+Parameter rounding() {
+  return word("rounding", &MethodOptions::rounding, {"stochastic", "nearest"},
+              "stochastic: right on average; nearest: half the error, half a level goes up, needs memory = error");
+}
+Parameter memory() {
+  return word("memory", &MethodOptions::memory, {"none", "error"},
+              "error: the worker keeps what rounding left out and adds it to its next gradient");
 }
 Parameter ties() { return word("ties", &MethodOptions::ties, {"random", "plus"}, "how a tied vote is decided"); }
 Parameter abstain() {
@@ -64,7 +95,8 @@ Parameter quantized_route() {
 }
 Parameter quantized_return() {
   return word("return", &MethodOptions::return_, {"full", "requantized"},
-              "with scatter: how sums are returned; requantized adds noise that no bound covers");
+              "with scatter: how sums are returned; requantized adds noise that no bound covers, and with memory = error "
+              "the rank that summed an entry keeps its error");
 }
 Parameter period(const char* fallback) {
   return whole("period", &MethodOptions::period, 1, 1e9, fallback, "local steps between two rounds");

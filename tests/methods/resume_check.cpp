@@ -40,6 +40,9 @@ std::vector<WordChoice> every_word_choice() {
         MethodOptions options = small_options(row);
         options.*parameter.word = choice;
         if (name == "return") options.route = "scatter";
+        if (name == "rounding") options.memory = "error";
+        if (name == "memory") options.rounding = "stochastic";
+        if (choice == "gather" && row.has_parameter("memory")) options.return_ = "full";
         if (choice == "convex") {
           options.kappa = 100.0;
           options.smoothness = 2.0;
