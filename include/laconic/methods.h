@@ -21,7 +21,7 @@ struct MethodOptions {
   Number keep{};   ///< share of entries, (0, 1]
   Number ratio{};  ///< random blocks: one entry in `ratio` is sent
   Word scope{};    ///< model | tensor | chunk
-  Number chunk{};  ///< entries of a scope, with scope = chunk
+  Number chunk{};  ///< entries of each scope if scope is chunk
   // How values travel.
   Word values{};   ///< f32 | f16 | bf16
   Word order{};    ///< rank_order | engine

@@ -134,7 +134,7 @@ const std::vector<MethodRow>& rows() {
       {"dqsgd", Face::gradient, "quantization whose bits follow the gradient's norm", "Yan et al. 2021", kWithMemory, 18, {},
        dqsgd_parameters(),
        make_dqsgd, nullptr, "norm that chose the bits"},
-      {"block-quant", Face::gradient, "few bits with a norm per 256 entries, error feedback; suits any optimizer", "Dettmers et al. 2022; Stich et al. 2018", {8, 8, "0 B with memory = none"}, 10.2, kErrorFeedback,
+      {"block-quant", Face::gradient, "few bits with a norm per 256 entries, error feedback; suits any optimizer", "Dettmers et al. 2022; Stich et al. 2018", {8, 8, "0 B with memory = none"}, 10.6, kErrorFeedback,
        block_quant_parameters(), make_quantized},
       {"mgrawa", Face::model, "rounds: models averaged with weights 1/gradient norm", "Dimlioglu, Choromanska 2024", 8, 20, kGrawa,
        grawa_parameters(), nullptr, make_mgrawa, "this worker's weight in the round"},

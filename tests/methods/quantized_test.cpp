@@ -136,6 +136,31 @@ TEST(Quantized, NothingIsLostWithAMemory) {
   }
 }
 
+TEST(Quantized, AResizeKeepsTheMeanOfWhatIsOwed) {
+  run_ranks(3, [](Communicator& communicator) {
+    const auto next = communicator.duplicate();
+    Place place({.threads = 1});
+    const auto method = make_method("block-quant", {}, communicator, place);
+    method->register_tensors(small_model());
+    std::vector<float> residual(size_of(small_model()));
+    for (std::uint32_t step = 0; step < 3; ++step) {
+      auto gradient = exact_gradient(communicator.rank(), step);
+      method->reduce({1, step}, gradient);
+    }
+    method->save().get("residual", residual);
+    const auto owed = sum_everywhere(communicator, residual);
+    method->resize(next.get());
+    method->save().get("residual", residual);
+    double largest = 0.0;
+    for (std::size_t i = 0; i < residual.size(); ++i) {
+      ASSERT_NEAR(residual[i], owed[i] / 3.0, 1e-5) << i;
+      largest = std::max(largest, std::abs(owed[i]));
+    }
+    EXPECT_GT(largest, 0.1) << "something must be owed";
+    EXPECT_GT(method->residual_norm(), 0.0);
+  });
+}
+
 /// What a rank sends does not grow with the number of ranks: 2(W−1)/W times its payload.
 TEST(Quantized, AReturnInFewBitsCostsAsMuchAsTheWayThere) {
   for (const int workers : {2, 4, 8}) {
