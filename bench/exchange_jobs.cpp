@@ -213,6 +213,53 @@ class QuantizedJob : public ExchangeJob {
   QuantizedSum sum_;
 };
 
+/// block-quant's: four bits to the nearest level, a norm for each 256 entries, the sums requantized, and the rest kept.
+class ChunkQuantizedJob : public ExchangeJob {
+ public:
+  ChunkQuantizedJob(const ExchangeSetting& setting, Communicator& communicator, Place& place)
+      : setting_(setting),
+        mine_(setting.values.of(communicator.rank(), setting.n)),
+        mean_(setting.n),
+        rest_(setting.n),
+        sum_(communicator, place, Layout::in_scopes(setting.n, 256),
+             {.route = QuantizedRoute::scatter,
+              .return_path = QuantizedReturn::requantized,
+              .norm = Norm::max,
+              .rounding = Rounding::nearest,
+              .most_bits = kChunkBits}) {}
+
+  void step(int) override {
+    Status status;
+    sum_.start(mine_, kChunkBits, {}, mean_.view(), view_of(status), 0.0F, rest_.view());
+    sum_.finish();
+  }
+  const Traffic& traffic() const override { return sum_.traffic(); }
+  View<const float> result() const override { return mean_.view(); }
+
+  /// Every worker is off by at most half a level, and the sum by half a level of its own.
+  std::string wrong() const override {
+    float largest = 0.0F;
+    for (const float value : mine_) largest = std::max(largest, std::abs(value));
+    const double level = 1.1 * static_cast<double>(largest) / levels_of(kChunkBits);
+    for (std::size_t i = 0; i < setting_.n; ++i) {
+      const float exact = mean_of(setting_.workers, [&](int rank) { return setting_.values.of(rank, setting_.n)[i]; });
+      if (std::abs(static_cast<double>(mean_.view()[i]) - static_cast<double>(exact)) > level + 1e-3) {
+        return "entry " + std::to_string(i) + " is off by more than a level";
+      }
+    }
+    return "";
+  }
+
+ private:
+  static constexpr int kChunkBits = 4;
+
+  const ExchangeSetting& setting_;
+  View<const float> mine_;
+  Buffer<float> mean_;
+  Buffer<float> rest_;
+  QuantizedSum sum_;
+};
+
 using JobPointer = std::unique_ptr<ExchangeJob>;
 
 template <class Job, auto... kArguments>
@@ -247,6 +294,7 @@ const std::vector<ExchangeEntry>& exchange_table() {
       {"quantized_gather", false, 1, [](int workers) { return 5.0 + workers; },
        make<QuantizedJob, QuantizedRoute::gather>},
       {"quantized_scatter", false, 2, [](int) { return 11.0; }, make<QuantizedJob, QuantizedRoute::scatter>},
+      {"quantized_by_chunk", false, 2, [](int) { return 11.0; }, make<ChunkQuantizedJob>},
   };
   return table;
 }

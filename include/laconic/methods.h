@@ -50,7 +50,9 @@ struct MethodOptions {
   Number early_sign{};  ///< number of first steps in which workers vote with the sign of the gradient itself
   // Quantizers.
   Number bits{};
-  Word norm{};  ///< l2 | max
+  Word norm{};      ///< l2 | max
+  Word rounding{};  ///< stochastic | nearest
+  Word memory{};    ///< none | error
   Word rule{};  ///< nonconvex | convex
   Number tau{};
   Number kappa{};

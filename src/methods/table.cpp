@@ -52,9 +52,24 @@ std::vector<Parameter> dqsgd_parameters() {
           whole("window", &Options::window, 1, 1e6, "50", "steps over which the norm is averaged")
               .only("norm_source = workers or aggregate, or bit_budget", averages),
           norm(),
-          scope("tensor"),
+          quantized_scope("tensor"),
+          quantized_chunk("tensor"),
+          rounding(),
+          memory(),
           quantized_route(),
           quantized_return()};
+}
+
+/// Today's usual way to send few bits with any optimizer: a norm for every few entries, and nothing is lost.
+std::vector<Parameter> block_quant_parameters() {
+  return {bits("4"),
+          norm().with("max"),
+          quantized_scope("chunk"),
+          quantized_chunk("chunk"),
+          rounding().with("nearest"),
+          memory().with("error"),
+          quantized_route().with("scatter"),
+          quantized_return().with("requantized")};
 }
 
 Parameter early_sign() {
@@ -83,7 +98,7 @@ constexpr const char* kWithOuterMomentum =
 std::vector<Parameter> block_parameters() { return {ratio(), scope("tensor"), values(), order()}; }
 
 std::vector<Parameter> sparse_parameters(const char* kept, const char* scope, const char* values) {
-  return {keep().with(kept), sparse_scope(scope), sparse_chunk(scope == std::string_view("chunk")),
+  return {keep().with(kept), sparse_scope(scope), sparse_chunk(scope),
           sparse_values(values), sparse_route(), sparse_return()};
 }
 
@@ -92,6 +107,9 @@ std::vector<Parameter> with(std::vector<Parameter> first, std::vector<Parameter>
   first.insert(first.end(), others.begin(), others.end());
   return first;
 }
+
+/// The residual, twice.
+constexpr MemoryBytes kWithMemory{0, 8, "most with memory = error"};
 
 // clang-format off
 const std::vector<MethodRow>& rows() {
@@ -102,7 +120,7 @@ const std::vector<MethodRow>& rows() {
       {"fp16", Face::gradient, "dense, 16-bit IEEE values both ways", "baseline", 0, 6, {}, {}, make_fp16},
       {"bf16", Face::gradient, "dense, bfloat16 values both ways", "baseline", 0, 6, {}, {}, make_bf16},
       {"topk", Face::gradient, "the k largest by magnitude, error feedback", "Stich et al. 2018", 8, 11.2, kErrorFeedback,
-       {keep(), sparse_scope("model"), sparse_chunk(), sparse_values("f32"), sparse_route(), sparse_return(),
+       {keep(), sparse_scope("model"), sparse_chunk("model"), sparse_values("f32"), sparse_route(), sparse_return(),
         word("union", &Options::union_, {"sum", "keep"}, "keep: the same as return = coded")},
        make_topk},
       {"regtopk", Face::gradient, "top-k of a score that damps what the others cancelled", "Bereyhi et al. 2025", {8, 20, "most with step_guard"}, 11.7, kErrorFeedback,
@@ -137,13 +155,15 @@ const std::vector<MethodRow>& rows() {
        {number("beta", &Options::beta, {0.0, 0.999999}, "0.9", "the worker's momentum"), ties(), abstain(),
         early_sign()},
        make_sign},
-      {"qsgd", Face::gradient, "stochastic quantization to a fixed number of bits", "Alistarh et al. 2017", 0, 4.5, {.suits = Suits::sgd, .least_tensor_size = 10000},
-       {bits("4"), norm(), scope("tensor"), quantized_route(), quantized_return()}, make_quantized},
-      {"terngrad", Face::gradient, "levels -1, 0, 1 of the largest magnitude", "Wen et al. 2017", 0, 2.25, {.suits = Suits::sgd},
-       {scope("tensor"), quantized_route(), quantized_return()}, make_quantized},
-      {"dqsgd", Face::gradient, "quantization whose bits follow the gradient's norm", "Yan et al. 2021", 0, 18, {.suits = Suits::sgd},
+      {"qsgd", Face::gradient, "stochastic quantization to a fixed number of bits", "Alistarh et al. 2017", kWithMemory, 4.5, {.suits = Suits::sgd, .least_tensor_size = 10000},
+       {bits("4"), norm(), quantized_scope("tensor"), quantized_chunk("tensor"), rounding(), memory(), quantized_route(), quantized_return()}, make_quantized},
+      {"terngrad", Face::gradient, "levels -1, 0, 1 of the largest magnitude", "Wen et al. 2017", kWithMemory, 2.25, {.suits = Suits::sgd},
+       {quantized_scope("tensor"), quantized_chunk("tensor"), rounding(), memory(), quantized_route(), quantized_return()}, make_quantized},
+      {"dqsgd", Face::gradient, "quantization whose bits follow the gradient's norm", "Yan et al. 2021", kWithMemory, 18, {.suits = Suits::sgd},
        dqsgd_parameters(),
        make_dqsgd, nullptr, "norm that chose the bits"},
+      {"block-quant", Face::gradient, "few bits with a norm per 256 entries, error feedback; suits any optimizer", "Dettmers et al. 2022; Stich et al. 2018", {8, 8, "0 B with memory = none"}, 10.6, {.keeps_residual = true},
+       block_quant_parameters(), make_quantized},
       {"mgrawa", Face::model, "rounds: models averaged with weights 1/gradient norm", "Dimlioglu, Choromanska 2024", 8, 20, kGrawa,
        grawa_parameters(), nullptr, make_mgrawa, "this worker's weight in the round"},
       {"lgrawa", Face::model, "rounds: mgrawa's weights, layer by layer", "Dimlioglu, Choromanska 2024", 8, 20, kGrawa,
@@ -218,6 +238,11 @@ const Parameter* MethodRow::find_parameter(std::string_view parameter) const {
     if (each.name == parameter) return &each;
   }
   return nullptr;
+}
+
+bool MethodRow::keeps_residual(const MethodOptions& options) const {
+  if (!has_parameter("memory") || !options.memory) return traits.keeps_residual;
+  return options.memory == "error";
 }
 
 std::span<const MethodRow> method_table() { return rows(); }

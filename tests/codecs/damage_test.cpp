@@ -326,7 +326,7 @@ TEST(Damage, UniformSendsAZeroNormWithTheFlagForOneThatIsNotFinite) {
   const std::vector<float> negative{-1.0F};
   const auto text = test::message_of<InvalidConfig>(
       [&] { uniform::encode(place, values, layout, 0, 40, negative, 4, stream, payload, view_of(sender)); });
-  EXPECT_TRUE(test::contains(text, "norm of tensor 0 must be 0 or more, got -1")) << text;
+  EXPECT_TRUE(test::contains(text, "norm of scope 0 must be 0 or more, got -1")) << text;
 }
 
 TEST(Damage, TheSendersOwnNormTravelsAndIsChecked) {

@@ -246,18 +246,20 @@ class SignSample : public Sample {
 
 class UniformSample : public Sample {
  public:
-  UniformSample(std::size_t n, int bits)
-      : layout_(four_tensors(n)),
+  UniformSample(std::size_t n, int bits, Layout layout, Rounding rounding = Rounding::stochastic)
+      : layout_(std::move(layout)),
         bits_(bits),
-        begin_(layout_.cut(n / 4, 512)),
+        rounding_(rounding),
+        begin_(layout_.cut(n / 4, std::max<std::uint64_t>(512, layout_.scope()))),
         values_(normal_values(n, n)),
-        norms_(layout_.tensors()) {
+        norms_(layout_.scopes()) {
     Place place({.threads = 1});
     Status status;
-    uniform::tensor_norms(place, values_, layout_, Norm::max, norms_, view_of(status));
+    uniform::scope_norms(place, values_, layout_, Norm::max, norms_, view_of(status));
   }
   std::string name() const override {
-    return "uniform " + std::to_string(bits_) + " bits " + std::to_string(values_.size());
+    const std::string scopes = layout_.scope() == 0 ? "" : " by " + std::to_string(layout_.scope());
+    return "uniform " + std::to_string(bits_) + " bits" + scopes + " " + std::to_string(values_.size());
   }
   std::uint64_t max_payload_bytes() const override {
     return uniform::max_payload_bytes(layout_, begin_, layout_.size(), bits_);
@@ -267,7 +269,7 @@ class UniformSample : public Sample {
     const Given<float> values(place, values_, 1);
     const Given<float> norms(place, norms_, 2);
     uniform::encode(place, values.view().sub(begin_, values_.size() - begin_), layout_, begin_, layout_.size(),
-                    norms.view(), bits_, stream, payload, status, 2.5F);
+                    norms.view(), bits_, stream, payload, status, 2.5F, {rounding_, {}});
   }
   Outcome decode(Place& place, View<const std::byte> payload) const override {
     const Placed<float> out(place, std::vector<float>(layout_.size() - begin_, kFill), 5);
@@ -280,8 +282,9 @@ class UniformSample : public Sample {
     expect_accepted(outcome);
     const auto levels = static_cast<double>(levels_of(bits_));
     layout_.for_each_slice(begin_, layout_.size(), [&](const Slice& slice) {
-      const double step = norms_[slice.tensor] / levels;
       for (std::uint64_t i = 0; i < slice.count; ++i) {
+        const std::uint64_t scope = layout_.scope() == 0 ? slice.tensor : (slice.first + i) / layout_.scope();
+        const double step = norms_[scope] / levels;
         const double decoded = outcome.values[slice.offset - begin_ + i] - static_cast<double>(kFill);
         ASSERT_LE(std::fabs(decoded - values_[slice.offset + i]), step * 1.001 + 1e-6) << slice.offset + i;
       }
@@ -291,6 +294,7 @@ class UniformSample : public Sample {
  private:
   Layout layout_;
   int bits_;
+  Rounding rounding_;
   std::uint64_t begin_;
   std::vector<float> values_;
   std::vector<float> norms_;
@@ -335,7 +339,13 @@ Samples samples_of(std::size_t n) {
     }
   }
   samples.push_back(std::make_unique<SignSample>(n));
-  for (const int bits : {2, 3, 4, 7, 8, 16}) samples.push_back(std::make_unique<UniformSample>(n, bits));
+  for (const int bits : {2, 3, 4, 7, 8, 16}) samples.push_back(std::make_unique<UniformSample>(n, bits, four_tensors(n)));
+  for (const std::uint64_t scope : {64U, 256U, 4096U}) {
+    for (const int bits : {2, 4}) {
+      samples.push_back(
+          std::make_unique<UniformSample>(n, bits, Layout::in_scopes(n, scope), Rounding::nearest));
+    }
+  }
   return samples;
 }
 

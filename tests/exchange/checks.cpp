@@ -29,6 +29,7 @@ constexpr auto kChecks = std::to_array<ExchangeCheck>({
     {"sparse_coded", check_sparse_coded},
     {"sparse_coded_return", check_sparse_coded_return},
     {"quantized_routes", check_quantized_routes},
+    {"quantized_scopes", check_quantized_scopes},
     {"quantized_requantized", check_quantized_requantized},
     {"nonfinite", check_nonfinite},
     {"wrong_sizes", check_wrong_sizes},

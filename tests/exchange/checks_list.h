@@ -25,6 +25,7 @@ void check_sparse_keep_16bit(Communicator& communicator);
 void check_sparse_coded(Communicator& communicator);
 void check_sparse_coded_return(Communicator& communicator);
 void check_quantized_routes(Communicator& communicator);
+void check_quantized_scopes(Communicator& communicator);
 void check_quantized_requantized(Communicator& communicator);
 void check_nonfinite(Communicator& communicator);
 void check_wrong_sizes(Communicator& communicator);

@@ -27,6 +27,9 @@ MethodOptions counting(const MethodRow& row, const std::string& parameter) {
   MethodOptions options = small_options(row);
   if (parameter == "return" && row.find_parameter("return")->choices.back() == "requantized") options.route = "scatter";
   if (parameter == "chunk") options.scope = "chunk";
+  if (parameter == "rounding") options.memory = "error";
+  if (parameter == "memory") options.rounding = "stochastic";
+  if (parameter == "route" && row.has_parameter("memory")) options.return_ = "full";
   if (parameter == "pace") options.total_steps = 100;
   if (row.name != std::string("dqsgd")) return options;
   if (parameter == "kappa" || parameter == "convexity") return convex_rule();
@@ -49,7 +52,7 @@ Pair differing_in(const MethodRow& row, const Parameter& parameter) {
   }
   auto& saved = pair.saved.*parameter.number;
   if (!saved) saved = parameter.fallback.empty() ? 0.5 : std::stod(parameter.fallback);
-  const double other = *saved == 0.0 ? (parameter.whole ? 5.0 : 0.25) : parameter.whole ? *saved + 1.0 : *saved * 0.75;
+  const double other = name == "chunk" ? *saved * 2.0 : *saved == 0.0 ? (parameter.whole ? 5.0 : 0.25) : parameter.whole ? *saved + 1.0 : *saved * 0.75;
   pair.mine.*parameter.number = other;
   return pair;
 }

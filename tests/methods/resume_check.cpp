@@ -49,7 +49,7 @@ void add_shared_magnitudes(const MethodRow& row, std::vector<WordChoice>& all) {
         options.values = values;
         options.scope = scope;
         options.return_ = back;
-        if (scope == std::string("chunk")) options.chunk = 100;
+        if (scope == std::string("chunk")) options.chunk = 128;
         all.push_back({&row, std::string(row.name) + " " + values + " " + scope + " " + back, options});
       }
     }
@@ -69,7 +69,10 @@ std::vector<WordChoice> every_word_choice() {
         MethodOptions options = small_options(row);
         options.*parameter.word = choice;
         if (choice == "requantized") options.route = "scatter";
-        if (name == "scope" && choice == "chunk") options.chunk = 100;  // several in the small model
+        if (name == "scope" && choice == "chunk") options.chunk = 128;  // several in the small model
+        if (name == "rounding") options.memory = "error";
+        if (name == "memory") options.rounding = "stochastic";
+        if (choice == "gather" && row.has_parameter("memory")) options.return_ = "full";
         if (choice == "convex") {
           options.kappa = 100.0;
           options.smoothness = 2.0;

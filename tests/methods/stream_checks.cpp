@@ -61,6 +61,16 @@ std::vector<StreamedRow> streamed_rows() {
     rows.push_back({&row, options, streams, name + "_by_tensor"});
     options.scope = "model";
     rows.push_back({&row, options, false, name + "_by_model"});
+    const auto& scopes = row.find_parameter("scope")->choices;
+    if (std::count(scopes.begin(), scopes.end(), "chunk") > 0) {
+      options.scope = "chunk";
+      rows.push_back({&row, options, false, name + "_by_chunk"});
+    }
+    if (row.has_parameter("memory")) {
+      options.scope = "tensor";
+      options.memory = "error";
+      rows.push_back({&row, options, streams, name + "_with_memory"});
+    }
   }
   return rows;
 }

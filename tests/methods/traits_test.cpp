@@ -36,14 +36,27 @@ class TraitsOf : public testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Table, TraitsOf, testing::ValuesIn(method_names()),
                          [](const auto& test) { return test_name(test.param); });
 
-TEST_P(TraitsOf, AResidualIsKeptOrNot) {
+double residual_norm(const MethodRow& row, const MethodOptions& options) {
   double norm = 0.0;
   run_ranks(2, [&](Communicator& communicator) {
-    Worker worker(row(), small_options(row()), communicator);
+    Worker worker(row, options, communicator);
     for (std::uint32_t step = 0; step < 5; ++step) worker.step(step);
     if (communicator.rank() == 0) norm = worker.method->residual_norm();
   });
-  EXPECT_EQ(norm > 0.0, traits().keeps_residual) << norm;
+  return norm;
+}
+
+TEST_P(TraitsOf, AResidualIsKeptOrNot) {
+  MethodOptions options = small_options(row());
+  EXPECT_EQ(residual_norm(row(), options) > 0.0, traits().keeps_residual);
+  EXPECT_EQ(row().keeps_residual(options), traits().keeps_residual);
+  if (!row().has_parameter("memory")) return;
+  options.rounding = "stochastic";
+  for (const char* memory : {"none", "error"}) {
+    options.memory = memory;
+    EXPECT_EQ(residual_norm(row(), options) > 0.0, row().keeps_residual(options)) << memory;
+  }
+  EXPECT_TRUE(row().keeps_residual(options));
 }
 
 TEST_P(TraitsOf, EveryOptimizerIsTaken) {
