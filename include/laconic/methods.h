@@ -20,13 +20,14 @@ struct MethodOptions {
   // Which entries travel.
   Number keep{};   ///< share of entries, (0, 1]
   Number ratio{};  ///< random blocks: one entry in `ratio` is sent
-  Word scope{};    ///< model | tensor
+  Word scope{};    ///< model | tensor | chunk
+  Number chunk{};  ///< entries of each scope if scope is chunk
   // How values travel.
-  Word values{};   ///< f32 | f16 | bf16
+  Word values{};   ///< f32 | f16 | bf16; sparse: also sign | two
   Word order{};    ///< rank_order | engine
   Word route{};    ///< sparse: automatic | gather | range; quantized: gather | scatter
   Word union_{};   ///< sum | keep
-  Word return_{};  ///< full | requantized
+  Word return_{};  ///< sparse: exact | coded; quantized: full | requantized
   // RegTop-k.
   Number mu{};
   Word denominator{};  ///< previous | current
@@ -49,7 +50,9 @@ struct MethodOptions {
   Number early_sign{};  ///< number of first steps in which workers vote with the sign of the gradient itself
   // Quantizers.
   Number bits{};
-  Word norm{};  ///< l2 | max
+  Word norm{};      ///< l2 | max
+  Word rounding{};  ///< stochastic | nearest
+  Word memory{};    ///< none | error
   Word rule{};  ///< nonconvex | convex
   Number tau{};
   Number kappa{};

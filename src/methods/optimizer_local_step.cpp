@@ -84,6 +84,7 @@ void OptimizerLocalStep::prepare(MethodCore& core, UpdateMemory& memory) {
   core_ = &core;
   memory_ = &memory;
   optimizer_.prepare(place(), parameters());
+  tried_.prepare(place(), parameters());
   shrink_.prepare(core.tensors());
   start_.reserve(place(), keeps_start() ? parameters() : 0);
   fill(place(), 0.0F, start_.view(keeps_start() ? parameters() : 0));
@@ -176,8 +177,7 @@ void OptimizerLocalStep::regroup(View<float> model, bool newcomer) {
 
 void OptimizerLocalStep::write_owed(View<const float> model, View<float> out) {
   const ScratchStatus unused(place());
-  if (options_.period == 1) return copy(place(), memory_->error(), out);
-  scaled_difference(place(), 1.0F, start(model), model, out, unused.view());
+  scaled_difference(place(), 1.0F, start(model), model, out, unused.view());  // zero in a round of one step
   if (!memory_->error().empty()) axpy(place(), 1.0F, memory_->error(), out);
 }
 

@@ -21,9 +21,18 @@ Parameter scope(const char* fallback);
 Parameter values();
 Parameter order();
 Parameter sparse_route();
-Parameter union_();
+Parameter sparse_scope(const char* fallback);
+Parameter sparse_chunk(const char* scope_fallback);
+Parameter sparse_values(const char* fallback);
+Parameter sparse_return();
 Parameter bits(const char* fallback);
 Parameter norm();
+/// For the quantizers: what shares a norm, how many entries of the flat view that is with scope = chunk, how an entry is
+/// rounded, and whether the worker keeps what rounding left out.
+Parameter quantized_scope(const char* fallback);
+Parameter quantized_chunk(const char* scope_fallback);
+Parameter rounding();
+Parameter memory();
 Parameter ties();
 Parameter abstain();
 Parameter quantized_route();

@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/transfer.h"
+#include "kernels/coded/coded.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/sparse/sparse.h"
 #include "laconic/error.h"
@@ -12,8 +14,10 @@
 namespace laconic {
 
 ValueFormat value_format(const Settings& settings) {
-  if (settings.is("values", "f16")) return ValueFormat::f16;
-  return settings.is("values", "bf16") ? ValueFormat::bf16 : ValueFormat::f32;
+  for (const auto format : {ValueFormat::f16, ValueFormat::bf16, ValueFormat::sign, ValueFormat::two}) {
+    if (settings.is("values", format_name(format))) return format;
+  }
+  return ValueFormat::f32;
 }
 
 namespace {
@@ -22,21 +26,29 @@ SparseSumOptions sum_options(const Settings& settings) {
   SparseSumOptions options{.format = value_format(settings)};
   if (settings.is("route", "gather")) options.route = SparseRoute::gather;
   if (settings.is("route", "range")) options.route = SparseRoute::range;
-  options.keep_union = settings.has("union") && settings.is("union", "keep");
+  const bool keeps_union = settings.has("union") && settings.is("union", "keep");
+  options.coded_return = keeps_union || settings.is("return", "coded");
   return options;
 }
 
 }  // namespace
 
 SparseCompression::SparseCompression(const Settings& settings)
-    : keep_(settings.number("keep")), by_tensor_(settings.is("scope", "tensor")), options_(sum_options(settings)) {}
+    : keep_(settings.number("keep")),
+      by_tensor_(settings.is("scope", "tensor")),
+      fixed_(settings.is("scope", "chunk") ? static_cast<std::uint64_t>(settings.whole("chunk")) : 0),
+      options_(sum_options(settings)) {}
 
-/// With union = keep each owner of an index range returns k/W sums, and index ranges span tensors.
-bool SparseCompression::by_tensor() const { return by_tensor_ && !options_.keep_union; }
+/// With return = coded each owner of an index range returns k/W sums, and index ranges span tensors. So do fixed scopes.
+bool SparseCompression::by_tensor() const { return by_tensor_ && !options_.coded_return; }
 
 void SparseCompression::prepare(Place& place, std::span<const Tensor> tensors) {
   place_ = &place;
-  scopes_.prepare(tensors, keep_, by_tensor_);
+  if (fixed_ != 0) {
+    scopes_.prepare_fixed(tensors, keep_, fixed_);
+  } else {
+    scopes_.prepare(tensors, keep_, by_tensor_);
+  }
   for (Buffer<float>* buffer : {&thresholds_, &next_thresholds_}) {
     buffer->reserve(place, scopes_.all().size());
     fill(place, 0.0F, buffer->view(scopes_.all().size()));
@@ -48,11 +60,30 @@ void SparseCompression::prepare(Place& place, std::span<const Tensor> tensors) {
 
 void SparseCompression::make_sums(const ChunkPipeline& pipeline) {
   sums_ = pipeline.make_each([&](const Chunk& chunk, Communicator& channel) {
-    ChunkSum chunk_sum{scopes_.of(chunk), {}, {}};
-    chunk_sum.sum = std::make_unique<SparseSum>(channel, *place_, chunk.size, chunk_sum.count, options_);
+    ChunkSum chunk_sum{scopes_.of(chunk), {}, {}, {}, {}, {}};
+    cut_scopes(chunk, chunk_sum);
+    SparseSumOptions options = options_;
+    options.cuts = chunk_sum.cuts;
+    chunk_sum.sum = std::make_unique<SparseSum>(channel, *place_, chunk.size, chunk_sum.count, options);
     chunk_sum.borders.assign(chunk_sum.sum->borders().begin(), chunk_sum.sum->borders().end());
     return chunk_sum;
   });
+}
+
+/// Which scopes of the chunk share magnitudes. The model is one scope.
+void SparseCompression::cut_scopes(const Chunk& chunk, ChunkSum& chunk_sum) const {
+  if (!is_coded(options_.format)) return;
+  if (fixed_ != 0) chunk_sum.cuts.each = static_cast<std::uint32_t>(fixed_);
+  if (!by_tensor_) return;
+  for (const Scope& scope : scopes_.of(chunk_sum)) {
+    chunk_sum.starts.push_back(static_cast<std::uint32_t>(scope.offset - chunk.offset));
+  }
+  chunk_sum.cuts.starts = chunk_sum.starts;
+  if (place_->device() == Device::cpu) return;
+  chunk_sum.device_starts.reserve(*place_, chunk_sum.starts.size());
+  const View<std::uint32_t> there = chunk_sum.device_starts.view(chunk_sum.starts.size());
+  copy_from_host(*place_, chunk_sum.starts.data(), there);
+  chunk_sum.cuts.device_starts = there;
 }
 
 SparseView SparseCompression::selected(const ChunkSum& chunk_sum) const {
@@ -61,20 +92,33 @@ SparseView SparseCompression::selected(const ChunkSum& chunk_sum) const {
 
 Exchange& SparseCompression::start(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status,
                                    StepReport& report) {
-  const auto largest = [&](const Scope&, const ChunkFeedback& own, SparseView selected, StatusView own_status) {
-    error_feedback_topk(*place_, own.values, own.residual, own.rest, selected, own_status);
-  };
-  return start(chunk, feedback, largest, status, report);
+  if (!scopes_.are_fixed()) {
+    const auto largest = [&](const Scope&, const ChunkFeedback& own, SparseView selected, StatusView own_status) {
+      error_feedback_topk(*place_, own.values, own.residual, own.rest, selected, own_status);
+    };
+    return start(chunk, feedback, largest, status, report);
+  }
+  {
+    const Stopwatch watch(report.select_seconds);
+    error_feedback_topk_by_scope(*place_, feedback.values, feedback.residual, feedback.rest, scopes_.fixed(),
+                                 selected(chunk), status);
+    code_selected(chunk, feedback.rest, status);
+  }
+  return send(chunk, feedback, status);
 }
 
 Exchange& SparseCompression::start(const Chunk& chunk, const ChunkFeedback& feedback, const Select& select,
                                    StatusView status, StepReport& report) {
-  ChunkSum& chunk_sum = sums_[chunk.number];
   {
     const Stopwatch watch(report.select_seconds);
     select_in(chunk, feedback, select, status);
-    round_values(chunk_sum, feedback.rest, status);
+    code_selected(chunk, feedback.rest, status);
   }
+  return send(chunk, feedback, status);
+}
+
+Exchange& SparseCompression::send(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status) {
+  ChunkSum& chunk_sum = sums_[chunk.number];
   chunk_sum.sum->go_on_from(chunk_sum.borders, chunk_sum.last_union);
   chunk_sum.sum->start(selected(chunk_sum), feedback.values, status);
   return *chunk_sum.sum;
@@ -99,12 +143,19 @@ void SparseCompression::select_in(const Chunk& chunk, const ChunkFeedback& feedb
   }
 }
 
-/// In 16 bits a receiver sees rounded values; the rounding stays in the residual, so that nothing is lost.
-void SparseCompression::round_values(const ChunkSum& chunk_sum, View<float> rest, StatusView status) {
+/// A receiver sees rounded values unless they are sent as f32; the rounding stays in the residual, so that nothing is
+/// lost.
+void SparseCompression::code_selected(const Chunk& chunk, View<float> rest, StatusView status) {
   if (options_.format == ValueFormat::f32) return;
+  const ChunkSum& chunk_sum = sums_[chunk.number];
+  const SparseView own = selected(chunk_sum);
   const View<float> errors = errors_.view().sub(chunk_sum.first, chunk_sum.count);
-  round_through_16bit(*place_, options_.format, selected(chunk_sum).values, errors, status);
-  scatter(*place_, {selected(chunk_sum).indices, errors}, rest);
+  if (is_coded(options_.format)) {
+    code_values(*place_, options_.format, chunk_sum.cuts, chunk_sum.cuts.of(0, chunk.size), own, errors, status);
+  } else {
+    round_through_16bit(*place_, options_.format, own.values, errors, status);
+  }
+  scatter(*place_, {own.indices, errors}, rest);
 }
 
 void SparseCompression::finish(const Chunk& chunk, View<float> rest) {

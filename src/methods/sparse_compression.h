@@ -31,7 +31,7 @@ class SparseCompression {
   using Select = FunctionRef<void(const Scope& scope, const ChunkFeedback& feedback, SparseView selected,
                                   StatusView status)>;
 
-  /// Reads keep, scope, values, route and union.
+  /// Reads keep, scope, chunk, values, route, return and union.
   explicit SparseCompression(const Settings& settings);
 
   /// Whether the tensors of a chunk can be exchanged before the others have arrived.
@@ -40,7 +40,8 @@ class SparseCompression {
   /// Makes the exchanges, for a new group of ranks as well.
   void make_sums(const ChunkPipeline& pipeline);
 
-  /// Top-k by magnitude, or the given selection. The exchange writes the mean in place of feedback.values.
+  /// Top-k by magnitude, or the given selection, which fixed scopes (scope = chunk) do not take. The exchange writes the
+  /// mean in place of feedback.values.
   Exchange& start(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status, StepReport& report);
   Exchange& start(const Chunk& chunk, const ChunkFeedback& feedback, const Select& select, StatusView status,
                   StepReport& report);
@@ -60,6 +61,9 @@ class SparseCompression {
 
  private:
   struct ChunkSum : ChunkSelection {
+    std::vector<std::uint32_t> starts;   ///< where scopes begin in the chunk, if they are tensors and share magnitudes
+    Buffer<std::uint32_t> device_starts;
+    ScopeCuts cuts;
     std::unique_ptr<SparseSum> sum;
     std::vector<std::uint64_t> borders;  ///< these and the size of the union are from the last step that counted
     std::uint64_t last_union = SparseSum::kNoUnion;
@@ -69,11 +73,14 @@ class SparseCompression {
 
   View<float> thresholds() const { return thresholds_.view(scopes_.all().size()); }
   SparseView selected(const ChunkSum& chunk_sum) const;
+  void cut_scopes(const Chunk& chunk, ChunkSum& chunk_sum) const;
   void select_in(const Chunk& chunk, const ChunkFeedback& feedback, const Select& select, StatusView status);
-  void round_values(const ChunkSum& chunk_sum, View<float> rest, StatusView status);
+  Exchange& send(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status);
+  void code_selected(const Chunk& chunk, View<float> rest, StatusView status);
 
   double keep_;
   bool by_tensor_;
+  std::uint64_t fixed_;  ///< entries of a scope if scope = chunk, otherwise 0
   SparseSumOptions options_;
   Place* place_ = nullptr;
   Scopes scopes_;

@@ -19,8 +19,8 @@ using ModelMaker = std::unique_ptr<ModelBase>(const Settings&, const OptimizerOp
 /// Bytes per parameter of the model that a method keeps on each rank: without the optimizer's own memory, messages,
 /// scratch, and what grows with the number of entries that are sent.
 struct MemoryBytes {
-  MemoryBytes(double always) : usual(always), most(always) {}  // NOLINT: a row of the table may give one number
-  MemoryBytes(double as_a_rule, double at_most, const char* what_changes_it)
+  constexpr MemoryBytes(double always) : usual(always), most(always) {}  // NOLINT: a row of the table may give one number
+  constexpr MemoryBytes(double as_a_rule, double at_most, const char* what_changes_it)
       : usual(as_a_rule), most(at_most), remark(what_changes_it) {}
   double usual;             ///< with the default settings, and SGD with momentum
   double most;              ///< with any settings and optimizer
@@ -53,7 +53,8 @@ enum class Suits : std::uint8_t {
 /// What other code needs to know of a method before it is made. Everything that depends on the method is here: no file
 /// outside the table compares a method's name.
 struct Traits {
-  /// The worker keeps what it did not send and adds it to a later step, so nothing that it sent may be lost.
+  /// The worker keeps what it did not send and adds it to a later step, so nothing that it sent may be lost. With the
+  /// default settings: MethodRow::keeps_residual knows the others.
   bool keeps_residual = false;
   /// With optimizer sgd the method is SGD with momentum itself: it takes momentum and weight decay per tensor.
   bool is_sgd = false;
@@ -97,6 +98,8 @@ struct MethodRow {
   /// Whether the ranks' optimizers must always make the same step: ranks that step on their own model may differ.
   bool steps_alike() const { return traits.common == Common::model || traits.common == Common::point; }
   bool fixes_optimizer() const { return *traits.optimizer != '\0'; }
+  /// Whether the method has a residual with these options.
+  bool keeps_residual(const MethodOptions& options) const;
   /// Null if the method has no parameter of that name.
   const Parameter* find_parameter(std::string_view parameter) const;
   bool has_parameter(std::string_view parameter) const { return find_parameter(parameter) != nullptr; }

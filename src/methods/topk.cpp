@@ -4,7 +4,7 @@
 //   3. send s ⊙ a
 //   4. e = a − what was sent
 //   5. everyone: g = mean of what the workers sent
-// 1, 2 and 4 are one pass (kernels/topk); 3 and 5 are the sparse sum (sparse_compression.h). union = keep: owners return
+// 1, 2 and 4 are one pass (kernels/topk); 3 and 5 are the sparse sum (sparse_compression.h). return = coded: owners return
 // their k/W largest sums, the rest stays in e.
 
 #include "methods/makers.h"

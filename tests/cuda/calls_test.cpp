@@ -79,6 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, Calls,
                                          Bound{"qsgd", 1, 36, 4}, Bound{"qsgd", 4, 68, 8},
                                          Bound{"terngrad", 1, 36, 4}, Bound{"terngrad", 4, 68, 8},
                                          Bound{"dqsgd", 1, 40, 5}, Bound{"dqsgd", 4, 72, 9},
+                                         Bound{"block-quant", 1, 44, 7}, Bound{"block-quant", 4, 116, 15},
                                          Bound{"topk", 1, 44, 7}, Bound{"topk", 4, 80, 12}));
 
 }  // namespace
