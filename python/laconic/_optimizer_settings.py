@@ -158,7 +158,7 @@ def plan_of(
     if face == "gradient":
         sends = _core.dense_method if _core.method(method)["optimizer"] else method
         choice = selection.choice(model, names, parameters, sends, options)
-        _optimizers.require_suiting(choice.methods(), optimizer)
+        _optimizers.require_suiting(choice.groups, optimizer)
         by = choice.method_of()
         plan |= {"groups": choice.groups, "warmup": selection.warmup}
     else:

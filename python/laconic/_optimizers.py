@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 
 from . import _core
+
+Group = tuple[str, Sequence[tuple[str, str]], Any]  # a method, its options, its parameters
 
 # Classes that divide a step by the root of a second moment, or by something like it. Other packages derive from them or
 # use their names.
@@ -42,25 +45,27 @@ def require_optimizer(optimizer: object) -> None:
         raise _core.InvalidConfig(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
 
 
-def require_suiting(methods: Iterable[str], optimizer: torch.optim.Optimizer) -> None:
-    """Raises InvalidConfig for a vote before an optimizer like Adam. Warns of methods that compress gradients so that such
-    an optimizer learns less."""
+def require_suiting(groups: Iterable[Group], optimizer: torch.optim.Optimizer) -> None:
+    """Raises InvalidConfig for a vote before an optimizer like Adam. Warns of methods that compress gradients so that it
+    learns less."""
     if not is_adaptive(optimizer):
         return
     kind = type(optimizer).__name__
-    suits = {method: _core.method(method)["suits"] for method in methods}
-    for vote in (method for method, word in suits.items() if word == "vote"):
+    methods_of: dict[str, list[str]] = {"any": [], "sgd": [], "vote": []}
+    for method, options, _ in groups:
+        methods_of[_core.suits(method, options)].append(method)
+    for vote in methods_of["vote"]:
         raise _core.InvalidConfig(
             f"{vote} is a vote: every entry of the aggregate is -1 or 1, and {kind}, which divides by a second moment, "
             "learns little from it: use torch.optim.SGD(..., lr=5e-4, momentum=0), whose step is then the vote "
             f"(`laconic methods {vote}` shows more)"
         )
-    compressors = [method for method, word in suits.items() if word == "sgd"]
-    if compressors:
+    if methods_of["sgd"]:
         warnings.warn(
-            f"{' and '.join(compressors)} with {kind}: an entry that is sent rarely or rounded coarsely makes second "
-            f"moments wrong, and the model learns less than without compression. Use {_alternatives()}, or torch.optim.SGD",
-            stacklevel=6,  # whoever calls attach or Optimizer, and there it is within the ranks' comparison of settings
+            f"{' and '.join(dict.fromkeys(methods_of['sgd']))} with {kind}: an entry that is sent rarely or rounded "
+            "coarsely makes second moments wrong, and the model learns less than without compression. Use "
+            f"{_alternatives()}, or torch.optim.SGD",
+            stacklevel=6,  # whoever calls attach or Optimizer: this runs in the ranks' comparison of settings
         )
 
 

@@ -266,10 +266,6 @@ class Choice:
         self._take(method, options, wanted)
         self._take(_core.dense_method, {}, sorted(self._left + self._exempt))
 
-    def methods(self) -> list[str]:
-        """Of the groups."""
-        return [method for method, _, _ in self.groups]
-
     def method_of(self) -> list[str]:
         """Of each parameter, with the number of its group."""
         found = [""] * len(self._names)

@@ -118,7 +118,7 @@ class State:
             choice = selection.choice(ddp.module, names, parameters, method, options)
             if optimizer is not None:
                 _optimizers.require_optimizer(optimizer)
-                _optimizers.require_suiting(choice.methods(), optimizer)
+                _optimizers.require_suiting(choice.groups, optimizer)
             scale = _scale_of(scaler, parameters[0].device)
             hook_options = _core.HookOptions(
                 seed=seed,

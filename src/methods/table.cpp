@@ -240,6 +240,12 @@ const Parameter* MethodRow::find_parameter(std::string_view parameter) const {
   return nullptr;
 }
 
+/// A quantizer's rounding error follows the largest of the entries that share a norm: for Adam they must be few.
+Suits MethodRow::suits(const MethodOptions& options) const {
+  if (!has_parameter("rounding") || !options.scope) return traits.suits;
+  return options.scope == "chunk" ? Suits::any : Suits::sgd;
+}
+
 bool MethodRow::keeps_residual(const MethodOptions& options) const {
   if (!has_parameter("memory") || !options.memory) return traits.keeps_residual;
   return options.memory == "error";

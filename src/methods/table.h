@@ -73,7 +73,7 @@ struct Traits {
   bool needs_loss = false;
   /// The only optimizer with which it is lifted; its gradients are those of kDenseMethod. Empty: any optimizer.
   const char* optimizer = "";
-  Suits suits = Suits::any;
+  Suits suits = Suits::any;  ///< with the default settings: MethodRow::suits knows the others
   /// By default, a host that compresses by tensor sends tensors smaller than this dense, as in the paper.
   std::uint64_t least_tensor_size = 0;
   UsualSettings usual{};
@@ -100,6 +100,8 @@ struct MethodRow {
   bool fixes_optimizer() const { return *traits.optimizer != '\0'; }
   /// Whether the method has a residual with these options.
   bool keeps_residual(const MethodOptions& options) const;
+  /// The optimizers that the method suits with these options.
+  Suits suits(const MethodOptions& options) const;
   /// Null if the method has no parameter of that name.
   const Parameter* find_parameter(std::string_view parameter) const;
   bool has_parameter(std::string_view parameter) const { return find_parameter(parameter) != nullptr; }

@@ -145,6 +145,8 @@ def optimizers_that_suit() -> None:
             (text,) = told(make, "topk", way)
             assert text.startswith(f"topk with {kind.__name__}: ") and "with laconic.Optimizer def-topk" in text, text
             assert told(make, "fp16", way) == told(make, "sgd", way) == []
+            assert told(make, "block-quant", way) == told(make, "qsgd", way, scope="chunk", min_size=0) == []
+            assert len(told(make, "qsgd", way, min_size=0)) == len(told(make, "block-quant", way, scope="tensor")) == 1
         for method in ("signum", "topk", "qsgd"):
             assert told(sgd, method, way, min_size=0) == [], method
         (text,) = told(

@@ -108,7 +108,7 @@ class ExamplesTest(unittest.TestCase):
             (("--laconic", "def-topk", "--dtype", "bfloat16", "--accumulate", "2"), 2.5, 8),
             (("--laconic", "diloco", "--option", "period=10"), 2.5, 9),
             (("--laconic", "signum", "--lr", "1e-3", "--accumulate", "2"), 2.6, 10),
-            (("--laconic", "fp16"), 2.3, 1),
+            (("--laconic", "block-quant"), 2.3, 4),
         ):
             with self.subTest(method=method):
                 output = run_example("gpt.py", *small, "--steps", "60", "--lr", "3e-3", *method)

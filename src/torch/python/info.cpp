@@ -1,4 +1,3 @@
-#include <pybind11/stl.h>
 #include <torch/version.h>
 
 #include "base/suggestion.h"
@@ -6,7 +5,7 @@
 #include "laconic/threads.h"
 #include "laconic/version.h"
 #include "methods/table.h"
-#include "torch/python/bindings.h"
+#include "torch/python/given.h"
 
 namespace laconic::python {
 namespace {
@@ -76,6 +75,13 @@ void bind_info(py::module_& module) {
         return described(row_named(method_table(), name, "method", " (laconic.methods() says what they do)"));
       },
       py::arg("name"), "The row of one method. Raises InvalidConfig for an unknown name.");
+  module.def(
+      "suits",
+      [](const std::string& method, const Texts& options) {
+        return word_of(method_row(method).suits(options_of(method, options)));
+      },
+      py::arg("method"), py::arg("options"),
+      "The optimizers that the method suits with these options: any, sgd or vote.");
 }
 
 }  // namespace laconic::python
