@@ -22,7 +22,7 @@ SETTINGS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"keep": float("nan")}, ("keep must be in (0, 1], got nan: share",)),
     ({"keep": "much"}, ("keep must be in (0, 1], got much: share",)),
     ({"kepp": 0.1}, ("topk has no parameter kepp", "did you mean keep?", "laconic methods")),
-    ({"scope": "bucket"}, ("topk: scope must be one of model | tensor, got bucket: what one selection",)),
+    ({"scope": "bucket"}, ("topk: scope must be one of model | tensor | chunk, got bucket: what one selection",)),
     ({"method": "topkk"}, ("there is no method topkk", "did you mean topk?", "laconic.methods()")),
     ({"method": 3}, ("method must be a name of laconic.methods(), got 3",)),
     ({"method": "adam"}, ("adam is an optimizer", "use sgd with torch.optim.Adam")),

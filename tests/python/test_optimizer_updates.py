@@ -56,18 +56,40 @@ INNER: dict[str, tuple[Inner, bool]] = {
 
 # Rows with their numbers: options, H, lambda, rho, alpha, mu, whether the mean error is subtracted.
 ROWS: list[tuple[str, dict[str, Any], tuple[int, float, float, float, float, bool]]] = [
-    ("def-topk", {"keep": 0.1}, (1, 0.5, 1.0, 1.0, 0.0, True)),
-    ("def-topk", {"keep": 0.1, "period": 3, "lambda_": 1.0}, (3, 1.0, 1.0, 1.0, 0.0, True)),
+    ("def-topk", {"keep": 0.1, "values": "f32"}, (1, 0.5, 1.0, 1.0, 0.0, True)),
+    ("def-topk", {"keep": 0.1, "values": "sign", "period": 3, "lambda_": 1.0}, (3, 1.0, 1.0, 1.0, 0.0, True)),
     ("diloco", {"period": 4}, (4, 0.0, 1.0, 0.7, 0.9, False)),
-    ("sparseloco", {"keep": 0.1, "period": 3}, (3, 0.0, 0.95, 1.0, 0.0, False)),
+    ("sparseloco", {"keep": 0.1, "chunk": 64, "values": "two", "period": 3}, (3, 0.0, 0.95, 1.0, 0.0, False)),
 ]
 
 
-def largest(values: torch.Tensor, keep: float) -> torch.Tensor:
-    """Top-k, ties by lowest index."""
-    count = max(1, math.floor(keep * values.numel()))
-    order = torch.argsort(values.abs(), descending=True, stable=True)[:count]
-    return torch.zeros_like(values).index_copy_(0, order, values[order])
+def coded(chosen: torch.Tensor, values: str) -> torch.Tensor:
+    """What the others get: the values, or their signs times the mean magnitude of all or of each half."""
+    if values == "f32":
+        return chosen
+    magnitude = chosen.abs()
+    parts = [torch.ones_like(chosen, dtype=torch.bool)]
+    if values == "two":
+        parts = [magnitude > magnitude.mean(), magnitude <= magnitude.mean()]
+    found = torch.zeros_like(chosen)
+    for part in parts:
+        if part.any():
+            found[part] = chosen[part].sign() * magnitude[part].mean()
+    return found
+
+
+def compressed(values: torch.Tensor, options: dict[str, Any]) -> torch.Tensor:
+    """The largest entries of each scope, ties by lowest index. Without `keep`, all."""
+    if "keep" not in options:
+        return values
+    found = torch.zeros_like(values)
+    size = options.get("chunk", values.numel())
+    for begin in range(0, values.numel(), size):
+        part = values[begin : begin + size]
+        count = max(1, math.floor(options["keep"] * part.numel()))
+        order = torch.argsort(part.abs(), descending=True, stable=True)[:count]
+        found[begin + order] = coded(part[order], options["values"])
+    return found
 
 
 def put(model: torch.nn.Module, values: torch.Tensor) -> None:
@@ -78,9 +100,9 @@ def put(model: torch.nn.Module, values: torch.Tensor) -> None:
 class Workers:
     """All workers of a run, by the page's steps in float32. What they hold after each step."""
 
-    def __init__(self, count: int, inner: Inner, decoupled: bool, keep: float, numbers: tuple[Any, ...]) -> None:
+    def __init__(self, count: int, inner: Inner, decoupled: bool, options: dict[str, Any], numbers: tuple[Any, ...]) -> None:
         self.period, self.detached, self.rho, self.alpha, self.mu, self.subtracts = numbers
-        self.keep = keep
+        self.options = options
         self.models = [network() for _ in range(count)]
         self.optimizers = [inner(model) for model in self.models]
         self.decoupled = decoupled
@@ -111,7 +133,7 @@ class Workers:
 
     def meet(self) -> None:
         p = [(s - flat(model)) + e for s, model, e in zip(self.s, self.models, self.e, strict=True)]
-        c = [largest(each, self.keep) for each in p]
+        c = [compressed(each, self.options) for each in p]
         self.e = [self.rho * (a - b) for a, b in zip(p, c, strict=True)]
         total = c[0]
         for each in c[1:]:
@@ -139,7 +161,7 @@ def follows_the_page(names: list[str]) -> list[str]:
         for method, options, numbers in ROWS:
             model = network()
             optimizer = laconic.Optimizer(inner(model), model, method, **options)
-            workers = Workers(ranks, inner, decoupled, options.get("keep", 1.0), numbers)
+            workers = Workers(ranks, inner, decoupled, options, numbers)
             worst = 0.0
             for step in range(STEPS):
                 optimizer.zero_grad()
@@ -181,22 +203,22 @@ def blocks_over_any_optimizer() -> dict[str, Any]:
         model = network()
         optimizer = laconic.Optimizer(inner(model), model, method, ratio=1)
         detached = 0.0 if method == "ef-rbgs" else 0.3
-        workers = Workers(dist.get_world_size(), inner, decoupled, 1.0, (1, detached, 1.0, 1.0, 0.0, method == "def"))
+        workers = Workers(dist.get_world_size(), inner, decoupled, {}, (1, detached, 1.0, 1.0, 0.0, method == "def"))
         worst = 0.0
         for step in range(6):
             optimizer.zero_grad()
             loss_of(model, *batch(dist.get_rank(), step)).backward()
             optimizer.step()
             worst = max(worst, (flat(model) - workers.step(step)[dist.get_rank()]).abs().max().item())
-        compressed = network()
-        optimizer = laconic.Optimizer(made("AdamW", lr=0.02)(compressed), compressed, method, ratio=8)
-        before = test_loss(compressed)
+        model = network()
+        optimizer = laconic.Optimizer(made("AdamW", lr=0.02)(model), model, method, ratio=8)
+        before = test_loss(model)
         for step in range(60):
             optimizer.zero_grad()
-            loss_of(compressed, *batch(dist.get_rank(), step)).backward()
+            loss_of(model, *batch(dist.get_rank(), step)).backward()
             optimizer.step()
         with optimizer.read_out():
-            found[method] = (worst <= 2e-6, test_loss(compressed) < 0.7 * before, same_everywhere(flat(compressed)))
+            found[method] = (worst <= 2e-6, test_loss(model) < 0.7 * before, same_everywhere(flat(model)))
     return found
 
 

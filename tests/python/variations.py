@@ -31,7 +31,6 @@ _CONVEX: Options = {
 }  # fmt: skip
 NUMBERS: dict[str, list[Options]] = {
     "keep": [{"keep": 0.3}],
-    "chunk": [{"scope": "chunk", "chunk": 64}],
     "mu": [{"mu": 0.5}],
     "abstain": [{"abstain": 0.4}],
     "beta": [{"beta": 0.5}],
