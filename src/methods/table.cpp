@@ -77,7 +77,7 @@ constexpr const char* kWithLocalSteps = "most with local_steps above 1; 4 B less
 // clang-format off
 const std::vector<MethodRow>& rows() {
   static const std::vector<MethodRow> table{
-      {"sgd", Face::gradient, "dense all-reduce, mean", "baseline", 0, 12, {}, {order()}, make_sgd},
+      {"sgd", Face::gradient, "dense all-reduce, mean", "baseline", 0, 12, {.usual = {.network_rate = 0.05}}, {order()}, make_sgd},
       {"adam", Face::gradient, "sgd's mean, lifted with Adam", "Kingma, Ba 2015", 0, 12,
        {.optimizer = "adam", .usual = {.network_rate = 1e-3, .momentum = 0.0}}, {order()}, make_sgd},
       {"fp16", Face::gradient, "dense, 16-bit IEEE values both ways", "baseline", 0, 6, {}, {}, make_fp16},
