@@ -56,7 +56,7 @@ TEST(NetworkRuns, HaveNamesOfTheirOwnAndValidConfigurations) {
     const RunConfig config = config_of(run, {});
     EXPECT_NO_THROW(require_valid(config)) << run.name;
     EXPECT_EQ(config.task.sampling, "replacement");
-    EXPECT_EQ(config.eval_interval, 500U);
+    EXPECT_EQ(config.eval_interval, config.task.name == "text" ? 100U : 500U);
   }
   EXPECT_THROW(run_named("def-65"), InvalidConfig);
 }
@@ -98,6 +98,24 @@ TEST(NetworkClaims, FallWithTheFigureThatTheyAreAbout) {
     result_named(results, each.run).accuracy = each.accuracy;
     EXPECT_FALSE(holds(each.claim, results)) << each.claim << " with " << each.run << " at " << each.accuracy;
   }
+}
+
+// By validation losses: models of language have no accuracy.
+TEST(NetworkClaims, OnLanguageAreDecidedByLosses) {
+  const auto with = [](double adam, double signum, double topk) {
+    auto results = independent_results(std::nan(""));
+    result_named(results, "gpt-adam").loss = adam;
+    result_named(results, "gpt-signum").loss = signum;
+    result_named(results, "gpt-topk-1").loss = topk;
+    return results;
+  };
+  EXPECT_TRUE(holds("signum-gpt", with(1.5, 1.51, 1.7)));
+  EXPECT_TRUE(holds("signum-gpt", with(1.5, 1.4, 1.7)));
+  EXPECT_FALSE(holds("signum-gpt", with(1.5, 1.53, 1.7)));
+  EXPECT_TRUE(holds("topk-adam-fails", with(1.5, 1.5, 1.7)));
+  EXPECT_FALSE(holds("topk-adam-fails", with(1.5, 1.5, 1.55)));
+  const auto judged = judge_claim(claim_named("signum-gpt", Subject::networks), Figures(with(1.5, 1.51, 1.7)));
+  EXPECT_EQ(judged.outcome->measured, "gpt-adam 1.500, gpt-signum 1.510");
 }
 
 TEST(NetworkClaims, NameTheRunsThatAreMissing) {
@@ -143,6 +161,17 @@ TEST(NetworkResults, StandInAPageWithVerdicts) {
   EXPECT_EQ(with_section(page, section), page);
   EXPECT_TRUE(page.starts_with("above\n") && page.ends_with("\nbelow\n"));
   EXPECT_THROW(with_section("a page without marks", section), InvalidConfig);
+}
+
+TEST(NetworkResults, OfOneTaskMakeAPageOfThatTask) {
+  NetworkResult result{.run = "gpt-adam", .seed = 1, .steps = 600};
+  result.accuracy = std::nan("");
+  result.loss = 1.25;
+  const std::string section = markdown(Figures({result}));
+  EXPECT_NE(section.find("| gpt-adam | 4 |  |  |  | 1.250 | 1.250 |"), std::string::npos) << section;
+  EXPECT_NE(section.find("signum-gpt"), std::string::npos) << section;
+  EXPECT_EQ(section.find("def-divergence"), std::string::npos) << section;
+  EXPECT_EQ(section.find("mgrawa"), std::string::npos) << section;
 }
 
 RunOptions small_options(const std::string& out) {

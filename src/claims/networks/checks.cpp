@@ -210,4 +210,46 @@ ClaimOutcome regtopk(const Figures& figures) {
   return outcome;
 }
 
+namespace {
+
+// The rules of the claims, in nats of validation loss.
+constexpr double kSignumGptMargin = 0.02;
+constexpr double kTopkAdamMargin = 0.1;
+
+/// How far above Adam's validation loss a run of the language model ends.
+double above_adam(const Figures& figures, const char* name) { return figures.loss(name) - figures.loss("gpt-adam"); }
+
+/// Losses with three decimals, and a row a run: its mean, its perplexity, and each seed's loss.
+ClaimOutcome language_outcome(const Figures& figures, const Names& names) {
+  ClaimOutcome outcome;
+  outcome.columns = {"run", "loss", "perplexity", "above Adam", "bytes a step", "seeds"};
+  for (const char* name : names) {
+    const auto results = figures.of(name);
+    std::string seeds;
+    double bytes = 0.0;
+    for (const NetworkResult* result : results) {
+      append(seeds, " ", fixed(result->loss, 3));
+      bytes += result->sent_bytes_per_step / static_cast<double>(results.size());
+    }
+    append(outcome.measured, ", ", std::string(name) + " " + fixed(figures.loss(name), 3));
+    outcome.rows.push_back({name, fixed(figures.loss(name), 3), fixed(std::exp(figures.loss(name)), 2),
+                            fixed(above_adam(figures, name), 3), fixed(bytes, 0), seeds});
+  }
+  return outcome;
+}
+
+}  // namespace
+
+ClaimOutcome signum_gpt(const Figures& figures) {
+  ClaimOutcome outcome = language_outcome(figures, {"gpt-adam", "gpt-signum"});
+  outcome.holds = above_adam(figures, "gpt-signum") <= kSignumGptMargin;
+  return outcome;
+}
+
+ClaimOutcome topk_adam_fails(const Figures& figures) {
+  ClaimOutcome outcome = language_outcome(figures, {"gpt-adam", "gpt-topk-1"});
+  outcome.holds = above_adam(figures, "gpt-topk-1") >= kTopkAdamMargin;
+  return outcome;
+}
+
 }  // namespace laconic::claims
