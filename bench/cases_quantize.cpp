@@ -113,6 +113,79 @@ class DequantizeAdd {
 #endif
 };
 
+constexpr std::uint64_t kScope = 256;  ///< entries that share a norm: block-quant's default
+
+Quantizer scoped_quantizer() {
+  return {.bits = 4, .rounding = {}, .kind = Rounding::nearest, .scope = kScope};
+}
+
+class ScopeNorms {
+ public:
+  explicit ScopeNorms(const Inputs& inputs) : values_(inputs.gradient()), norms_(norms_of(inputs.n(), kScope)) {}
+
+  void prepare() {}
+  void run(Place& place) {
+    Status status;
+    scope_norms(place, values_, kScope, Norm::max, norms_.view(), view_of(status));
+  }
+  void stream(ThreadPool& pool) { stream_read(pool, as_bytes(values_)); }
+  std::vector<View<const std::byte>> results() const { return {as_bytes(norms_.view())}; }
+
+ private:
+  View<const float> values_;
+  Buffer<float> norms_;
+};
+
+/// To the nearest of four bits with a norm for each scope, and what is left of the values.
+class QuantizeScopes {
+ public:
+  explicit QuantizeScopes(const Inputs& inputs)
+      : values_(inputs.gradient()),
+        norms_(norms_of(inputs.n(), kScope)),
+        packed_(quantized_bytes(inputs.n(), 4)),
+        rest_(inputs.n()) {
+    Status status;
+    scope_norms(inputs.place(), values_, kScope, Norm::max, norms_.view(), view_of(status));
+  }
+
+  void prepare() {}
+  void run(Place& place) {
+    quantize(place, values_, norms_.view(), scoped_quantizer(), packed_.view(), rest_.view());
+  }
+  void stream(ThreadPool& pool) { stream_copy(pool, values_, rest_.view()); }
+  std::vector<View<const std::byte>> results() const { return {as_bytes(packed_.view()), as_bytes(rest_.view())}; }
+
+ private:
+  View<const float> values_;
+  Buffer<float> norms_;
+  Buffer<std::byte> packed_;
+  Buffer<float> rest_;
+};
+
+class DequantizeScopes {
+ public:
+  explicit DequantizeScopes(const Inputs& inputs)
+      : start_(inputs.residual()),
+        norms_(norms_of(inputs.n(), kScope)),
+        packed_(quantized_bytes(inputs.n(), 4)),
+        values_(inputs.n()) {
+    Status status;
+    scope_norms(inputs.place(), inputs.gradient(), kScope, Norm::max, norms_.view(), view_of(status));
+    quantize(inputs.place(), inputs.gradient(), norms_.view(), scoped_quantizer(), packed_.view());
+  }
+
+  void prepare() { std::memcpy(values_.view().data(), start_.data(), start_.size_bytes()); }
+  void run(Place& place) { dequantize_add(place, packed_.view(), norms_.view(), 4, values_.view(), kScope); }
+  void stream(ThreadPool& pool) { stream_read_and_update(pool, packed_.view(), values_.view()); }
+  std::vector<View<const std::byte>> results() const { return {as_bytes(values_.view())}; }
+
+ private:
+  View<const float> start_;
+  Buffer<float> norms_;
+  Buffer<std::byte> packed_;
+  Buffer<float> values_;
+};
+
 }  // namespace
 
 std::vector<KernelEntry> quantize_cases() {
@@ -122,6 +195,9 @@ std::vector<KernelEntry> quantize_cases() {
       {"quantize_8", "read the values", make_case<Quantize<8>>},
       {"dequantize_add_4", kBytes, make_case<DequantizeAdd<4>>},
       {"dequantize_add_8", kBytes, make_case<DequantizeAdd<8>>},
+      {"scope_norms", "read the values", make_case<ScopeNorms>},
+      {"quantize_scopes_4", "read the values, write the rest", make_case<QuantizeScopes>},
+      {"dequantize_scopes_4", kBytes, make_case<DequantizeScopes>},
   };
 }
 

@@ -92,7 +92,7 @@ class SparseJob : public ExchangeJob {
  public:
   SparseJob(const ExchangeSetting& setting, Communicator& communicator, Place& place, SparseSumOptions options)
       : setting_(setting),
-        keeps_(options.keep_union),
+        keeps_(options.coded_return),
         indices_(setting.supports.of_rank[static_cast<std::size_t>(communicator.rank())]),
         values_(setting.values.of(communicator.rank(), indices_.size())),
         mean_(setting.n),
@@ -106,7 +106,7 @@ class SparseJob : public ExchangeJob {
   const Traffic& traffic() const override { return sum_.traffic(); }
   View<const float> result() const override { return mean_.view(); }
 
-  /// The mean of all supports, dense; with keep_union each entry that came back.
+  /// The mean of all supports, dense; with coded_return each entry that came back.
   std::string wrong() const override {
     std::vector<float> expected(setting_.n);
     for (int rank = 0; rank < setting_.workers; ++rank) {
@@ -213,6 +213,53 @@ class QuantizedJob : public ExchangeJob {
   QuantizedSum sum_;
 };
 
+/// block-quant's: four bits to the nearest level, a norm for each 256 entries, the sums requantized, and the rest kept.
+class ChunkQuantizedJob : public ExchangeJob {
+ public:
+  ChunkQuantizedJob(const ExchangeSetting& setting, Communicator& communicator, Place& place)
+      : setting_(setting),
+        mine_(setting.values.of(communicator.rank(), setting.n)),
+        mean_(setting.n),
+        rest_(setting.n),
+        sum_(communicator, place, Layout::in_scopes(setting.n, 256),
+             {.route = QuantizedRoute::scatter,
+              .return_path = QuantizedReturn::requantized,
+              .norm = Norm::max,
+              .rounding = Rounding::nearest,
+              .most_bits = kChunkBits}) {}
+
+  void step(int) override {
+    Status status;
+    sum_.start(mine_, kChunkBits, {}, mean_.view(), view_of(status), 0.0F, rest_.view());
+    sum_.finish();
+  }
+  const Traffic& traffic() const override { return sum_.traffic(); }
+  View<const float> result() const override { return mean_.view(); }
+
+  /// Every worker is off by at most half a level, and the sum by half a level of its own.
+  std::string wrong() const override {
+    float largest = 0.0F;
+    for (const float value : mine_) largest = std::max(largest, std::abs(value));
+    const double level = 1.1 * static_cast<double>(largest) / levels_of(kChunkBits);
+    for (std::size_t i = 0; i < setting_.n; ++i) {
+      const float exact = mean_of(setting_.workers, [&](int rank) { return setting_.values.of(rank, setting_.n)[i]; });
+      if (std::abs(static_cast<double>(mean_.view()[i]) - static_cast<double>(exact)) > level + 1e-3) {
+        return "entry " + std::to_string(i) + " is off by more than a level";
+      }
+    }
+    return "";
+  }
+
+ private:
+  static constexpr int kChunkBits = 4;
+
+  const ExchangeSetting& setting_;
+  View<const float> mine_;
+  Buffer<float> mean_;
+  Buffer<float> rest_;
+  QuantizedSum sum_;
+};
+
 using JobPointer = std::unique_ptr<ExchangeJob>;
 
 template <class Job, auto... kArguments>
@@ -223,7 +270,7 @@ JobPointer make(const ExchangeSetting& setting, Communicator& communicator, Plac
 template <SparseRoute kRoute, bool kKeepUnion>
 JobPointer make_sparse(const ExchangeSetting& setting, Communicator& communicator, Place& place) {
   return std::make_unique<SparseJob>(setting, communicator, place,
-                                     SparseSumOptions{.route = kRoute, .keep_union = kKeepUnion});
+                                     SparseSumOptions{.route = kRoute, .coded_return = kKeepUnion});
 }
 
 /// A dense mean, and what arrives from all ranks several times over: as payload, decoded, summed, and as the union.
@@ -247,6 +294,7 @@ const std::vector<ExchangeEntry>& exchange_table() {
       {"quantized_gather", false, 1, [](int workers) { return 5.0 + workers; },
        make<QuantizedJob, QuantizedRoute::gather>},
       {"quantized_scatter", false, 2, [](int) { return 11.0; }, make<QuantizedJob, QuantizedRoute::scatter>},
+      {"quantized_by_chunk", false, 2, [](int) { return 11.0; }, make<ChunkQuantizedJob>},
   };
   return table;
 }

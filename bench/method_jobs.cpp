@@ -179,6 +179,33 @@ class QuantizedStep : public StepJob {
   QuantizedSum sum_;
 };
 
+/// block-quant: the residual is added, and the exchange leaves the next one.
+class BlockQuantStep : public StepJob {
+ public:
+  BlockQuantStep(const JobSetting& setting, const MethodEntry&, Communicator& communicator, Place& place)
+      : place_(place),
+        residual_(zeros(place, setting.n)),
+        next_residual_(zeros(place, setting.n)),
+        sum_(communicator, place, Layout::in_scopes(setting.n, 256),
+             {.route = QuantizedRoute::scatter,
+              .return_path = QuantizedReturn::requantized,
+              .norm = Norm::max,
+              .rounding = Rounding::nearest}) {}
+  void step(StepKey key, View<float>, View<float> gradient) override {
+    axpy(place_, 1.0F, residual_.view(), gradient);
+    Status status;
+    sum_.start(gradient, 4, key, gradient, view_of(status), 0.0F, next_residual_.view());
+    sum_.finish();
+    std::swap(residual_, next_residual_);
+  }
+
+ private:
+  Place& place_;
+  Buffer<float> residual_;
+  Buffer<float> next_residual_;
+  QuantizedSum sum_;
+};
+
 /// Momentum, error and point of DEF: one pass before the exchange, one after it.
 class DefStep : public StepJob {
  public:
@@ -308,6 +335,7 @@ const std::vector<MethodEntry>& method_entries() {
       {"signum", "momentum, vote", false, {.beta = kMomentum}, {}, make<SignStep>},
       {"qsgd", "quantized sum", false, {.bits = kBits}, {}, make<QuantizedStep>},
       {"terngrad", "quantized sum", false, {}, {}, make<QuantizedStep>},
+      {"block-quant", "residual, quantized sum by chunk", false, {}, {}, make<BlockQuantStep>},
       {"mgrawa",
        "norms, optimizer, weight, dense sum, pull",
        true,

@@ -11,7 +11,7 @@
 // What the targets share. An input of the five decoders is
 //   byte 0: bit 0, mend magic, version, codec and checksum, so that what lies behind them is reached;
 //           bit 1, take a sound payload and xor the rest of the input over it, instead of the rest as it is;
-//           bit 2, when mending, also write the true length
+//           bit 2, when mending, also write the true length; the other bits are the target's
 //   byte 1: which case, that is sizes and formats
 //   rest:   the payload, or what is xored over it
 

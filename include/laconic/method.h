@@ -47,8 +47,8 @@ class Method {
   virtual State save() const = 0;
   /// Throws InvalidConfig, and changes nothing, for a state of another method, rank, number of ranks or setting, for
   /// missing or unknown entries, for impossible counts and indices, and within a step. Settings that do not change the
-  /// meaning of the memory may differ: `route`, `order`, `diagnose`, `total_steps` of round methods and, at a round,
-  /// `pace`; also learning rates, threads and the non-finite policy, which are no settings of a method.
+  /// meaning of the memory may differ: `route`, `order`, `diagnose`, `read`, `total_steps` of round methods and, at a
+  /// round, `pace`; also learning rates, threads and the non-finite policy, which are no settings of a method.
   virtual void load(const State& state) = 0;
   /// Throws what load would throw, and loads nothing.
   virtual void require_loadable(const State& state) const = 0;

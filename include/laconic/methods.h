@@ -20,13 +20,14 @@ struct MethodOptions {
   // Which entries travel.
   Number keep{};   ///< share of entries, (0, 1]
   Number ratio{};  ///< random blocks: one entry in `ratio` is sent
-  Word scope{};    ///< model | tensor
+  Word scope{};    ///< model | tensor | chunk
+  Number chunk{};  ///< entries of each scope if scope is chunk
   // How values travel.
-  Word values{};   ///< f32 | f16 | bf16
+  Word values{};   ///< f32 | f16 | bf16; sparse: also sign | two
   Word order{};    ///< rank_order | engine
   Word route{};    ///< sparse: automatic | gather | range; quantized: gather | scatter
   Word union_{};   ///< sum | keep
-  Word return_{};  ///< full | requantized
+  Word return_{};  ///< sparse: exact | coded; quantized: full | requantized
   // RegTop-k.
   Number mu{};
   Word denominator{};  ///< previous | current
@@ -37,6 +38,11 @@ struct MethodOptions {
   Number weight_decay{};
   Number local_steps{};
   Word diagnose{};  ///< off | on
+  // Compressed updates.
+  Number decay{};           ///< factor of what a meeting leaves unsent
+  Number outer_rate{};
+  Number outer_momentum{};
+  Word read{};  ///< mean | point
   // Signs.
   Number beta{};
   Word ties{};          ///< random | plus
@@ -44,7 +50,9 @@ struct MethodOptions {
   Number early_sign{};  ///< number of first steps in which workers vote with the sign of the gradient itself
   // Quantizers.
   Number bits{};
-  Word norm{};  ///< l2 | max
+  Word norm{};      ///< l2 | max
+  Word rounding{};  ///< stochastic | nearest
+  Word memory{};    ///< none | error
   Word rule{};  ///< nonconvex | convex
   Number tau{};
   Number kappa{};
@@ -70,10 +78,10 @@ using HostStep = std::function<void(View<const float> gradient, View<float> mode
 
 /// The optimizer of a lifted gradient method, or of a round method's local steps.
 struct OptimizerOptions {
-  std::string name = "sgd";  ///< sgd | adam | host
+  std::string name = "sgd";  ///< sgd | adam | adamw | host
   double momentum = 0.0;
   bool nesterov = false;
-  double weight_decay = 0.0;
+  double weight_decay = 0.0;  ///< part of the gradient; of adamw decoupled from it: the model shrinks by η·weight_decay
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;

@@ -48,6 +48,11 @@ struct StepInput {
   /// For methods that are SGD themselves: one entry per tensor, used in place of learning_rate and the method's
   /// momentum and weight_decay. Empty: the same values for all tensors. The span must live until the step has begun.
   std::span<const Coefficients> tensors{};
+  /// For methods that send the steps of a host's optimizer: the factor of each tensor by which that optimizer multiplies
+  /// it in this step, whatever the gradient is: 1 − learning rate · weight decay if the decay is decoupled (AdamW),
+  /// otherwise 1. The method keeps it out of what travels. It must be the same on all ranks. Empty: 1 for all tensors.
+  /// The span must live until the step has begun.
+  std::span<const float> shrink{};
 };
 
 /// Computes the flat gradient at `model` on the batch that all workers share in this round.

@@ -1,6 +1,7 @@
 #include "base/layout.h"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "base/check.h"
@@ -12,6 +13,12 @@ constexpr std::size_t kMostTensors = std::size_t{1} << 24;  // the random stream
 
 }  // namespace
 
+void require_fixed_scope(std::uint64_t entries) {
+  if (entries >= kLeastScope && entries <= kMostScope && std::has_single_bit(entries)) return;
+  throw InvalidConfig("a scope must have a power of two in " + std::to_string(kLeastScope) + ".." +
+                      std::to_string(kMostScope) + " entries, got " + std::to_string(entries) + ": take 256");
+}
+
 Layout::Layout(std::uint64_t n) : offsets_{0, n} {}
 
 Layout::Layout(std::span<const std::uint64_t> sizes, std::uint32_t first_tensor) : first_tensor_(first_tensor) {
@@ -22,6 +29,13 @@ Layout::Layout(std::span<const std::uint64_t> sizes, std::uint32_t first_tensor)
   offsets_.reserve(sizes.size() + 1);
   offsets_.push_back(0);
   for (const std::uint64_t size : sizes) offsets_.push_back(offsets_.back() + size);
+}
+
+Layout Layout::in_scopes(std::uint64_t n, std::uint64_t entries) {
+  require_fixed_scope(entries);
+  Layout layout(n);
+  layout.scope_ = entries;
+  return layout;
 }
 
 std::size_t Layout::tensor_at(std::uint64_t position) const {

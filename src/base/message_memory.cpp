@@ -1,5 +1,6 @@
 #include "base/message_memory.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -74,8 +75,10 @@ void MessageMemory::reserve(Place& place, std::size_t bytes) {
 
 void MessageMemory::reserve_pinned(Place& place, std::size_t bytes) {
   if (place.queue() == nullptr) return reserve(bytes);
+  if (bytes <= capacity_) return;
   wait_before_growing(place, bytes);
-  grow(Device::cpu, bytes, [&] { return place.queue()->share_pinned_memory(bytes); });
+  const std::size_t room = std::max(bytes, 2 * capacity_);
+  grow(Device::cpu, room, [&] { return place.queue()->share_pinned_memory(room); });
 }
 
 std::size_t message_memory_bytes() {

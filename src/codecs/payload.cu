@@ -37,22 +37,30 @@ __global__ void inspect_kernel(const std::byte* payload, Inspection* found) {
   found->wrong_word = kNoWord;
 }
 
+/// The words of check i are dealt out to the threads from thread i on.
 __global__ void words_kernel(const std::byte* payload, const __grid_constant__ Batch<WordCheck> checks,
                              unsigned count, unsigned first, Inspection* found) {
-  if (threadIdx.x >= count) return;
-  const WordCheck check = checks[threadIdx.x];
-  if (!check.allows(load_word(payload + check.offset))) atomicMin(&found->wrong_word, first + threadIdx.x);
+  const std::uint64_t thread = thread_index();
+  const std::uint64_t threads = std::uint64_t{gridDim.x} * kThreads;
+  for (unsigned i = 0; i < count; ++i) {
+    const WordCheck& check = checks[i];
+    for (std::uint64_t word = thread >= i ? thread - i : thread + threads - i; word < check.words; word += threads) {
+      if (!check.allows(load_word(payload + check.offset + word * sizeof(std::uint32_t)))) {
+        atomicMin(&found->wrong_word, first + i);
+      }
+    }
+  }
 }
 
 __global__ void nonfinite_kernel(Status* status) { status->nonfinite = 1; }
 
 __global__ void count_kernel(std::uint64_t count, Status* status) { status->count = count; }
 
-__global__ void norms_kernel(const float* norms, const __grid_constant__ Batch<std::uint32_t> tensors,
-                             unsigned count, float* to, Status* status) {
-  if (threadIdx.x >= count) return;
-  const float norm = norms[tensors[threadIdx.x]];
-  to[threadIdx.x] = is_nonfinite(norm) ? 0.0F : norm;
+__global__ void norms_kernel(const float* norms, std::uint64_t count, float* to, Status* status) {
+  const std::uint64_t i = thread_index();
+  if (i >= count) return;
+  const float norm = norms[i];
+  to[i] = is_nonfinite(norm) ? 0.0F : norm;
   if (is_nonfinite(norm)) status->nonfinite = 1;
 }
 
@@ -90,13 +98,18 @@ void inspect(Place& place, View<const std::byte> payload, Received::Words words,
   launch.check();
   checksum(place, payload, payload.data() + offsetof(PayloadHeader, payload_bytes), kChecksumOffset,
            {&there.data()->checksum, 1, Device::cuda});
+  std::uint64_t longest = 1;
   const auto give = [&](const Batch<WordCheck>& list, unsigned count, unsigned first) {
-    words_kernel<<<1, kMostInBatch<WordCheck>, 0, launch.stream()>>>(payload.data(), list, count, first, there.data());
+    const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>((longest + kThreads - 1) / kThreads, 1'024));
+    words_kernel<<<blocks, kThreads, 0, launch.stream()>>>(payload.data(), list, count, first, there.data());
     launch.check();
+    longest = 1;
   };
   Batches<WordCheck, decltype(give)> batches(give);
   words([&](const WordCheck& check) {
-    if (has_rule(check) && check.offset + sizeof(std::uint32_t) <= payload.size()) batches.add(check);
+    if (!has_rule(check) || check.offset + check.words * sizeof(std::uint32_t) > payload.size()) return;
+    longest = std::max(longest, check.words);
+    batches.add(check);
   });
   batches.finish();
   found = read_one<Inspection>(place, there);
@@ -131,16 +144,12 @@ void note_flagged(Place& place, Each<View<const std::byte>> payloads, std::uint3
   batches.finish();
 }
 
-void put_norms(Place& place, View<const float> norms, Each<std::uint32_t> tensors, View<float> to, StatusView status) {
+void put_norms(Place& place, View<const float> norms, View<float> to, StatusView status) {
+  if (norms.empty()) return;
   const Launch launch(place, "put_norms");
-  const auto give = [&](const Batch<std::uint32_t>& list, unsigned count, unsigned first) {
-    norms_kernel<<<1, kMostInBatch<std::uint32_t>, 0, launch.stream()>>>(norms.data(), list, count, to.data() + first,
-                                                               status.data());
-    launch.check();
-  };
-  Batches<std::uint32_t, decltype(give)> batches(give);
-  tensors([&](std::uint32_t tensor) { batches.add(tensor); });
-  batches.finish();
+  const auto blocks = static_cast<unsigned>((norms.size() + kThreads - 1) / kThreads);
+  norms_kernel<<<blocks, kThreads, 0, launch.stream()>>>(norms.data(), norms.size(), to.data(), status.data());
+  launch.check();
 }
 
 }  // namespace laconic::cuda

@@ -1,6 +1,7 @@
 #include "codecs/received.h"
 
 #include <bit>
+#include <vector>
 
 #include "base/check.h"
 #include "base/touch.h"
@@ -20,7 +21,7 @@ Received::Received(Place& place, View<const std::byte> payload, StatusView statu
   require_aligned(payload);
 }
 
-bool Received::open(Codec codec, Words words) {
+bool Received::open(Codec codec, [[maybe_unused]] Words words) {
   if (!has_size()) return false;
   if (place_.device() == Device::cuda) {
     Inspection found{};
@@ -100,9 +101,25 @@ bool Received::has_sound(Words words) {
   words([&](const WordCheck& check) {
     if (!has_rule(check) || !sound) return;
     if (on_device && number++ != wrong_word_) return;
-    sound = has_sound(check, read_one<std::uint32_t>(place_, body_of<std::uint32_t>(payload_, check.offset, 1)));
+    sound = has_sound(check);
   });
   return sound;
+}
+
+bool Received::has_sound(const WordCheck& check) {
+  View<const std::uint32_t> words = body_of<std::uint32_t>(payload_, check.offset, check.words);
+  std::vector<std::uint32_t> copied;
+  if (place_.device() == Device::cuda) {
+    copied.resize(words.size());
+    copy_to_host(place_, words, copied.data());
+    words = View<const std::uint32_t>(copied);
+  }
+  WordCheck one = check;
+  for (const std::uint32_t word : words) {
+    if (!has_sound(one, word)) return false;
+    one.offset += sizeof(word);
+  }
+  return true;
 }
 
 bool Received::has_sound(const WordCheck& check, std::uint32_t word) {

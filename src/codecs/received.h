@@ -37,7 +37,7 @@ class Received {
   bool has_length(std::uint64_t expected);
   /// The words that `open` was told of. The payload has the length that they belong to.
   bool has_sound(Words words);
-  /// Whether a word that was read keeps its rule.
+  /// Whether a word that was read keeps the rule; check.offset is the word's.
   bool has_sound(const WordCheck& check, std::uint32_t word);
 
   /// Notes a fault; returns false.
@@ -47,6 +47,7 @@ class Received {
 
  private:
   bool has_size();
+  bool has_sound(const WordCheck& check);
   bool judge(Codec codec, FunctionRef<std::uint32_t()> checksum);
 
   Place& place_;

@@ -12,6 +12,8 @@
 #include "codecs/sparse_received.h"
 #include "codecs/sparse_twins.h"
 #include "codecs/twins.h"
+#include "kernels/bitpack/bitpack.h"
+#include "kernels/coded/coded.h"
 #include "kernels/cuda.h"
 #include "kernels/sparse/indices.h"
 
@@ -19,6 +21,10 @@ namespace laconic::sparse {
 namespace {
 
 constexpr std::uint64_t kIndices = std::uint64_t{1} << 32;  // how many there are
+
+void require_sparse_format(ValueFormat format) {
+  if (!is_coded(format)) require_format(format);
+}
 
 void require_range(IndexRange range) {
   if (range.first <= kIndices && range.size <= kIndices - range.first) return;
@@ -51,7 +57,7 @@ struct Incoming {
   View<const std::byte> payload;  ///< cut to payload_bytes
   IndexRange range;
   View<std::uint32_t> indices;  ///< as many as the header counts
-  std::uint64_t value_bytes;    ///< of as many values
+  std::uint64_t value_bytes;    ///< of as many values, with magnitudes
 
   /// Whether a payload whose indices take `index_bytes` is as long as this one.
   bool has_length(std::uint64_t index_bytes) const {
@@ -119,9 +125,9 @@ bool get_indices(Place& place, const Incoming& incoming, std::uint64_t& bytes) {
 }
 
 /// On the CPU: everything up to the values, whose offset it finds.
-bool get_entries(Place& place, View<const std::byte> payload, IndexRange range, ValueFormat format,
+bool get_entries(Place& place, View<const std::byte> payload, IndexRange range, const ValueSection& section,
                  View<std::uint32_t> indices, Received& received, std::uint64_t& values_offset) {
-  if (!received.open(Codec::sparse, [](auto&&) {}) || !has_header(received, range, format, indices.size())) {
+  if (!received.open(Codec::sparse, [](auto&&) {}) || !has_header(received, range, section.format, indices.size())) {
     return false;
   }
   const PayloadHeader& header = received.header();
@@ -129,11 +135,43 @@ bool get_entries(Place& place, View<const std::byte> payload, IndexRange range, 
   std::memcpy(&first, payload.data() + kFirstOffset, sizeof(first));
   if (!has_first(received, first, range)) return false;
   const Incoming incoming{received, payload.sub(0, header.payload_bytes), range, indices.sub(0, header.count),
-                          value_bytes(header.count, format)};
+                          section.bytes(header.count)};
   std::uint64_t bytes = 0;
   if (!get_indices(place, incoming, bytes)) return false;
   values_offset = kIndicesOffset + bytes;
-  return incoming.has_sound(filling_of(values_offset, header.count * 8 * bytes_of(format)));
+  for (std::uint64_t i = 0; i < section.magnitudes(header.count); ++i) {
+    if (!incoming.has_sound(norm_at(values_offset + i * sizeof(float)))) return false;
+  }
+  return incoming.has_sound(filling_of(values_offset, section.bits(header.count)));
+}
+
+/// Values as magnitudes and fields.
+void put_coded(Place& place, ConstSparseView entries, IndexRange range, const ValueCoding& coding,
+               View<std::byte> payload, std::uint64_t offset, StatusView status) {
+  const ValueSection section = section_of(coding, range);
+  const std::uint64_t count = entries.size();
+  if (count == 0) return;
+  const Workspace::Scope scope(place.workspace());
+  const auto fields = place.workspace().take<std::uint32_t>(count);
+  coded_fields(place, coding.format, coding.cuts, coding.scopes_of(range), entries,
+               body_of<float>(payload, offset, section.magnitudes(count)), fields, status);
+  const std::uint64_t fields_offset = offset + section.magnitude_bytes(count);
+  const std::uint64_t bytes = packed_bytes(count, field_bits(coding.format));
+  pack_fields(place, fields, field_bits(coding.format), payload.sub(fields_offset, bytes));
+  put_filling(place, payload, fields_offset + bytes, offset + section.bytes(count));
+}
+
+void get_coded(Place& place, View<const std::byte> payload, std::uint64_t offset, IndexRange range,
+               const ValueCoding& coding, SparseView entries) {
+  const ValueSection section = section_of(coding, range);
+  const std::uint64_t count = entries.size();
+  if (count == 0) return;
+  const Workspace::Scope scope(place.workspace());
+  const auto fields = place.workspace().take<std::uint32_t>(count);
+  const std::uint64_t bytes = packed_bytes(count, field_bits(coding.format));
+  unpack_fields(place, payload.sub(offset + section.magnitude_bytes(count), bytes), field_bits(coding.format), fields);
+  coded_values(place, coding.format, coding.cuts, coding.scopes_of(range), entries.indices, fields,
+               body_of<float>(payload, offset, section.magnitudes(count)), entries.values);
 }
 
 void set_count(Place& place, std::uint64_t count, StatusView status) {
@@ -143,13 +181,14 @@ void set_count(Place& place, std::uint64_t count, StatusView status) {
 
 }  // namespace
 
-std::uint64_t max_payload_bytes(std::uint64_t count, std::uint64_t size, ValueFormat format) {
-  return kIndicesOffset + std::min(raw_bytes(count), bitmap_bytes(size)) + value_bytes(count, format);
+std::uint64_t max_payload_bytes(std::uint64_t count, IndexRange range, const ValueCoding& coding) {
+  return kIndicesOffset + std::min(raw_bytes(count), bitmap_bytes(range.size)) +
+         section_of(coding, range).bytes(count);
 }
 
-void encode(Place& place, ConstSparseView entries, IndexRange range, ValueFormat format, View<std::byte> payload,
+void encode(Place& place, ConstSparseView entries, IndexRange range, const ValueCoding& coding, View<std::byte> payload,
             StatusView status) {
-  require_format(format);
+  require_sparse_format(coding.format);
   require_range(range);
   require_size("values", entries.values.size(), entries.indices.size());
   require_same_device("indices", entries.indices.device(), place.device());
@@ -158,10 +197,10 @@ void encode(Place& place, ConstSparseView entries, IndexRange range, ValueFormat
   require_same_device("status", status.device(), place.device());
   require_at_least("status", status.size(), 1);
   const std::uint64_t count = entries.size();
-  const std::uint64_t most = max_payload_bytes(count, range.size, format);
+  const std::uint64_t most = max_payload_bytes(count, range, coding);
   require_payload(payload, most);
   if (place.device() == Device::cuda) {
-    return LACONIC_CUDA_CALL(encode_sparse, place, entries, range, format, payload.sub(0, most), status);
+    return LACONIC_CUDA_CALL(encode_sparse, place, entries, range, coding, payload.sub(0, most), status);
   }
   const Touch touch(place);
 
@@ -171,10 +210,10 @@ void encode(Place& place, ConstSparseView entries, IndexRange range, ValueFormat
   const std::uint64_t sound = gaps_of_indices(place, entries.indices, range.first, range.size, gaps, widths);
   if (sound != count) refuse_index(entries.indices, sound, range);
 
-  const auto [coding, bytes] = choose_coding(count, range.size, gap_bits(count, widths));
+  const auto [index_coding, bytes] = choose_coding(count, range.size, gap_bits(count, widths));
   const auto section = payload.sub(kIndicesOffset, bytes);
   std::memcpy(payload.data() + kFirstOffset, &range.first, sizeof(range.first));
-  switch (coding) {
+  switch (index_coding) {
     case IndexCoding::raw:
       indices_from_first(place, entries.indices, range.first, body_of<std::uint32_t>(section, 0, count));
       break;
@@ -184,11 +223,14 @@ void encode(Place& place, ConstSparseView entries, IndexRange range, ValueFormat
                         body_of<std::uint32_t>(section, 0, bytes / sizeof(std::uint32_t)));
       break;
   }
-  put_values(place, entries.values, format, payload, kIndicesOffset + bytes, status);
-
-  PayloadHeader header = header_of(Codec::sparse, static_cast<std::uint8_t>(format),
-                                   kIndicesOffset + bytes + value_bytes(count, format), range.size);
-  header.flags = static_cast<std::uint8_t>(static_cast<unsigned>(coding) << kCodingShift);
+  if (is_coded(coding.format)) {
+    put_coded(place, entries, range, coding, payload, kIndicesOffset + bytes, status);
+  } else {
+    put_values(place, entries.values, coding.format, payload, kIndicesOffset + bytes, status);
+  }
+  PayloadHeader header = header_of(Codec::sparse, static_cast<std::uint8_t>(coding.format),
+                                   kIndicesOffset + bytes + section_of(coding, range).bytes(count), range.size);
+  header.flags = static_cast<std::uint8_t>(static_cast<unsigned>(index_coding) << kCodingShift);
   header.count = static_cast<std::uint32_t>(count);
   seal_payload(place, header, payload, status);
 }
@@ -198,22 +240,26 @@ std::uint64_t peek_count(Place& place, View<const std::byte> payload) {
   return read_header(place, payload).count;
 }
 
-bool decode(Place& place, View<const std::byte> payload, IndexRange range, ValueFormat format, SparseView entries,
-            StatusView status, std::uint64_t* count) {
-  require_format(format);
+bool decode(Place& place, View<const std::byte> payload, IndexRange range, const ValueCoding& coding,
+            SparseView entries, StatusView status, std::uint64_t* count) {
+  require_sparse_format(coding.format);
   require_range(range);
   require_size("values", entries.values.size(), entries.indices.size());
   require_same_device("indices", entries.indices.device(), place.device());
   require_same_device("values", entries.values.device(), place.device());
   const Touch touch(place);
   Received received(place, payload, status);
-  std::uint64_t values_offset = 0;
-  const bool sound =
-      place.device() == Device::cuda
-          ? get_entries_on_device(place, payload, range, format, entries.indices, received, values_offset)
-          : get_entries(place, payload, range, format, entries.indices, received, values_offset);
+  const ValueSection section = section_of(coding, range);
+  std::uint64_t offset = 0;
+  const bool sound = place.device() == Device::cuda
+                         ? get_entries_on_device(place, payload, range, section, entries.indices, received, offset)
+                         : get_entries(place, payload, range, section, entries.indices, received, offset);
   const std::uint64_t found = sound ? received.header().count : 0;
-  if (sound) get_values(place, payload, values_offset, format, entries.values.sub(0, found));
+  if (sound && is_coded(coding.format)) {
+    get_coded(place, payload, offset, range, coding, entries.sub(0, found));
+  } else if (sound) {
+    get_values(place, payload, offset, coding.format, entries.values.sub(0, found));
+  }
   set_count(place, found, status);
   if (count != nullptr) *count = found;
   return sound && received.accept();

@@ -8,8 +8,10 @@
 #include "codecs/sparse_layout.h"
 #include "codecs/sparse_twins.h"
 #include "codecs/twins.h"
+#include "codecs/word_check.h"
 #include "kernels/bitpack/fields.h"
 #include "kernels/checksum/loops.h"
+#include "kernels/coded/twins.h"
 #include "kernels/convert/formats.h"
 #include "kernels/sparse/units.h"
 
@@ -27,6 +29,7 @@ using sparse::IndexRange;
 using sparse::kFirstOffset;
 using sparse::kIndicesOffset;
 using sparse::kMostWidth;
+using sparse::ValueSection;
 using sparse::width_bytes;
 
 constexpr std::uint64_t kBytesAUnit = kPackGroup / 8;  ///< bytes that one bit of width takes in a full group
@@ -95,7 +98,7 @@ __device__ void note_unsound(std::uint64_t position, std::uint64_t count, Status
 }
 
 /// One block: chooses the coding and writes header, first index, widths and all filling.
-__global__ void plan_encoding_kernel(Groups groups, std::uint64_t count, IndexRange range, ValueFormat format,
+__global__ void plan_encoding_kernel(Groups groups, std::uint64_t count, IndexRange range, ValueSection section,
                                      std::byte* payload, Plan* plan, Status* status) {
   const WidthSums sums = sum_widths(groups.widths, count, groups.before);
   const std::uint64_t unsound = least(groups.unsound, gap_groups(count), count);
@@ -108,18 +111,32 @@ __global__ void plan_encoding_kernel(Groups groups, std::uint64_t count, IndexRa
     const std::uint64_t end = kIndicesOffset + width_bytes(count) + (sums.bits + 7) / 8;
     if (end + threadIdx.x < kIndicesOffset + chosen.bytes) payload[end + threadIdx.x] = std::byte{0};
   }
-  const std::uint64_t values_end = kIndicesOffset + chosen.bytes + count * bytes_of(format);
-  const std::uint64_t payload_bytes = kIndicesOffset + chosen.bytes + value_bytes(count, format);
+  const std::uint64_t values_end = kIndicesOffset + chosen.bytes + (section.bits(count) + 7) / 8;
+  const std::uint64_t payload_bytes = kIndicesOffset + chosen.bytes + section.bytes(count);
   if (values_end + threadIdx.x < payload_bytes) payload[values_end + threadIdx.x] = std::byte{0};
   if (threadIdx.x != 0) return;
   *plan = {chosen.bytes, static_cast<unsigned>(chosen.coding)};
-  PayloadHeader header = header_of(Codec::sparse, static_cast<std::uint8_t>(format), payload_bytes, range.size);
+  PayloadHeader header = header_of(Codec::sparse, static_cast<std::uint8_t>(section.format), payload_bytes, range.size);
   header.flags = static_cast<std::uint8_t>(static_cast<unsigned>(chosen.coding) << sparse::kCodingShift);
   header.count = static_cast<std::uint32_t>(count);
   store_header(header, payload);
   store_word(payload + kFirstOffset, static_cast<std::uint32_t>(range.first));
   store_word(payload + kFirstOffset + sizeof(std::uint32_t), static_cast<std::uint32_t>(range.first >> 32));
   if (unsound != count) note_unsound(unsound, count, status);
+}
+
+/// Packs a group of n fields, by all threads of a block.
+template <class Field>
+__device__ void put_group(const Field& field, unsigned n, unsigned width, std::byte* out) {
+  if (n == kPackGroup) {
+    for (unsigned word = threadIdx.x; word < kPackLanes * width; word += kThreads) {
+      store_word(out + word * sizeof(std::uint32_t), packed_word(field, width, word));
+    }
+  } else {
+    for (unsigned byte = threadIdx.x; byte < (n * width + 7) / 8; byte += kThreads) {
+      out[byte] = packed_byte(field, n, width, byte);
+    }
+  }
 }
 
 /// A group a block: its gaps packed, or its indices as they are.
@@ -137,16 +154,7 @@ __global__ void put_indices_kernel(const std::uint32_t* indices, std::uint64_t c
   const unsigned width = groups.widths[blockIdx.x];
   if (width == 0) return;
   std::byte* out = payload + kIndicesOffset + width_bytes(count) + kBytesAUnit * groups.before[blockIdx.x];
-  const auto gap = [=](unsigned i) { return gap_before(indices, begin + i, first); };
-  if (n == kPackGroup) {
-    for (unsigned word = threadIdx.x; word < kPackLanes * width; word += kThreads) {
-      store_word(out + word * sizeof(std::uint32_t), packed_word(gap, width, word));
-    }
-  } else {
-    for (unsigned byte = threadIdx.x; byte < (n * width + 7) / 8; byte += kThreads) {
-      out[byte] = packed_byte(gap, n, width, byte);
-    }
-  }
+  put_group([=](unsigned i) { return gap_before(indices, begin + i, first); }, n, width, out);
 }
 
 __global__ void put_bitmap_kernel(const std::uint32_t* indices, std::uint64_t count, IndexRange range, const Plan* plan,
@@ -174,6 +182,21 @@ __global__ void put_values_kernel(const float* values, std::uint64_t count, Valu
   if (nonfinite) status->nonfinite = 1;
 }
 
+/// The magnitudes, and a group of fields a block.
+__global__ void put_coded_kernel(const float* magnitudes, const std::uint32_t* fields, std::uint64_t count,
+                                 ValueSection section, const Plan* plan, std::byte* payload) {
+  std::byte* out = payload + kIndicesOffset + plan->index_bytes;
+  for (std::uint64_t i = thread_index(); i < section.magnitudes(count); i += std::uint64_t{gridDim.x} * kThreads) {
+    store_word(out + i * sizeof(float), __float_as_uint(magnitudes[i]));
+  }
+  const std::uint64_t begin = std::uint64_t{blockIdx.x} * kPackGroup;
+  const auto n = static_cast<unsigned>(count - begin < kPackGroup ? count - begin : kPackGroup);
+  const auto width = static_cast<unsigned>(section.bits_each());
+  const auto field = [=](unsigned i) { return fields[begin + i]; };
+  out += section.magnitude_bytes(count) + kBytesAUnit * width * blockIdx.x;
+  put_group(field, n, width, out);
+}
+
 // ---- decode
 
 /// What a decoder's kernels work on.
@@ -181,7 +204,7 @@ struct Source {
   const std::byte* payload;
   std::uint64_t size;  ///< of the view
   IndexRange range;
-  ValueFormat format;
+  ValueSection section;
   std::uint64_t most;  ///< entries for which there is room
 
   __device__ const std::uint32_t* words() const {
@@ -213,6 +236,7 @@ __global__ void plan_decoding_kernel(Source source, std::uint32_t* before, Plan*
   if (has_gaps) sums = sum_widths(reinterpret_cast<const std::uint8_t*>(sections), header.count, before);
   if (threadIdx.x != 0) return;
   *found = {};
+  found->wrong_magnitude = kNoMagnitude;
   found->payload.header = load_header(source.payload);
   found->payload.wrong_word = kNoWord;
   if (source.size >= kIndicesOffset) {
@@ -227,7 +251,7 @@ __global__ void plan_decoding_kernel(Source source, std::uint32_t* before, Plan*
                                                          : sparse::bitmap_bytes(source.range.size);
   const bool sound = header.coding != kNoCoding && sums.wrong_group == kNoGroup && header.length != 0 &&
                      (has_gaps || header.coding != static_cast<unsigned>(IndexCoding::gaps)) &&
-                     kIndicesOffset + index_bytes + value_bytes(header.count, source.format) == header.length;
+                     kIndicesOffset + index_bytes + source.section.bytes(header.count) == header.length;
   *plan = {index_bytes, sound ? header.coding : kNoCoding};
   if (!sound || header.count == 0) return;
   if (has_gaps) {
@@ -235,6 +259,23 @@ __global__ void plan_decoding_kernel(Source source, std::uint32_t* before, Plan*
     if (sums.bits != 0) found->gaps_end = load_word(sections + index_bytes - sizeof(std::uint32_t));
   }
   found->values_end = load_word(source.payload + header.length - sizeof(std::uint32_t));
+}
+
+/// One block: looks for magnitudes that are not finite or are negative.
+__global__ void check_magnitudes_kernel(Source source, const Plan* plan, SparseInspection* found) {
+  __shared__ unsigned long long wrong;
+  if (threadIdx.x == 0) wrong = kNoMagnitude;
+  __syncthreads();
+  const std::byte* magnitudes = source.payload + kIndicesOffset + plan->index_bytes;
+  const std::uint64_t count = plan->coding == kNoCoding ? 0 : source.section.magnitudes(followed(source).count);
+  for (std::uint64_t i = threadIdx.x; i < count; i += kThreads) {
+    if (norm_at(0).allows(load_word(magnitudes + i * sizeof(float)))) continue;
+    atomicMin(&wrong, static_cast<unsigned long long>(i));
+  }
+  __syncthreads();
+  if (threadIdx.x != 0 || wrong == kNoMagnitude) return;
+  found->wrong_magnitude = wrong;
+  found->magnitude = load_word(magnitudes + wrong * sizeof(float));
 }
 
 /// The gaps of one group, still packed.
@@ -306,9 +347,24 @@ __global__ void get_indices_kernel(Source source, const std::uint32_t* before, c
                          [=](std::uint64_t i, std::uint32_t index) { indices[i] = index; });
 }
 
+/// Magnitudes and fields go to the workspace first: where they belong depends on the plan.
+void put_coded(Place& place, ConstSparseView entries, IndexRange range, const sparse::ValueCoding& coding,
+               const Plan* plan, View<std::byte> payload, StatusView status) {
+  const ValueSection section = sparse::section_of(coding, range);
+  const std::uint64_t count = entries.size();
+  if (count == 0) return;
+  const View<float> magnitudes = place.workspace().take<float>(section.magnitudes(count));
+  const View<std::uint32_t> fields = place.workspace().take<std::uint32_t>(count);
+  cuda::coded_fields(place, coding.format, coding.cuts, coding.scopes_of(range), entries, magnitudes, fields, status);
+  const Launch launch(place, "sparse::encode");
+  put_coded_kernel<<<static_cast<unsigned>(gap_groups(count)), kThreads, 0, launch.stream()>>>(
+      magnitudes.data(), fields.data(), count, section, plan, payload.data());
+  launch.check();
+}
+
 }  // namespace
 
-void encode_sparse(Place& place, ConstSparseView entries, IndexRange range, ValueFormat format,
+void encode_sparse(Place& place, ConstSparseView entries, IndexRange range, const sparse::ValueCoding& coding,
                    View<std::byte> payload, StatusView status) {
   const std::uint64_t count = entries.size();
   const std::uint64_t group_count = gap_groups(count);
@@ -321,8 +377,8 @@ void encode_sparse(Place& place, ConstSparseView entries, IndexRange range, Valu
   group_gaps(place, entries.indices, range.first, range.size, {}, widths, unsound);
 
   const Launch launch(place, "sparse::encode");
-  plan_encoding_kernel<<<1, kThreads, 0, launch.stream()>>>(groups, count, range, format, payload.data(), plan,
-                                                            status.data());
+  plan_encoding_kernel<<<1, kThreads, 0, launch.stream()>>>(
+      groups, count, range, sparse::section_of(coding, range), payload.data(), plan, status.data());
   launch.check();
   if (count > 0) {
     put_indices_kernel<<<static_cast<unsigned>(group_count), kThreads, 0, launch.stream()>>>(
@@ -335,19 +391,23 @@ void encode_sparse(Place& place, ConstSparseView entries, IndexRange range, Valu
                                                                payload.data());
     launch.check();
   }
-  launch_over(place, "sparse::encode", count, put_values_kernel, entries.values.data(), count, format, plan,
-              payload.data(), status.data());
+  if (is_coded(coding.format)) {
+    put_coded(place, entries, range, coding, plan, payload, status);
+  } else {
+    launch_over(place, "sparse::encode", count, put_values_kernel, entries.values.data(), count, coding.format, plan,
+                payload.data(), status.data());
+  }
   seal_written(place, payload, status);
 }
 
-void inspect_sparse(Place& place, View<const std::byte> payload, IndexRange range, ValueFormat format,
+void inspect_sparse(Place& place, View<const std::byte> payload, IndexRange range, const ValueSection& section,
                     View<std::uint32_t> indices, SparseInspection& found) {
   const std::uint64_t body = payload.size() > kIndicesOffset ? payload.size() - kIndicesOffset : 0;
-  const Source source{payload.data(), payload.size(), range, format,
+  const Source source{payload.data(), payload.size(), range, section,
                       std::min<std::uint64_t>(indices.size(), range.size)};
   const bool may_be_bitmap = sparse::bitmap_bytes(range.size) <= body;
   const std::uint64_t bitmap_units = may_be_bitmap ? (range.size + kBitmapUnit - 1) / kBitmapUnit : 0;
-  const std::uint64_t most_sound = std::min(source.most, body / bytes_of(format));  // of which the values fit
+  const std::uint64_t most_sound = std::min(source.most, 8 * body / section.bits_each());  // of which the values fit
   const std::uint64_t units = std::max(gap_groups(most_sound), bitmap_units);
   Workspace& workspace = place.workspace();
   const Workspace::Scope scope(workspace);
@@ -360,6 +420,10 @@ void inspect_sparse(Place& place, View<const std::byte> payload, IndexRange rang
   const Launch launch(place, "sparse::decode");
   plan_decoding_kernel<<<1, kThreads, 0, launch.stream()>>>(source, before, plan, there.data());
   launch.check();
+  if (section.scopes > 0) {
+    check_magnitudes_kernel<<<1, kThreads, 0, launch.stream()>>>(source, plan, there.data());
+    launch.check();
+  }
   checksum(place, payload, payload.data() + offsetof(PayloadHeader, payload_bytes), offsetof(PayloadHeader, checksum),
            {&there.data()->payload.checksum, 1, Device::cuda});
   if (units > 0) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "codecs/payload.h"
+#include "kernels/coded/scope_cuts.h"
 #include "kernels/topk/topk.h"
 
 namespace laconic::sparse {
@@ -11,14 +12,32 @@ struct IndexRange {
   std::uint64_t size = 0;
 };
 
-/// Enough for any `count` entries of a range of `size`, with any index coding.
-std::uint64_t max_payload_bytes(std::uint64_t count, std::uint64_t size, ValueFormat format);
+/// How values are written. The formats `sign` and `two` have magnitudes for each scope, whose cuts both ends know.
+struct ValueCoding {
+  ValueCoding(ValueFormat format_, ScopeCuts cuts_ = {}) : format(format_), cuts(cuts_) {}  // NOLINT: most have no cuts
+
+  ValueFormat format;
+  ScopeCuts cuts;  ///< of all indices, not only those of a range
+
+  /// Scopes that a range meets, if they have magnitudes.
+  ScopeSpan scopes_of(IndexRange range) const {
+    return is_coded(format) ? cuts.of(range.first, range.size) : ScopeSpan{};
+  }
+};
+
+/// Enough for any `count` entries of a range, with any index coding.
+std::uint64_t max_payload_bytes(std::uint64_t count, IndexRange range, const ValueCoding& coding);
+inline std::uint64_t max_payload_bytes(std::uint64_t count, std::uint64_t size, ValueFormat format) {
+  return max_payload_bytes(count, {0, size}, format);
+}
 
 /// Entries must have ascending indices inside the range. Indices are written in the smallest of three codings: raw
 /// 32-bit numbers, bit-packed gaps (one width per 512 gaps), or a bitmap. status.payload_bytes is the length. For other
 /// indices it throws InvalidConfig; on a device, which it does not wait for, it notes wrong_index in the status, found
-/// being the position of the first such entry, and receivers reject the payload.
-void encode(Place& place, ConstSparseView entries, IndexRange range, ValueFormat format, View<std::byte> payload,
+/// being the position of the first such entry, and receivers reject the payload. In the formats `sign` and `two` the
+/// values must be those that code_values made: nothing is rounded here. Others are refused in the same way, on a device
+/// by wrong_norm.
+void encode(Place& place, ConstSparseView entries, IndexRange range, const ValueCoding& coding, View<std::byte> payload,
             StatusView status);
 
 /// The number of entries that a payload's header states, or 0 if the payload is shorter than a header. Use it to size
@@ -26,10 +45,11 @@ void encode(Place& place, ConstSparseView entries, IndexRange range, ValueFormat
 std::uint64_t peek_count(Place& place, View<const std::byte> payload);
 
 /// Writes status.count entries, at most entries.size(), with absolute, ascending indices. Rejects other ranges and
-/// formats, more entries than fit, and any index outside the range or out of order. Then it returns false and
+/// formats, more entries than fit, any index outside the range or out of order, and magnitudes that are not finite or
+/// are negative. Then it returns false and
 /// status.count is 0, although `entries` may hold a prefix. `count`, in CPU memory, receives status.count too: on a
 /// device that spares a wait.
-bool decode(Place& place, View<const std::byte> payload, IndexRange range, ValueFormat format, SparseView entries,
-            StatusView status, std::uint64_t* count = nullptr);
+bool decode(Place& place, View<const std::byte> payload, IndexRange range, const ValueCoding& coding,
+            SparseView entries, StatusView status, std::uint64_t* count = nullptr);
 
 }  // namespace laconic::sparse

@@ -4,12 +4,38 @@
 
 #include "codecs/body.h"
 #include "codecs/sparse.h"
+#include "kernels/bitpack/bitpack.h"
+#include "kernels/coded/coded.h"
 #include "kernels/sparse/indices.h"
 
 // Where the parts of a sparse payload lie. For this layer only.
 //   header | first index of the range, 64 bits | indices, padded to 4 bytes | values, padded to 4 bytes
+// Values of the formats `sign` and `two`:
+//   magnitudes, one or two float32 for each scope that the range meets | a field of 1 or 2 bits for each entry
 
 namespace laconic::sparse {
+
+/// The values of a payload, by its format and the number of scopes that have magnitudes.
+struct ValueSection {
+  ValueFormat format;
+  std::uint64_t scopes;  ///< 0 unless the format is coded
+
+  constexpr std::uint64_t bits_each() const {
+    return is_coded(format) ? static_cast<std::uint64_t>(field_bits(format)) : 8 * bytes_of(format);
+  }
+  /// A payload without entries has none.
+  constexpr std::uint64_t magnitudes(std::uint64_t count) const {
+    return count == 0 ? 0 : scopes * magnitudes_of(format);
+  }
+  constexpr std::uint64_t magnitude_bytes(std::uint64_t count) const { return magnitudes(count) * sizeof(float); }
+  constexpr std::uint64_t bits(std::uint64_t count) const { return 8 * magnitude_bytes(count) + count * bits_each(); }
+  /// With padding.
+  constexpr std::uint64_t bytes(std::uint64_t count) const { return padded((bits(count) + 7) / 8); }
+};
+
+inline ValueSection section_of(const ValueCoding& coding, IndexRange range) {
+  return {coding.format, coding.scopes_of(range).count};
+}
 
 /// How indices are written. Stored in bits 1 and 2 of the header's flags.
 enum class IndexCoding : std::uint8_t { raw = 0, gaps = 1, bitmap = 2 };

@@ -47,18 +47,19 @@ bool has_gaps(Received& received, const cuda::SparseInspection& found, std::uint
 
 }  // namespace
 
-bool get_entries_on_device(Place& place, View<const std::byte> payload, IndexRange range, ValueFormat format,
-                           View<std::uint32_t> indices, Received& received, std::uint64_t& values_offset) {
+bool get_entries_on_device([[maybe_unused]] Place& place, View<const std::byte> payload, IndexRange range,
+                           const ValueSection& section, View<std::uint32_t> indices, Received& received,
+                           std::uint64_t& values_offset) {
   cuda::SparseInspection found{};
   if (payload.size() >= sizeof(PayloadHeader)) {
-    LACONIC_CUDA_CALL(inspect_sparse, place, payload, range, format, indices, found);
+    LACONIC_CUDA_CALL(inspect_sparse, place, payload, range, section, indices, found);
   }
-  if (!received.open(Codec::sparse, found.payload) || !has_header(received, range, format, indices.size()) ||
+  if (!received.open(Codec::sparse, found.payload) || !has_header(received, range, section.format, indices.size()) ||
       !has_first(received, found.first, range)) {
     return false;
   }
   const std::uint64_t count = received.header().count;
-  const std::uint64_t values = value_bytes(count, format);
+  const std::uint64_t values = section.bytes(count);
   std::uint64_t index_bytes = 0;
   switch (static_cast<IndexCoding>(coding_of(received.header()))) {
     case IndexCoding::raw: index_bytes = raw_bytes(count); break;
@@ -74,7 +75,10 @@ bool get_entries_on_device(Place& place, View<const std::byte> payload, IndexRan
     return received.refuse(PayloadFault::wrong_index, kIndicesOffset, count, range.size);
   }
   values_offset = kIndicesOffset + index_bytes;
-  return received.has_sound(filling_of(values_offset, count * 8 * bytes_of(format)), found.values_end);
+  if (found.wrong_magnitude != cuda::kNoMagnitude) {
+    return received.has_sound(norm_at(values_offset + found.wrong_magnitude * sizeof(float)), found.magnitude);
+  }
+  return received.has_sound(filling_of(values_offset, section.bits(count)), found.values_end);
 }
 
 }  // namespace laconic::sparse

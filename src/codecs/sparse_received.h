@@ -1,7 +1,7 @@
 #pragma once
 
 #include "codecs/received.h"
-#include "codecs/sparse.h"
+#include "codecs/sparse_layout.h"
 
 // How a sparse payload is read. For this layer only.
 
@@ -13,7 +13,7 @@ bool has_first(Received& received, std::uint64_t first, IndexRange range);
 bool refuse_coding(Received& received);
 
 /// Opens a payload on a device, checks all of it and writes its indices, in one wait. Finds where its values begin.
-bool get_entries_on_device(Place& place, View<const std::byte> payload, IndexRange range, ValueFormat format,
+bool get_entries_on_device(Place& place, View<const std::byte> payload, IndexRange range, const ValueSection& section,
                            View<std::uint32_t> indices, Received& received, std::uint64_t& values_offset);
 
 }  // namespace laconic::sparse

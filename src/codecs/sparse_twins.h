@@ -1,7 +1,7 @@
 #pragma once
 
 #include "codecs/received.h"
-#include "codecs/sparse.h"
+#include "codecs/sparse_layout.h"
 #include "kernels/sparse/twins.h"
 
 namespace laconic::cuda {
@@ -17,15 +17,18 @@ struct SparseInspection {
   std::uint32_t widths_end;       ///< the last words of widths, gaps and values, if the payload has the right length
   std::uint32_t gaps_end;
   std::uint32_t values_end;
+  std::uint32_t magnitude;        ///< the bits of the first magnitude that is not finite or is negative,
+  std::uint64_t wrong_magnitude;  ///< and its number, or kNoMagnitude
 };
+inline constexpr std::uint64_t kNoMagnitude = ~std::uint64_t{0};
 inline constexpr std::uint64_t kNoGroup = ~std::uint64_t{0};
 
 /// sparse::encode, for a payload of max_payload_bytes. Does not wait.
-void encode_sparse(Place& place, ConstSparseView entries, sparse::IndexRange range, ValueFormat format,
+void encode_sparse(Place& place, ConstSparseView entries, sparse::IndexRange range, const sparse::ValueCoding& coding,
                    View<std::byte> payload, StatusView status);
 
 /// Looks at a payload of at least sizeof(PayloadHeader) bytes and, as far as it is sound, writes its indices. Waits.
-void inspect_sparse(Place& place, View<const std::byte> payload, sparse::IndexRange range, ValueFormat format,
-                    View<std::uint32_t> indices, SparseInspection& found);
+void inspect_sparse(Place& place, View<const std::byte> payload, sparse::IndexRange range,
+                    const sparse::ValueSection& section, View<std::uint32_t> indices, SparseInspection& found);
 
 }  // namespace laconic::cuda

@@ -21,8 +21,7 @@ void set_count(Place& place, std::uint64_t count, StatusView status);
 /// As in payload.h.
 void note_flagged(Place& place, Each<View<const std::byte>> payloads, std::uint32_t first_rank, StatusView status);
 
-/// to[i] = norms[tensor], for each tensor that `tensors` names; 0, with status.nonfinite set, for a norm that is not
-/// finite.
-void put_norms(Place& place, View<const float> norms, Each<std::uint32_t> tensors, View<float> to, StatusView status);
+/// to[i] = norms[i]; 0, with status.nonfinite set, for a norm that is not finite.
+void put_norms(Place& place, View<const float> norms, View<float> to, StatusView status);
 
 }  // namespace laconic::cuda

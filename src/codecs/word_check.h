@@ -4,7 +4,7 @@
 
 namespace laconic {
 
-/// A rule for one word of a payload's body.
+/// A rule for one word of a payload's body, or for several neighbouring words.
 struct WordCheck {
   enum class Rule : std::uint32_t {
     zero_bytes,  ///< the bits `zeros` are zero; a fault names the first byte
@@ -14,6 +14,7 @@ struct WordCheck {
   std::uint64_t offset;  ///< in the payload, a multiple of 4
   std::uint32_t zeros;
   Rule rule;
+  std::uint64_t words = 1;  ///< how many, each under the same rule
 
   constexpr bool allows(std::uint32_t word) const {
     if (rule != Rule::norm) return (word & zeros) == 0;
@@ -28,9 +29,13 @@ constexpr WordCheck filling_of(std::uint64_t offset, std::uint64_t bits,
   return {offset + bits / 32 * 4, used == 0 ? 0U : ~std::uint32_t{0} << used, rule};
 }
 
-constexpr WordCheck norm_at(std::uint64_t offset) { return {offset, 0, WordCheck::Rule::norm}; }
+constexpr WordCheck norms_at(std::uint64_t offset, std::uint64_t count) {
+  return {offset, 0, WordCheck::Rule::norm, count};
+}
 
 /// Whether there is anything to check.
-constexpr bool has_rule(const WordCheck& check) { return check.rule == WordCheck::Rule::norm || check.zeros != 0; }
+constexpr bool has_rule(const WordCheck& check) {
+  return check.rule == WordCheck::Rule::norm ? check.words > 0 : check.zeros != 0;
+}
 
 }  // namespace laconic

@@ -1,7 +1,10 @@
 #include "exchange/quantized_sum.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/keep.h"
+#include "base/workspace.h"
 #include "codecs/dense.h"
 #include "codecs/uniform.h"
 #include "kernels/bitpack/bitpack.h"
@@ -14,8 +17,8 @@ QuantizedSum::QuantizedSum(Communicator& communicator, Place& place, Layout layo
       layout_(std::move(layout)),
       options_(std::move(options)),
       own_norms_(static_cast<std::size_t>(size())) {
-  cut_evenly(layout_, kPackGroup);
-  norms_.reserve(place, layout_.tensors());
+  cut_evenly(layout_, std::max(kPackGroup, layout_.scope()));
+  norms_.reserve(place, layout_.scopes());
   const auto whole = uniform::max_payload_bytes(layout_, 0, layout_.size(), options_.most_bits);
   const auto ranks = static_cast<std::uint64_t>(size());
   if (options_.route == QuantizedRoute::gather) {
@@ -33,13 +36,15 @@ QuantizedSum::QuantizedSum(Communicator& communicator, Place& place, Layout layo
 }
 
 void QuantizedSum::start(View<const float> values, int bits, StepKey key, View<float> mean, StatusView status,
-                         float own_norm) {
+                         float own_norm, View<float> rest) {
   require_idle();
   levels_of(bits);  // refuses bits out of range
   require_size("values", values.size(), layout_.size());
   require_size("mean", mean.size(), layout_.size());
+  if (!rest.empty()) require_size("rest", rest.size(), layout_.size());
   values_ = values;
   mean_ = mean;
+  rest_ = rest;
   bits_ = bits;
   key_ = key;
   own_norm_ = own_norm;
@@ -61,7 +66,7 @@ Handle QuantizedSum::gather_payloads() {
   {
     const Stopwatch watch(cost().encode_seconds);
     send_.lay_out([&](int to) { return to == rank() ? bytes : 0; });
-    uniform::tensor_norms(place(), values_, layout_, options_.norm, norms_.view(layout_.tensors()), status());
+    uniform::scope_norms(place(), values_, layout_, options_.norm, norms_.view(layout_.scopes()), status());
     quantize_mine(rank(), 0, layout_.size());
   }
   receive_.lay_out([&](int) { return bytes; });
@@ -82,14 +87,14 @@ void QuantizedSum::sum_gathered() {
 void QuantizedSum::write_ranges() {
   send_.lay_out([&](int owner) { return uniform::max_payload_bytes(layout_, begin_of(owner), end_of(owner), bits_); });
   receive_.lay_out([&](int) { return send_.length(rank()); });
-  uniform::tensor_norms(place(), values_, layout_, options_.norm, norms_.view(layout_.tensors()), status());
+  uniform::scope_norms(place(), values_, layout_, options_.norm, norms_.view(layout_.scopes()), status());
   for (int owner = 0; owner < size(); ++owner) quantize_mine(owner, begin_of(owner), end_of(owner));
 }
 
 void QuantizedSum::make_own_range() {
   const View<float> sum = range_of(mean_, rank());
   add_in_rank_order(receive_, begin_of(rank()), end_of(rank()));
-  divide(place(), static_cast<float>(size()), sum);
+  if (!divides_last()) divide(place(), static_cast<float>(size()), sum);
   returned_.lay_out([&](int owner) { return return_bytes(owner); });
   encode_return(sum);
 }
@@ -105,17 +110,35 @@ void QuantizedSum::encode_return(View<const float> sum) {
     dense::encode(place(), sum, ValueFormat::f32, payload, status());
     return;
   }
-  // A tensor that several ranks own has a norm in each part; what it rounds to is drawn by coordinate all the same.
   const std::uint64_t begin = begin_of(rank());
-  const View<float> norms = norms_.view(layout_.tensors());
+  take_return_norms(sum);
+  const RandomStream draws = stream(Purpose::return_rounding, kSharedRank);
+  const auto encode = [&](View<float> rest) {
+    uniform::encode(place(), sum, layout_, begin, end_of(rank()), norms_.view(layout_.scopes()), bits_, draws, payload,
+                    status(), 0.0F, {options_.rounding, rest});
+  };
+  if (!keeps_rest()) return encode({});
+  const Workspace::Scope scope(place().workspace());
+  const View<float> error = place().workspace().take<float>(sum.size());
+  encode(error);
+  axpy(place(), 1.0F, error, range_of(rest_, rank()));
+}
+
+/// Of this rank's range. A tensor that several ranks own has a norm in each part; what it rounds to is drawn by
+/// coordinate all the same. A fixed scope has one owner.
+void QuantizedSum::take_return_norms(View<const float> sum) {
+  const std::uint64_t begin = begin_of(rank());
+  const View<float> norms = norms_.view(layout_.scopes());
+  if (layout_.scope() != 0) {
+    const View<float> own = norms.sub(begin / layout_.scope(), sum.empty() ? 0 : layout_.scopes_in(sum.size()));
+    return scope_norms(place(), sum, layout_.scope(), options_.norm, own, status());
+  }
   const auto parts = [&](const auto& body) {
     layout_.for_each_slice(begin, end_of(rank()), [&](const Slice& slice) {
       body(NormPart{sum.sub(slice.offset - begin, slice.count), norms.sub(slice.tensor, 1)});
     });
   };
   laconic::norms(place(), parts, options_.norm, status());
-  uniform::encode(place(), sum, layout_, begin, end_of(rank()), norms, bits_,
-                  stream(Purpose::return_rounding, kSharedRank), payload, status());
 }
 
 bool QuantizedSum::read_range(int owner) {
@@ -124,15 +147,19 @@ bool QuantizedSum::read_range(int owner) {
     return dense::decode(place(), returned_.payload(owner), ValueFormat::f32, values, status());
   }
   fill(place(), -0.0F, values);  // -0 + x is x, bit for bit
-  return uniform::decode_add(place(), returned_.payload(owner), layout_, begin_of(owner), end_of(owner), bits_, values,
-                             status());
+  const bool sound = uniform::decode_add(place(), returned_.payload(owner), layout_, begin_of(owner), end_of(owner),
+                                         bits_, values, status());
+  if (sound && divides_last()) divide(place(), static_cast<float>(size()), values);
+  return sound;
 }
 
 // ---- both
 
 void QuantizedSum::quantize_mine(int slot, std::uint64_t begin, std::uint64_t end) {
-  uniform::encode(place(), values_.sub(begin, end - begin), layout_, begin, end, norms_.view(layout_.tensors()), bits_,
-                  stream(Purpose::rounding, key_.rank), send_.slot(slot), status(), own_norm_);
+  const View<float> rest = keeps_rest() ? rest_.sub(begin, end - begin) : View<float>();
+  uniform::encode(place(), values_.sub(begin, end - begin), layout_, begin, end, norms_.view(layout_.scopes()), bits_,
+                  stream(Purpose::rounding, key_.rank), send_.slot(slot), status(), own_norm_,
+                  {options_.rounding, rest});
 }
 
 void QuantizedSum::add_in_rank_order(const Slots& slots, std::uint64_t begin, std::uint64_t end) {

@@ -4,6 +4,7 @@
 #include "base/philox.h"
 #include "exchange/owner_exchange.h"
 #include "kernels/norm/norm.h"
+#include "kernels/quantize/quantize.h"
 #include "laconic/key.h"
 
 namespace laconic {
@@ -16,27 +17,35 @@ struct QuantizedSumOptions {
   /// For scatter: sums are returned in float32 or quantized a second time. The papers' bounds do not cover the noise of
   /// the second quantization.
   QuantizedReturn return_path = QuantizedReturn::full;
-  Norm norm = Norm::l2;  ///< of each tensor
+  Norm norm = Norm::l2;  ///< of each scope of the layout
+  Rounding rounding = Rounding::stochastic;
   int most_bits = 16;    ///< room is made for fields of up to this many bits; a step with more allocates
 };
 
-/// Mean over all ranks of values quantized to B bits, with a norm for each tensor.
+/// Mean over all ranks of values quantized to B bits, with a norm for each scope of the layout: its tensors, or fixed
+/// scopes.
 ///
-/// gather:  1. quantize; all-gather: (W-1)·(n·B/8 + 4 per tensor)
+/// gather:  1. quantize; all-gather: (W-1)·(n·B/8 + 4 per scope)
 ///          2. decode and add in rank order
-/// scatter: 1. quantize, cut into W ranges; all-to-all: (W-1)/W·n·B/8 and the norms of the tensors that a range touches
+/// scatter: 1. quantize, cut into W ranges; all-to-all: (W-1)/W·n·B/8 and the norms of the scopes that a range touches
 ///          2. each owner adds its range's W payloads in rank order; all-gather in float32: (W-1)/W·4n,
 ///             or requantized: (W-1)/W·n·B/8, with draws by coordinate, so that the result does not depend on the owner
 ///          3. decode
 /// gather and scatter with the full return give the same bits.
+///
+/// If a rest is asked for, nothing is lost: W·mean and the ranks' rests add up to the ranks' values, up to float rounding.
+/// A requantized return then quantizes the sum itself, and every rank divides what it decodes. The error of the sum is
+/// the owner's, who adds it to its rest.
 class QuantizedSum : public OwnerExchange {
  public:
   QuantizedSum(Communicator& communicator, Place& place, Layout layout, QuantizedSumOptions options = {});
 
   /// bits in 2..16, the same on all ranks. `mean` may be `values`. key gives seed, step and rank of the roundings.
-  /// `own_norm` is sent in the header of this rank's payloads, without additional bytes.
+  /// `own_norm` is sent in the header of this rank's payloads, without additional bytes. If `rest` is not empty, it has
+  /// after finish what this rank's values had and its messages did not. It must not overlap the other views, and all
+  /// ranks must ask for it or none.
   void start(View<const float> values, int bits, StepKey key, View<float> mean, StatusView status,
-             float own_norm = 0.0F);
+             float own_norm = 0.0F, View<float> rest = {});
 
   /// After finish: the own_norm of every rank, by rank. The same on all ranks.
   std::span<const float> own_norms() const { return own_norms_; }
@@ -55,7 +64,11 @@ class QuantizedSum : public OwnerExchange {
   void quantize_mine(int slot, std::uint64_t begin, std::uint64_t end);
   void add_in_rank_order(const Slots& slots, std::uint64_t begin, std::uint64_t end);
   void encode_return(View<const float> sum);
+  void take_return_norms(View<const float> sum);
+  bool keeps_rest() const { return !rest_.empty(); }
   bool requantizes() const { return options_.return_path == QuantizedReturn::requantized; }
+  /// Whether owners return sums, which every rank divides, and not means.
+  bool divides_last() const { return requantizes() && keeps_rest(); }
   std::uint64_t return_bytes(int owner) const;
 
   Layout layout_;
@@ -64,6 +77,7 @@ class QuantizedSum : public OwnerExchange {
   StepKey key_;
   View<const float> values_;
   View<float> mean_;
+  View<float> rest_;
   float own_norm_ = 0.0F;
   std::vector<float> own_norms_;
   Buffer<float> norms_;

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/workspace.h"
+#include "kernels/coded/coded.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/sparse/sparse.h"
 #include "laconic/error.h"
@@ -17,7 +18,9 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
     : Exchange(communicator, place),
       n_(n),
       most_(most),
-      options_(std::move(options)),
+      options_(options),
+      sent_(options.format, options.cuts),
+      returned_(is_coded(options.format) && !options.coded_return ? ValueFormat::f32 : options.format, options.cuts),
       send_(place, size()),
       receive_(place, size()),
       borders_(even_borders(n, size())),
@@ -35,16 +38,20 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
     throw InvalidConfig("a sparse sum of views of " + std::to_string(n) + " entries sends at most that many, got " +
                         std::to_string(most) + ": keep must be in (0, 1]");
   }
-  if (options_.keep_union && options_.route == SparseRoute::gather) {
-    throw InvalidConfig("union = keep needs owners of index ranges, got route = gather: use route = range");
+  if (options_.coded_return && options_.route == SparseRoute::gather) {
+    throw InvalidConfig(
+        "return = coded (union = keep) needs owners of index ranges, got route = gather: use route = range");
   }
   const auto ranks = static_cast<std::uint64_t>(size());
   const std::uint64_t all = ranks * most;
-  const std::uint64_t payload = sparse::max_payload_bytes(most, n, options_.format);
-  send_.reserve(payload + ranks * sparse::max_payload_bytes(0, n, options_.format));
+  // Cutting a payload costs each piece a header, and the magnitudes of a scope that it shares with another piece.
+  const std::uint64_t piece = sparse::max_payload_bytes(0, n, options_.format) + 2 * sizeof(float);
+  const std::uint64_t payload = std::max(sparse::max_payload_bytes(most, {0, n}, sent_),
+                                         sparse::max_payload_bytes(most, {0, n}, returned_));
+  send_.reserve(payload + ranks * piece);
   receive_.reserve(ranks * payload);
   for (EntryBuffer* buffer : {&decoded_, &summed_, &union_}) buffer->reserve(place, all);
-  left_.reserve(place, options_.keep_union ? all : 0);
+  left_.reserve(place, options_.coded_return ? all : 0);
 }
 
 void SparseSum::start(ConstSparseView mine, View<float> mean, StatusView status) {
@@ -62,12 +69,24 @@ void SparseSum::start(ConstSparseView mine, View<float> mean, StatusView status)
   begin(status);
 }
 
+namespace {
+
+/// About as many as an entry has on the wire: an index takes about 8 bits if one entry in 100 is sent.
+std::uint64_t entry_bits(ValueFormat format) {
+  return 8 + (is_coded(format) ? static_cast<std::uint64_t>(field_bits(format)) : 8 * bytes_of(format));
+}
+
+}  // namespace
+
 SparseRoute SparseSum::choose_route() const {
-  if (options_.keep_union) return SparseRoute::range;
+  if (options_.coded_return) return SparseRoute::range;
   if (options_.route != SparseRoute::automatic) return options_.route;
   const auto ranks = static_cast<std::uint64_t>(size());
   if (ranks <= 2) return SparseRoute::gather;
-  return union_known_ && most_ * ranks <= most_ + union_count_ ? SparseRoute::gather : SparseRoute::range;
+  const std::uint64_t expected_union = union_known_ ? union_count_ : most_;
+  const std::uint64_t sent = entry_bits(sent_.format);
+  const std::uint64_t returned = entry_bits(returned_.format);
+  return most_ * ranks * sent <= most_ * sent + expected_union * returned ? SparseRoute::gather : SparseRoute::range;
 }
 
 void SparseSum::require_sound(std::span<const std::uint64_t> borders, std::uint64_t last_union) const {
@@ -110,8 +129,8 @@ Handle SparseSum::gather_lengths() {
   {
     const Stopwatch watch(cost().encode_seconds);
     send_.lay_out(
-        [&](int to) { return to == rank() ? sparse::max_payload_bytes(mine_.size(), n_, options_.format) : 0; });
-    sparse::encode(place(), mine_, {0, n_}, options_.format, send_.slot(rank()), status());
+        [&](int to) { return to == rank() ? sparse::max_payload_bytes(mine_.size(), {0, n_}, sent_) : 0; });
+    sparse::encode(place(), mine_, {0, n_}, sent_, send_.slot(rank()), status());
     send_.set_length(rank(), read_status(place(), status()).payload_bytes);
   }
   cost().payload_bytes = send_.length(rank());
@@ -123,7 +142,7 @@ Handle SparseSum::gather_lengths() {
 
 Handle SparseSum::gather_payloads() {
   for (int from = 0; from < size(); ++from) {
-    expect(lengths_[static_cast<std::size_t>(from)], most_, {0, n_});
+    expect(lengths_[static_cast<std::size_t>(from)], most_, {0, n_}, sent_);
   }
   require_payloads_sound();
   receive_.lay_out([&](int from) { return lengths_[static_cast<std::size_t>(from)]; });
@@ -162,10 +181,10 @@ Handle SparseSum::send_lengths() {
       return mine_.sub(firsts_[i], firsts_[i + 1] - firsts_[i]);
     };
     send_.lay_out([&](int owner) {
-      return sparse::max_payload_bytes(piece_of(owner).size(), range_of(owner).size, options_.format);
+      return sparse::max_payload_bytes(piece_of(owner).size(), range_of(owner), sent_);
     });
     for (int owner = 0; owner < size(); ++owner) {
-      sparse::encode(place(), piece_of(owner), range_of(owner), options_.format, send_.slot(owner), status());
+      sparse::encode(place(), piece_of(owner), range_of(owner), sent_, send_.slot(owner), status());
       send_.set_length(owner, read_status(place(), status()).payload_bytes);
       lengths_sent_[static_cast<std::size_t>(owner)] = send_.length(owner);
     }
@@ -181,7 +200,7 @@ Handle SparseSum::send_lengths() {
 
 Handle SparseSum::send_entries() {
   for (int from = 0; from < size(); ++from) {
-    expect(lengths_[static_cast<std::size_t>(from)], most_, range_of(rank()));
+    expect(lengths_[static_cast<std::size_t>(from)], most_, range_of(rank()), sent_);
   }
   require_payloads_sound();
   receive_.lay_out([&](int from) { return lengths_[static_cast<std::size_t>(from)]; });
@@ -196,14 +215,14 @@ Handle SparseSum::sum_own_range() {
     const Stopwatch watch(cost().decode_seconds);
     load = decode_parts(range_of(rank()));
     const std::uint64_t summed = merge_sum(place(), parts_, summed_.sub(0, summed_.indices.capacity()));
-    const std::uint64_t kept = options_.keep_union ? keep_largest(summed) : summed;
-    const EntryBuffer& sums = options_.keep_union ? union_ : summed_;
+    const std::uint64_t kept = options_.coded_return ? keep_largest(summed) : summed;
+    const EntryBuffer& sums = options_.coded_return ? union_ : summed_;
     divide(place(), static_cast<float>(size()), sums.sub(0, kept).values);
-    if (options_.keep_union) keep_rounding(kept);
+    if (options_.coded_return) keep_coding_error(kept);
     send_.lay_out([&](int to) {
-      return to == rank() ? sparse::max_payload_bytes(kept, range_of(rank()).size, options_.format) : 0;
+      return to == rank() ? sparse::max_payload_bytes(kept, range_of(rank()), returned_) : 0;
     });
-    sparse::encode(place(), sums.sub(0, kept), range_of(rank()), options_.format, send_.slot(rank()), status());
+    sparse::encode(place(), sums.sub(0, kept), range_of(rank()), returned_, send_.slot(rank()), status());
     send_.set_length(rank(), read_status(place(), status()).payload_bytes);
   }
   lengths_sent_[0] = send_.length(rank());
@@ -224,13 +243,18 @@ std::uint64_t SparseSum::keep_largest(std::uint64_t summed) {
   return kept;
 }
 
-/// In 16 bits the sums that are returned are rounded on their way: the rounding stays with the owner too.
-void SparseSum::keep_rounding(std::uint64_t kept) {
-  if (options_.format == ValueFormat::f32) return;
+/// Sums that are not returned as f32 are rounded on their way: the rounding stays with the owner too.
+void SparseSum::keep_coding_error(std::uint64_t kept) {
+  if (returned_.format == ValueFormat::f32) return;
   Workspace::Scope scope(place().workspace());
   const SparseView returned = union_.sub(0, kept);
   const View<float> errors = place().workspace().take<float>(kept);
-  round_through_16bit(place(), options_.format, returned.values, errors, status());
+  if (is_coded(returned_.format)) {
+    code_values(place(), returned_.format, returned_.cuts, returned_.scopes_of(range_of(rank())), returned, errors,
+                status());
+  } else {
+    round_through_16bit(place(), returned_.format, returned.values, errors, status());
+  }
   divide(place(), 1.0F / static_cast<float>(size()), errors);
   const std::array<ConstSparseView, 2> parts{left_.sub(0, left_count_), ConstSparseView{returned.indices, errors}};
   left_count_ = merge_sum(place(), parts, decoded_.sub(0, left_count_ + kept));
@@ -241,7 +265,7 @@ Handle SparseSum::gather_sums() {
   const auto ranks = static_cast<std::uint64_t>(size());
   for (int owner = 0; owner < size(); ++owner) {
     const sparse::IndexRange range = range_of(owner);
-    expect(notices_[static_cast<std::size_t>(owner)].bytes, std::min(most_ * ranks, range.size), range);
+    expect(notices_[static_cast<std::size_t>(owner)].bytes, std::min(most_ * ranks, range.size), range, returned_);
   }
   require_payloads_sound();
   receive_.lay_out([&](int owner) { return notices_[static_cast<std::size_t>(owner)].bytes; });
@@ -256,8 +280,8 @@ void SparseSum::read_sums() {
     const auto room = union_.sub(union_count_, union_.indices.capacity() - union_count_);
     const auto payload = receive_.payload(owner);
     std::uint64_t count = 0;
-    if (!sparse::decode(place(), payload, range_of(owner), options_.format, room, status(), &count)) break;
-    const std::uint64_t load = options_.keep_union ? notices_[static_cast<std::size_t>(owner)].load : count;
+    if (!sparse::decode(place(), payload, range_of(owner), returned_, room, status(), &count)) break;
+    const std::uint64_t load = options_.coded_return ? notices_[static_cast<std::size_t>(owner)].load : count;
     loads_[static_cast<std::size_t>(owner)] = {count, load};
     union_count_ += count;
   }
@@ -269,9 +293,9 @@ void SparseSum::read_sums() {
 // ---- both
 
 /// A length that another rank announced must be possible before memory is laid out for it.
-void SparseSum::expect(std::uint64_t bytes, std::uint64_t most_entries, sparse::IndexRange range) {
-  const std::uint64_t most_bytes =
-      sparse::max_payload_bytes(std::min(most_entries, range.size), range.size, options_.format);
+void SparseSum::expect(std::uint64_t bytes, std::uint64_t most_entries, sparse::IndexRange range,
+                       const sparse::ValueCoding& coding) {
+  const std::uint64_t most_bytes = sparse::max_payload_bytes(std::min(most_entries, range.size), range, coding);
   if (bytes < sizeof(PayloadHeader)) {
     note_fault(place(), status(), PayloadFault::too_short, 0, bytes, sizeof(PayloadHeader));
   } else if (bytes > most_bytes) {
@@ -286,7 +310,7 @@ std::uint64_t SparseSum::decode_parts(sparse::IndexRange range) {
     const auto payload = receive_.payload(from);
     const auto room = decoded_.sub(total, std::min(most_, decoded_.indices.capacity() - total));
     std::uint64_t count = 0;
-    if (!sparse::decode(place(), payload, range, options_.format, room, status(), &count)) break;
+    if (!sparse::decode(place(), payload, range, sent_, room, status(), &count)) break;
     const SparseView part = room.sub(0, count);
     parts_[static_cast<std::size_t>(from)] = part;
     total += part.size();
@@ -298,9 +322,9 @@ std::uint64_t SparseSum::decode_parts(sparse::IndexRange range) {
 
 /// By range the sums come back in the wire's format; gathered ones are rounded to the same bits.
 void SparseSum::round_as_returned(View<float> sums) {
-  if (options_.format == ValueFormat::f32) return;
+  if (returned_.format == ValueFormat::f32) return;
   Workspace::Scope scope(place().workspace());
-  round_through_16bit(place(), options_.format, sums, place().workspace().take<float>(sums.size()), status());
+  round_through_16bit(place(), returned_.format, sums, place().workspace().take<float>(sums.size()), status());
 }
 
 void SparseSum::write_dense() {

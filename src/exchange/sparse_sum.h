@@ -12,11 +12,14 @@ enum class SparseRoute : std::uint8_t { automatic, gather, range };
 
 struct SparseSumOptions {
   SparseRoute route = SparseRoute::automatic;
-  ValueFormat format = ValueFormat::f32;  ///< of the values, both ways
-  /// union = keep: each owner of an index range returns only its k/W largest sums and puts the others into its own
-  /// residual (`left`). Traffic stays at twice the payload for any W, but only k entries in total are updated. It
-  /// always uses the route `range`.
-  bool keep_union = false;
+  /// Of the values. Sums come back in the same format, except that exact sums of `sign` and `two` come back as f32.
+  ValueFormat format = ValueFormat::f32;
+  /// The scopes that share magnitudes, for `sign` and `two`. What it points to must outlive the exchange.
+  ScopeCuts cuts{};
+  /// return = coded: each owner of an index range returns only its k/W largest sums, coded like what was sent, and puts
+  /// the others and the error of the coding into its own residual (`left`). Traffic stays at twice the payload for any
+  /// W, but only k entries in total are updated. It always uses the route `range`.
+  bool coded_return = false;
 };
 
 /// Mean over all ranks of sparse vectors. The result is a dense vector and a list of the indices that any rank sent.
@@ -30,9 +33,10 @@ struct SparseSumOptions {
 ///         3. each owner sums its range in rank order; all-gather of lengths and loads: 16(W-1)
 ///         4. all-gather of the sums: (W-1)/W·u
 ///         5. decode
-/// automatic: gather if it was no more expensive for the last step's union, that is k·W <= k + U, otherwise range; in
-/// the first step range if W > 2. All ranks count the same entries, so all choose alike. Both routes give the same
-/// bits. Borders follow the last step's aggregate, so that no owner becomes a hot spot.
+/// automatic: gather if it was no more expensive for the last step's union, otherwise range. With b bits for an entry
+/// that is sent and r for one that is returned, that is k·W·b <= k·b + U·r; in the first step U counts as k. b = r unless
+/// the format is `sign` or `two`. All ranks count the same entries, so all choose alike. Both routes give the same bits.
+/// Borders follow the last step's aggregate, so that no owner becomes a hot spot.
 class SparseSum : public Exchange {
  public:
   /// For views of n entries, of which each rank sends at most `most`.
@@ -45,10 +49,10 @@ class SparseSum : public Exchange {
 
   /// After finish: the aggregate as a list, by ascending index.
   ConstSparseView entries() const { return union_.sub(0, union_count_); }
-  /// After finish, with keep_union: what this rank must add to its residual, so that nothing is lost.
+  /// After finish, with coded_return: what this rank must add to its residual, so that nothing is lost.
   ConstSparseView left() const { return left_.sub(0, left_count_); }
   /// The next start depends on the borders and on the size of the last union (kNoUnion if there was none), which are
-  /// the same on all ranks. A run that saves and restores them continues with the same routes and, with keep_union,
+  /// the same on all ranks. A run that saves and restores them continues with the same routes and, with coded_return,
   /// with the same bits.
   static constexpr std::uint64_t kNoUnion = ~std::uint64_t{0};
   std::span<const std::uint64_t> borders() const { return borders_; }
@@ -93,16 +97,19 @@ class SparseSum : public Exchange {
   void read_sums();
 
   sparse::IndexRange range_of(int owner) const;
-  void expect(std::uint64_t bytes, std::uint64_t most_entries, sparse::IndexRange range);
+  void expect(std::uint64_t bytes, std::uint64_t most_entries, sparse::IndexRange range,
+              const sparse::ValueCoding& coding);
   std::uint64_t decode_parts(sparse::IndexRange range);
   std::uint64_t keep_largest(std::uint64_t summed);
-  void keep_rounding(std::uint64_t kept);
+  void keep_coding_error(std::uint64_t kept);
   void round_as_returned(View<float> sums);
   void write_dense();
 
   std::uint64_t n_;
   std::uint64_t most_;
   SparseSumOptions options_;
+  sparse::ValueCoding sent_;      ///< how values are sent
+  sparse::ValueCoding returned_;  ///< how sums come back
   SparseRoute route_ = SparseRoute::automatic;
   bool union_known_ = false;
 

@@ -280,7 +280,7 @@ RunSetting slowdown() {
 RunSetting optimizer_name() {
   RunSetting made{.section = "optimizer",
                   .name = "name",
-                  .range = "sgd | adam",
+                  .range = "sgd | adam | adamw",
                   .help = "optimizer that applies the aggregate, or makes a worker's local steps"};
   made.read = [](RunConfig& config, const std::string& text) { config.optimizer.name = text; };
   made.text = [](const RunConfig& config) { return optimizer_of(method_row(config.method), config.optimizer).name; };
@@ -358,7 +358,7 @@ std::vector<RunSetting> optimizer_rows() {
       optimizer_name(),
       task_decides(number("momentum", &O::momentum, kMomentumRange, "momentum of sgd; 0.9 is usual")),
       task_decides(truth("nesterov", &O::nesterov, "Nesterov's momentum in sgd")),
-      number("weight_decay", &O::weight_decay, kWeightDecayRange, "adds this factor times the model to its gradient"),
+      number("weight_decay", &O::weight_decay, kWeightDecayRange, "adds this factor times the model to its gradient; adamw instead shrinks the model by it times the learning rate"),
       number("beta1", &O::beta1, kBetaRange, "adam's decay of the mean"),
       number("beta2", &O::beta2, kBetaRange, "adam's decay of the mean of squares"),
       number("epsilon", &O::epsilon, kEpsilonRange, "adam's addend to the square root; 1e-8 is usual"),

@@ -6,8 +6,8 @@
 //   workers    the mean over the last `window` steps of the workers' mean norm; each payload carries its rank's
 //   aggregate  the mean over the last `window` steps of the aggregate's norm, which quantization noise inflates
 //   exact      this step's mean norm of the workers, gathered before (4 bytes from each)
-// The first step has no steps before it and gathers. A norm is the root of the tensors' squares, added in order. No
-// error feedback.
+// The first step has no steps before it and gathers. A norm is the root of the tensors' squares, added in order. The
+// rule's norms are those of the gradients, with memory = error too, where what is quantized also has the residual.
 
 #include <algorithm>
 #include <cmath>
@@ -33,7 +33,8 @@ class Dqsgd : public GradientBase {
         options_(quantized_options(settings)),
         from_aggregate_(settings.is("norm_source", "aggregate")),
         exact_(settings.is("norm_source", "exact")),
-        window_(settings.has("window") ? static_cast<std::size_t>(settings.number("window")) : 1) {
+        window_(settings.has("window") ? static_cast<std::size_t>(settings.number("window")) : 1),
+        memory_(settings) {
     BitRule(settings, 1);  // refuses settings here; the number of parameters, known later, decides nothing about that
   }
 
@@ -47,8 +48,11 @@ class Dqsgd : public GradientBase {
     for (const Tensor& tensor : tensors()) sizes_.push_back(tensor.size);
     squares_.resize(tensors().size());
     aggregate_squares_.resize(tensors().size());
+    memory_.prepare(place(), parameters());
     make_exchanges();
   }
+
+  std::vector<View<float>> owed() override { return memory_.owed(); }
 
   /// A newcomer knows no norms, and all must gather or none: the next step gathers.
   void regrouped() override {
@@ -81,7 +85,8 @@ class Dqsgd : public GradientBase {
     const bool last = chunk.number == pipeline().last().number;
     const float own = last ? norm_of(squares_) : 0.0F;
     if (!std::isfinite(own)) raise_nonfinite(place(), status);
-    sums_[chunk.number]->start(gradient, bits_, key(), gradient, status, finite_or_zero(own));
+    const View<float> rest = memory_.add_to(place(), chunk, gradient);
+    sums_[chunk.number]->start(gradient, bits_, key(), gradient, status, finite_or_zero(own), rest);
     return *sums_[chunk.number];
   }
 
@@ -98,6 +103,7 @@ class Dqsgd : public GradientBase {
   }
 
   void commit() override {
+    memory_.commit();
     rule_->spent(bits_, rule_norm_);
     if (norms_.size() == window_) norms_.erase(norms_.begin());
     norms_.push_back(from_aggregate_ ? double{finite_or_zero(norm_of(aggregate_squares_))}
@@ -141,6 +147,7 @@ class Dqsgd : public GradientBase {
     std::vector<std::uint32_t> words(2 * window_);
     std::memcpy(words.data(), norms_.data(), norms_.size() * sizeof(double));
     state.put("norms", View<const std::uint32_t>(words));
+    memory_.save(place(), state);
   }
 
   void require_loadable_memory(const State& state) const override {
@@ -157,6 +164,7 @@ class Dqsgd : public GradientBase {
     rule_->load(state);
     const std::vector<double> norms = saved_norms(state);
     norms_.assign(norms.begin(), norms.end());
+    memory_.load(place(), state);
   }
 
   std::vector<double> saved_norms(const State& state) const {
@@ -172,6 +180,7 @@ class Dqsgd : public GradientBase {
   bool from_aggregate_;
   bool exact_;
   std::size_t window_;
+  RoundingMemory memory_;
   std::vector<double> norms_;    ///< of the last steps, oldest first
   std::vector<std::uint64_t> sizes_;  ///< of each tensor
   std::vector<double> squares_;       ///< of each tensor

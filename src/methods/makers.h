@@ -18,8 +18,9 @@ GradientMaker make_sign;
 GradientMaker make_quantized;
 GradientMaker make_dqsgd;
 
-ModelMaker make_def;
-ModelMaker make_def_a;  // ef-rbgs too, which is def-a with lambda 0
+ModelMaker make_def;              // def-a and ef-rbgs too
+ModelMaker make_largest_updates;  // def-topk, sparseloco
+ModelMaker make_dense_updates;    // diloco
 ModelMaker make_psync;
 ModelMaker make_mgrawa;
 ModelMaker make_lgrawa;

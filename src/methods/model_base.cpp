@@ -76,6 +76,7 @@ void ModelBase::require_input(const StepInput& input, View<const float> model) c
     throw InvalidConfig("learning_rate must be 0 or more and finite, got " + std::to_string(input.learning_rate));
   }
   require_coefficients(input.tensors);
+  require_shrink(input.shrink);
 }
 
 void ModelBase::require_coefficients(std::span<const Coefficients> given) const {
@@ -94,6 +95,20 @@ void ModelBase::require_coefficients(std::span<const Coefficients> given) const 
     require_in(kLearningRateRange, "learning_rate", each.learning_rate);
     require_in(kMomentumRange, "momentum", each.momentum);
     require_in(kWeightDecayRange, "weight_decay", each.weight_decay);
+  }
+}
+
+void ModelBase::require_shrink(std::span<const float> given) const {
+  if (given.empty()) return;
+  if (!takes_shrink()) {
+    throw InvalidConfig(name() + " takes no shrink factors: they are for methods that send the steps of a host's " +
+                        "optimizer (leave them out)");
+  }
+  require_size("shrink", given.size(), tensors().size());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (kShrinkRange.has(given[i])) continue;
+    throw InvalidConfig(name() + ": shrink of tensor " + tensors()[i].name + " must be in " + kShrinkRange.text() +
+                        ", got " + std::to_string(given[i]) + ": it is 1 - learning rate * weight decay");
   }
 }
 

@@ -46,6 +46,9 @@ class ModelBase : public MethodBase<ModelMethod> {
   /// Whether the method uses StepInput::tensors.
   virtual bool takes_coefficients() const { return false; }
 
+  /// Whether the method uses StepInput::shrink.
+  virtual bool takes_shrink() const { return false; }
+
   /// Where the gradient of the step was taken.
   View<const float> model() const { return model_; }
   const ScoringFunction& scoring() const { return scoring_; }
@@ -58,6 +61,7 @@ class ModelBase : public MethodBase<ModelMethod> {
   void require_started() const;
   void require_input(const StepInput& input, View<const float> model) const;
   void require_coefficients(std::span<const Coefficients> given) const;
+  void require_shrink(std::span<const float> given) const;
   void begin_checked(const StepInput& input, View<float> model);
 
   ScoringFunction scoring_;

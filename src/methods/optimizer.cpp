@@ -19,26 +19,34 @@ void require_range(const char* name, double value, const Interval& range, const 
                       ": " + usual + " is usual");
 }
 
-AdamCoefficients adam_coefficients(const OptimizerOptions& options, float learning_rate, std::uint64_t steps) {
+float shrink_of(const OptimizerOptions& options, float learning_rate) {
+  return static_cast<float>(1.0 - static_cast<double>(learning_rate) * options.weight_decay);
+}
+
+/// `decoupled`: the weight decay shrinks the model, otherwise it is part of the gradient.
+AdamCoefficients adam_coefficients(const OptimizerOptions& options, float learning_rate, std::uint64_t steps,
+                                   bool decoupled) {
   return {.learning_rate = learning_rate,
-          .weight_decay = static_cast<float>(options.weight_decay),
+          .weight_decay = decoupled ? 0.0F : static_cast<float>(options.weight_decay),
           .beta1 = static_cast<float>(options.beta1),
           .beta2 = static_cast<float>(options.beta2),
           .fresh1 = static_cast<float>(1.0 - options.beta1),
           .fresh2 = static_cast<float>(1.0 - options.beta2),
           .correction1 = static_cast<float>(1.0 - std::pow(options.beta1, static_cast<double>(steps))),
           .correction2 = static_cast<float>(1.0 - std::pow(options.beta2, static_cast<double>(steps))),
-          .epsilon = static_cast<float>(options.epsilon)};
+          .epsilon = static_cast<float>(options.epsilon),
+          .shrink = decoupled ? shrink_of(options, learning_rate) : 1.0F};
 }
 
 /// Settings of SGD that Adam would silently leave out, and Adam's own.
 void require_valid_adam(const OptimizerOptions& options) {
   if (options.momentum != 0.0) {
-    throw InvalidConfig("optimizer: adam takes no momentum (its beta1 is one), got " +
+    throw InvalidConfig("optimizer: " + options.name + " takes no momentum (its beta1 is one), got " +
                         std::to_string(options.momentum) + ": set it to 0, or use optimizer sgd");
   }
   if (options.nesterov) {
-    throw InvalidConfig("optimizer: adam takes no nesterov, got true: set it to false, or use optimizer sgd");
+    throw InvalidConfig("optimizer: " + options.name +
+                        " takes no nesterov, got true: set it to false, or use optimizer sgd");
   }
   require_range("epsilon", options.epsilon, kEpsilonRange, "1e-8");
 }
@@ -46,10 +54,10 @@ void require_valid_adam(const OptimizerOptions& options) {
 }  // namespace
 
 OptimizerKind optimizer_kind(std::string_view name) {
-  static constexpr std::array<std::string_view, 3> kNames{"sgd", "adam", "host"};  // in the order of the kinds
+  static constexpr std::array<std::string_view, 4> kNames{"sgd", "adam", "adamw", "host"};  // as the kinds
   const auto found = std::find(kNames.begin(), kNames.end(), name);
   if (found != kNames.end()) return static_cast<OptimizerKind>(found - kNames.begin());
-  throw InvalidConfig("optimizer must be one of sgd | adam | host, got " + std::string(name));
+  throw InvalidConfig("optimizer must be one of sgd | adam | adamw | host, got " + std::string(name));
 }
 
 Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)), kind_(optimizer_kind(options_.name)) {
@@ -61,14 +69,14 @@ Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)), k
   require_range("weight_decay", options_.weight_decay, kWeightDecayRange, "0");
   require_range("beta1", options_.beta1, kBetaRange, "0.9");
   require_range("beta2", options_.beta2, kBetaRange, "0.999");
-  if (kind_ == OptimizerKind::adam) require_valid_adam(options_);
+  if (is_adam(kind_)) require_valid_adam(options_);
   if (options_.nesterov && options_.momentum == 0.0) {
     throw InvalidConfig("optimizer: nesterov needs a momentum above 0, got 0: set momentum, 0.9 for example");
   }
 }
 
 void Optimizer::prepare(Place& place, std::uint64_t parameters) {
-  const bool adam = kind_ == OptimizerKind::adam;
+  const bool adam = is_adam(kind_);
   const bool keeps = !options_.host && (adam || options_.momentum > 0.0);
   first_.reserve(place, keeps ? parameters : 0);
   second_.reserve(place, keeps && adam ? parameters : 0);
@@ -83,18 +91,41 @@ void Optimizer::copy_from(Place& place, const Optimizer& other) {
   copy(place, other.second_.view(), second_.view());
 }
 
+void Optimizer::copy_part_from(Place& place, const Optimizer& other, std::uint64_t offset, std::uint64_t size) {
+  first_.reserve(place, other.first_.capacity());
+  second_.reserve(place, other.second_.capacity());
+  const auto copy_part = [&](const Buffer<float>& from, const Buffer<float>& to) {
+    if (from.capacity() > 0) copy(place, from.view().sub(offset, size), to.view().sub(offset, size));
+  };
+  copy_part(other.first_, first_);
+  copy_part(other.second_, second_);
+}
+
+float Optimizer::shrink(float learning_rate) const {
+  return kind_ == OptimizerKind::adamw ? shrink_of(options_, learning_rate) : 1.0F;
+}
+
 void Optimizer::step(Place& place, float learning_rate, View<const float> gradient, View<float> model) {
-  ++steps_;
-  if (options_.host) return options_.host(gradient, model);
-  if (kind_ == OptimizerKind::adam) {
-    return adam_step(place, adam_coefficients(options_, learning_rate, steps_), gradient, first_.view(), second_.view(),
-                     model);
+  count_step();
+  if (is_host()) return options_.host(gradient, model);
+  step_part(place, learning_rate, 0, gradient, model);
+}
+
+void Optimizer::step_part(Place& place, float learning_rate, std::uint64_t offset, View<const float> gradient,
+                          View<float> model) {
+  const auto part = [&](const Buffer<float>& moment) {
+    return moment.capacity() > 0 ? moment.view().sub(offset, model.size()) : moment.view();
+  };
+  if (is_adam(kind_)) {
+    const bool decoupled = kind_ == OptimizerKind::adamw;
+    return adam_step(place, adam_coefficients(options_, learning_rate, steps_, decoupled), gradient, part(first_),
+                     part(second_), model);
   }
   const Coefficients coefficients{.learning_rate = learning_rate,
                                   .momentum = static_cast<float>(options_.momentum),
                                   .weight_decay = static_cast<float>(options_.weight_decay),
                                   .nesterov = options_.nesterov};
-  sgd_step(place, coefficients, gradient, first_.view(), model);
+  sgd_step(place, coefficients, gradient, part(first_), model);
 }
 
 void Optimizer::save(Place& place, State& state) const {

@@ -13,18 +13,22 @@ namespace laconic {
 // The values that settings of an optimizer may have. Every place that takes one checks it against these.
 inline constexpr Interval kMomentumRange{0.0, 1.0, "[)"};
 inline constexpr Interval kWeightDecayRange{0.0, 1.0, "[)"};
+inline constexpr Interval kShrinkRange{0.0, 1.0, "(]"};  ///< 1 − η·weight_decay of a decoupled weight decay
 inline constexpr Interval kBetaRange{0.0, 1.0, "[)"};  ///< of Adam's beta1 and beta2
 inline constexpr Interval kEpsilonRange{0.0, std::numeric_limits<double>::infinity(), "()"};
 inline constexpr Interval kLearningRateRange{0.0, std::numeric_limits<double>::infinity(), "[)"};
 
-enum class OptimizerKind : std::uint8_t { sgd, adam, host };
+enum class OptimizerKind : std::uint8_t { sgd, adam, adamw, host };
 
 /// The kind that OptimizerOptions::name names. Throws InvalidConfig for an unknown name.
 OptimizerKind optimizer_kind(std::string_view name);
 
+/// Whether the kind keeps two moments and takes beta1, beta2 and epsilon.
+constexpr bool is_adam(OptimizerKind kind) { return kind == OptimizerKind::adam || kind == OptimizerKind::adamw; }
+
 /// Updates a model along a direction, with SGD (momentum, optionally Nesterov's, and weight decay), Adam with bias
-/// correction, or a host's own optimizer, which it calls. The updates are the same, operation for operation, as the
-/// kernels in kernels/descent, without fused operations.
+/// correction, Adam with decoupled weight decay (adamw), or a host's own optimizer, which it calls. The updates are the
+/// same, operation for operation, as the kernels in kernels/descent, without fused operations.
 class Optimizer {
  public:
   /// Throws InvalidConfig for an unknown name or a setting out of range.
@@ -32,9 +36,18 @@ class Optimizer {
 
   void prepare(Place& place, std::uint64_t parameters);
   void step(Place& place, float learning_rate, View<const float> gradient, View<float> model);
+  /// The same step in parts, for optimizers other than a host's: first count_step, then each part of the model once.
+  void count_step() { ++steps_; }
+  void step_part(Place& place, float learning_rate, std::uint64_t offset, View<const float> gradient,
+                 View<float> model);
+  /// The factor by which a step multiplies the model, apart from the gradient: 1 − η·weight_decay of adamw, otherwise 1.
+  float shrink(float learning_rate) const;
 
   /// Copies the memory of another optimizer with the same settings.
   void copy_from(Place& place, const Optimizer& other);
+  /// The same in parts, as step_part needs it: first the number of steps, then each part of the moments once.
+  void copy_steps_from(const Optimizer& other) { steps_ = other.steps_; }
+  void copy_part_from(Place& place, const Optimizer& other, std::uint64_t offset, std::uint64_t size);
 
   void save(Place& place, State& state) const;
   void load(Place& place, const State& state);
@@ -48,6 +61,7 @@ class Optimizer {
   void set_steps(std::uint64_t steps) { steps_ = steps; }
 
   const OptimizerOptions& options() const { return options_; }
+  bool is_host() const { return kind_ == OptimizerKind::host; }
 
  private:
   OptimizerOptions options_;

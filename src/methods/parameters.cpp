@@ -1,8 +1,24 @@
 #include "methods/parameters.h"
 
+#include <string_view>
+
+#include "base/layout.h"
 #include "methods/optimizer.h"
 
 namespace laconic::parameters {
+
+namespace {
+
+bool asks_for_chunks(const MethodOptions& options) { return options.scope == "chunk"; }
+/// For a method whose default is scope = chunk.
+bool leaves_chunks(const MethodOptions& options) { return !options.scope || asks_for_chunks(options); }
+
+Parameter chunk(const char* entries, const char* help, std::string_view scope_fallback) {
+  return whole("chunk", &MethodOptions::chunk, double{kLeastScope}, double{kMostScope}, entries, help)
+      .only("scope = chunk", scope_fallback == "chunk" ? leaves_chunks : asks_for_chunks);
+}
+
+}  // namespace
 
 Parameter number(const char* name, MethodOptions::Number MethodOptions::*member, Interval interval,
                  std::string fallback, const char* help) {
@@ -48,11 +64,47 @@ Parameter order() {
 Parameter sparse_route() {
   return word("route", &MethodOptions::route, {"automatic", "gather", "range"}, "how a sparse sum runs").changeable();
 }
+Parameter sparse_scope(const char* fallback) {
+  return word("scope", &MethodOptions::scope, {"model", "tensor", "chunk"},
+              "what one selection covers; chunk: every `chunk` entries of the model")
+      .with(fallback);
+}
+Parameter sparse_chunk(const char* scope_fallback) {
+  return chunk("4096", "entries of a scope", scope_fallback);
+}
+Parameter sparse_values(const char* fallback) {
+  return word("values", &MethodOptions::values, {"f32", "f16", "bf16", "sign", "two"},
+              "format of values on the wire; sign and two: one or two magnitudes per scope")
+      .with(fallback);
+}
+Parameter sparse_return() {
+  return word("return", &MethodOptions::return_, {"exact", "coded"},
+              "coded: owners return only their k/W largest sums, in the format of values, so traffic does not grow with W")
+      .only("union = sum",
+            [](const MethodOptions& options) { return options.union_ != "keep" || options.return_ == "coded"; });
+}
 Parameter bits(const char* fallback) {
   return whole("bits", &MethodOptions::bits, 2, 16, fallback, "bits per value, including one for the sign");
 }
 Parameter norm() {
-  return word("norm", &MethodOptions::norm, {"l2", "max"}, "norm that scales values; max has far less noise per bit");
+  return word("norm", &MethodOptions::norm, {"l2", "max"}, "norm that scales values; max has far less noise per bit")
+      .or_with("scope = chunk", "max", asks_for_chunks);
+}
+Parameter quantized_scope(const char* fallback) {
+  return word("scope", &MethodOptions::scope, {"model", "tensor", "chunk"},
+              "what one norm covers; chunk: runs of entries of the flat model, wherever tensors begin")
+      .with(fallback);
+}
+Parameter quantized_chunk(const char* scope_fallback) {
+  return chunk("256", "entries that share a norm, a power of two", scope_fallback);
+}
+Parameter rounding() {
+  return word("rounding", &MethodOptions::rounding, {"stochastic", "nearest"},
+              "stochastic: right on average; nearest: half the error, half a level goes up, needs memory = error");
+}
+Parameter memory() {
+  return word("memory", &MethodOptions::memory, {"none", "error"},
+              "error: the worker keeps what rounding left out and adds it to its next gradient");
 }
 Parameter ties() { return word("ties", &MethodOptions::ties, {"random", "plus"}, "how a tied vote is decided"); }
 Parameter abstain() {
@@ -64,7 +116,8 @@ Parameter quantized_route() {
 }
 Parameter quantized_return() {
   return word("return", &MethodOptions::return_, {"full", "requantized"},
-              "with scatter: how sums are returned; requantized adds noise that no bound covers");
+              "with scatter: how sums are returned; requantized adds noise that no bound covers, and with memory = error "
+              "the rank that summed an entry keeps its error");
 }
 Parameter period(const char* fallback) {
   return whole("period", &MethodOptions::period, 1, 1e9, fallback, "local steps between two rounds");
@@ -86,9 +139,27 @@ Parameter round_steps() {
                "steps per worker, on average, before the last round; 0: no end, only in lockstep")
       .changeable();
 }
-Parameter lambda() {
-  return number("lambda", &MethodOptions::lambda, {0.0, 1.0}, "0.3",
+Parameter lambda(const char* fallback) {
+  return number("lambda", &MethodOptions::lambda, {0.0, 1.0}, fallback,
                 "how far gradients are detached from the error; 0 is plain error feedback, 0.2 to 0.6 works well");
+}
+Parameter decay(const char* fallback) {
+  return above("decay", &MethodOptions::decay, 0.0, 1.0, fallback,
+               "factor of what stays unsent after a meeting; 1 forgets nothing");
+}
+Parameter outer_rate(const char* fallback) {
+  return above("outer_rate", &MethodOptions::outer_rate, 0.0, 10.0, fallback,
+               "factor of the mean update that moves the common point");
+}
+Parameter outer_momentum(const char* fallback) {
+  return number("outer_momentum", &MethodOptions::outer_momentum, kMomentumRange, fallback,
+                "Nesterov momentum of the common point");
+}
+Parameter read(const char* fallback) {
+  return word("read", &MethodOptions::read, {"mean", "point"},
+              "what is tested and saved: the common point less the mean of what is unsent, or the point itself")
+      .with(fallback)
+      .changeable();
 }
 Parameter momentum() {
   return number("momentum", &MethodOptions::momentum, kMomentumRange, "", "of each worker; default the optimizer's");

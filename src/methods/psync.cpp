@@ -14,8 +14,8 @@
 #include "base/buffer.h"
 #include "base/scratch_status.h"
 #include "exchange/dense_sum.h"
-#include "exchange/gathered_numbers.h"
 #include "kernels/elementwise/elementwise.h"
+#include "methods/look_ahead.h"
 #include "methods/makers.h"
 #include "methods/model_base.h"
 #include "methods/optimizer.h"
@@ -46,9 +46,8 @@ class Psync : public ModelBase {
   void regrouped() override { make_exchange(); }
   void make_exchange() {
     sum_ = std::make_unique<BlockSum>(communicator(), place(), blocks_.size(), options_);
-    if (optimizer_.options().host) all_finite_ = std::make_unique<GatheredNumbers>(communicator(), place(), 1);
+    if (optimizer_.is_host()) look_ahead_ = std::make_unique<LookAhead>(core());
   }
-  Status look_ahead(View<const float> gradient, StepReport& report);
   StepReport dropped(const StepInput& input, const Status& status, StepReport report);
   void save_memory(State& state) const override { optimizer_.save(place(), state); }
   void require_loadable_memory(const State& state) const override {
@@ -85,26 +84,8 @@ class Psync : public ModelBase {
   Buffer<float> tried_;
   Buffer<float> mean_;
   std::unique_ptr<BlockSum> sum_;
-  std::unique_ptr<GatheredNumbers> all_finite_;  ///< for a host's optimizer
+  std::unique_ptr<LookAhead> look_ahead_;  ///< for a host's optimizer
 };
-
-/// Whether all workers' gradients are finite, before a host's optimizer sees them.
-Status Psync::look_ahead(View<const float> gradient, StepReport& report) {
-  const Status own{.nonfinite = is_finite(place(), gradient) ? 0U : 1U};
-  const auto mine = static_cast<float>(own.nonfinite);
-  const ScratchStatus status(place());
-  all_finite_->start(View<const float>(&mine, 1), status.view());
-  all_finite_->finish();
-  report.traffic += all_finite_->traffic();
-  Status all;
-  for (int rank = ranks() - 1; rank >= 0; --rank) {
-    if (all_finite_->of(rank)[0] == 0.0F) continue;
-    all.nonfinite = 1;
-    all.nonfinite_rank = static_cast<std::uint32_t>(rank) + 1;
-  }
-  core().locate_nonfinite(gradient, own);
-  return all;
-}
 
 StepReport Psync::dropped(const StepInput& input, const Status& status, StepReport report) {
   if (policy() == NonfinitePolicy::error) core().refuse_nonfinite(status, input.key.step);
@@ -119,9 +100,9 @@ StepReport Psync::do_step(const StepInput& input, View<float> model, View<float>
   const View<float> tried = tried_.view(parameters());
   const View<float> mean = mean_.view(blocks_.size());
   const auto blocks = blocks_.draw(input.key);
-  const bool hosted = all_finite_ != nullptr;
+  const bool hosted = look_ahead_ != nullptr;
   if (hosted) {
-    const Status ahead = look_ahead(gradient, report);
+    const Status ahead = look_ahead_->all_finite(gradient, report);
     if (ahead.nonfinite != 0) return dropped(input, ahead, report);
   }
   {
@@ -138,10 +119,7 @@ StepReport Psync::do_step(const StepInput& input, View<float> model, View<float>
   sum_->finish();
   report.traffic += sum_->traffic();
   const Status status = flags.read();
-  if (status.nonfinite != 0 && hosted) {
-    core().refuse_nonfinite(status, input.key.step, "model that the host's optimizer made",
-                     "lower the learning rate or clip gradients (the host's step cannot be taken back)");
-  }
+  if (status.nonfinite != 0 && hosted) LookAhead::refuse_model(core(), status, input.key.step);
   if (status.nonfinite != 0) return dropped(input, status, report);
   std::swap(optimizer_, tried_optimizer_);
   copy(place(), tried, model);

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <utility>
+
+#include "base/buffer.h"
 #include "exchange/quantized_sum.h"
 #include "laconic/error.h"
 #include "methods/settings.h"
@@ -14,5 +17,28 @@ QuantizedSumOptions quantized_options(const Settings& settings);
 bool quantizes_by_tensor(const Settings& settings);
 std::vector<std::unique_ptr<QuantizedSum>> quantized_sums(const Settings& settings, const QuantizedSumOptions& options,
                                                           const ChunkPipeline& pipeline, Place& place);
+
+/// What a quantizing method remembers with memory = error: what the roundings of its messages left out. It is in memory
+/// twice, so that a dropped step leaves it as it was. With memory = none it has nothing and changes nothing.
+class RoundingMemory {
+ public:
+  explicit RoundingMemory(const Settings& settings) : remembers_(settings.is("memory", "error")) {}
+
+  void prepare(Place& place, std::uint64_t parameters);
+  /// Adds what is owed to a chunk's gradient. Returns where the exchange leaves the new rest.
+  View<float> add_to(Place& place, const Chunk& chunk, View<float> gradient) const;
+  /// The step counts: its rest is owed now.
+  void commit() { std::swap(residual_, next_residual_); }
+
+  std::vector<View<float>> owed() const;
+  void save(Place& place, State& state) const;
+  void load(Place& place, const State& state);
+
+ private:
+  bool remembers_;
+  std::uint64_t parameters_ = 0;
+  Buffer<float> residual_;
+  Buffer<float> next_residual_;
+};
 
 }  // namespace laconic

@@ -18,7 +18,7 @@
 #include "kernels/sparse/sparse.h"
 #include "laconic/error.h"
 #include "methods/makers.h"
-#include "methods/sparse_method.h"
+#include "methods/sparse_compression.h"
 #include "methods/gradient_base.h"
 #include "methods/state_memory.h"
 

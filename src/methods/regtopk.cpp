@@ -54,15 +54,19 @@ class Regtopk : public SparseMethod {
     score_.weight = 1.0F / static_cast<float>(ranks());
   }
 
-  void select(const Scope& scope, View<const float> gradient, View<const float> residual,
-              View<float> rest, SparseView selected, StatusView status) override {
-    const std::uint64_t count = last_.known ? scope.count : 0;
-    const LastSupport last{last_.indices.view().sub(scope.first, count),
-                           last_.corrected.view().sub(scope.first, count),
-                           last_.aggregate.view().sub(scope.first, count)};
-    error_feedback_regtopk(place(), gradient, residual, rest, last, score_, selected, status);  // 1 to 5
-    // By scope, before indices become those of the chunk.
-    copy_indices(place(), selected.indices, next_.indices.view().sub(scope.first, scope.count));
+  Exchange& compress(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status,
+                     StepReport& report) override {
+    const auto highest_scores = [&](const Scope& scope, const ChunkFeedback& own, SparseView selected,
+                                    StatusView own_status) {
+      const std::uint64_t count = last_.known ? scope.count : 0;
+      const LastSupport last{last_.indices.view().sub(scope.first, count),
+                             last_.corrected.view().sub(scope.first, count),
+                             last_.aggregate.view().sub(scope.first, count)};
+      error_feedback_regtopk(place(), own.values, own.residual, own.rest, last, score_, selected, own_status);  // 1 to 5
+      // By scope, before indices become those of the chunk.
+      copy_indices(place(), selected.indices, next_.indices.view().sub(scope.first, scope.count));
+    };
+    return compression().start(chunk, feedback, highest_scores, status, report);
   }
 
   void remember(std::uint64_t first, ConstSparseView sent, View<const float> aggregate) override {

@@ -13,6 +13,14 @@ void Scopes::prepare(std::span<const Tensor> tensors, double keep, bool by_tenso
   if (!by_tensor) add(0, 0, offset, keep);
 }
 
+void Scopes::prepare_fixed(std::span<const Tensor> tensors, double keep, std::uint64_t each) {
+  std::uint64_t size = 0;
+  for (const Tensor& tensor : tensors) size += tensor.size;
+  const std::uint64_t rest = size % each;
+  fixed_ = {each, keep_count(keep, each), keep_count(keep, rest == 0 && size > 0 ? each : rest)};
+  selected_ = fixed_.selected(size);
+}
+
 void Scopes::add(std::uint32_t tensor, std::uint64_t offset, std::uint64_t size, double keep) {
   const std::uint64_t count = keep_count(keep, size);
   if (count > 0) scopes_.push_back({tensor, offset, size, selected_, count});
@@ -21,6 +29,10 @@ void Scopes::add(std::uint32_t tensor, std::uint64_t offset, std::uint64_t size,
 
 ChunkSelection Scopes::of(const Chunk& chunk) const {
   ChunkSelection selection;
+  if (are_fixed()) {  // all tensors are one chunk
+    selection.count = selected_;
+    return selection;
+  }
   for (std::size_t i = 0; i < scopes_.size(); ++i) {
     const Scope& scope = scopes_[i];
     if (scope.offset < chunk.offset || scope.offset >= chunk.offset + chunk.size) continue;

@@ -4,12 +4,14 @@
 #include <span>
 #include <vector>
 
+#include "kernels/topk/topk.h"
 #include "laconic/step.h"
 #include "methods/chunked_step.h"
 
 namespace laconic {
 
-/// Entries of the flat gradient among which k are selected: the whole model or one tensor.
+/// Entries of the flat gradient among which k are selected: the whole model or one tensor. Fixed scopes, which are
+/// many and alike, are not listed (FixedScopes).
 struct Scope {
   std::uint32_t tensor = 0;  ///< the first one
   std::uint64_t offset = 0;
@@ -30,6 +32,11 @@ struct ChunkSelection {
 class Scopes {
  public:
   void prepare(std::span<const Tensor> tensors, double keep, bool by_tensor);
+  /// The whole model, cut at multiples of `each` entries. The list of scopes stays empty.
+  void prepare_fixed(std::span<const Tensor> tensors, double keep, std::uint64_t each);
+
+  bool are_fixed() const { return fixed_.each != 0; }
+  const FixedScopes& fixed() const { return fixed_; }
 
   std::span<const Scope> all() const { return scopes_; }
   std::span<const Scope> of(const ChunkSelection& selection) const {
@@ -43,6 +50,7 @@ class Scopes {
   void add(std::uint32_t tensor, std::uint64_t offset, std::uint64_t size, double keep);
 
   std::vector<Scope> scopes_;
+  FixedScopes fixed_;
   std::uint64_t selected_ = 0;
 };
 

@@ -44,7 +44,7 @@ std::optional<std::string> value_of(std::string_view method, const Parameter& pa
     if (!allowed(parameter, value)) refuse(method, parameter, text_of(value));
     return text_of(value);
   }
-  const std::string value = (options.*parameter.word).value_or(parameter.fallback);
+  const std::string value = (options.*parameter.word).value_or(parameter.fallback_with(options));
   if (std::find(parameter.choices.begin(), parameter.choices.end(), value) == parameter.choices.end()) {
     refuse(method, parameter, value);
   }
@@ -69,6 +69,15 @@ std::string Parameter::range() const {
 Parameter Parameter::with(std::string other_fallback) const {
   Parameter changed = *this;
   changed.fallback = std::move(other_fallback);
+  return changed;
+}
+
+Parameter Parameter::or_with(const char* company, const char* given_fallback,
+                             bool (*has_company)(const MethodOptions&)) const {
+  Parameter changed = *this;
+  changed.help += std::string("; ") + given_fallback + " by default with " + company;
+  changed.second_fallback = given_fallback;
+  changed.takes_second = has_company;
   return changed;
 }
 

@@ -26,12 +26,20 @@ struct Parameter {
   bool may_change = false;
   const char* only_with = nullptr;                 ///< other settings that it needs to have an effect; null: none
   bool (*counts)(const MethodOptions&) = nullptr;  ///< whether those settings are given; null: it always has an effect
+  const char* second_fallback = nullptr;  ///< the default with certain other settings; null: it is always the same
+  bool (*takes_second)(const MethodOptions&) = nullptr;  ///< whether those settings are given
 
   /// "(0, 1]", "2..16", "random | plus".
   std::string range() const;
   bool counts_with(const MethodOptions& options) const { return counts == nullptr || counts(options); }
   /// The same parameter with another default.
   Parameter with(std::string other_fallback) const;
+  /// The same parameter, which has another default with certain other settings. The help says so.
+  Parameter or_with(const char* company, const char* other_fallback, bool (*has_company)(const MethodOptions&)) const;
+  /// The default with these options.
+  std::string fallback_with(const MethodOptions& options) const {
+    return takes_second != nullptr && takes_second(options) ? second_fallback : fallback;
+  }
   /// The same parameter, which may change when a saved run is continued.
   Parameter changeable() const;
   /// The same parameter, which has an effect only with certain other settings. The help says so, and without them it is

@@ -52,9 +52,24 @@ std::vector<Parameter> dqsgd_parameters() {
           whole("window", &Options::window, 1, 1e6, "50", "steps over which the norm is averaged")
               .only("norm_source = workers or aggregate, or bit_budget", averages),
           norm(),
-          scope("tensor"),
+          quantized_scope("tensor"),
+          quantized_chunk("tensor"),
+          rounding(),
+          memory(),
           quantized_route(),
           quantized_return()};
+}
+
+/// Today's usual way to send few bits with any optimizer: a norm for every few entries, and nothing is lost.
+std::vector<Parameter> block_quant_parameters() {
+  return {bits("4"),
+          norm().with("max"),
+          quantized_scope("chunk"),
+          quantized_chunk("chunk"),
+          rounding().with("nearest"),
+          memory().with("error"),
+          quantized_route().with("scatter"),
+          quantized_return().with("requantized")};
 }
 
 Parameter early_sign() {
@@ -64,15 +79,37 @@ Parameter early_sign() {
 }
 
 /// A vote moves every entry by the whole learning rate, and its momentum is the worker's.
-constexpr Traits kVote{.usual = {.problem_rate = 0.01, .network_rate = 5e-4, .momentum = 0.0}};
-constexpr Traits kErrorFeedback{.keeps_residual = true};
-constexpr Traits kSgdItself{.keeps_residual = true, .is_sgd = true, .common = Common::point};
+constexpr Traits kVote{.suits = Suits::vote, .usual = {.problem_rate = 0.01, .network_rate = 5e-4, .momentum = 0.0}};
+constexpr Traits kErrorFeedback{.keeps_residual = true, .suits = Suits::sgd};
+constexpr Traits kBlockUpdates{.keeps_residual = true, .is_sgd = true, .sends_updates = true, .common = Common::point};
+constexpr Traits kSparseUpdates{.keeps_residual = true, .sends_updates = true, .common = Common::point};
+constexpr Traits kSparseRounds{
+    .keeps_residual = true, .meets_in_rounds = true, .sends_updates = true, .common = Common::point};
+constexpr Traits kDenseRounds{.meets_in_rounds = true, .sends_updates = true, .common = Common::point};
 constexpr Traits kRounds{.meets_in_rounds = true, .common = Common::centre};
 constexpr Traits kGrawa{
     .meets_in_rounds = true, .pulls_every_step = true, .takes_scoring = true, .common = Common::centre};
 
-constexpr const char* kWithoutMomentum = "4 B less without momentum";
-constexpr const char* kWithLocalSteps = "most with local_steps above 1; 4 B less without momentum";
+constexpr const char* kWithAdam = "most with Adam; 4 B less without momentum";
+constexpr const char* kWithLocalSteps = "most with Adam and local_steps above 1; 4 B less without momentum";
+constexpr const char* kWithOuterMomentum =
+    "most with Adam, outer_momentum, and lambda with a period above 1; 4 B less without momentum";
+
+std::vector<Parameter> block_parameters() { return {ratio(), scope("tensor"), values(), order()}; }
+
+std::vector<Parameter> sparse_parameters(const char* kept, const char* scope, const char* values) {
+  return {keep().with(kept), sparse_scope(scope), sparse_chunk(scope),
+          sparse_values(values), sparse_route(), sparse_return()};
+}
+
+/// `first`, and then the others.
+std::vector<Parameter> with(std::vector<Parameter> first, std::vector<Parameter> others) {
+  first.insert(first.end(), others.begin(), others.end());
+  return first;
+}
+
+/// The residual, twice.
+constexpr MemoryBytes kWithMemory{0, 8, "most with memory = error"};
 
 // clang-format off
 const std::vector<MethodRow>& rows() {
@@ -83,25 +120,33 @@ const std::vector<MethodRow>& rows() {
       {"fp16", Face::gradient, "dense, 16-bit IEEE values both ways", "baseline", 0, 6, {}, {}, make_fp16},
       {"bf16", Face::gradient, "dense, bfloat16 values both ways", "baseline", 0, 6, {}, {}, make_bf16},
       {"topk", Face::gradient, "the k largest by magnitude, error feedback", "Stich et al. 2018", 8, 11.2, kErrorFeedback,
-       {keep(), scope("model"), values(), sparse_route(),
-        word("union", &Options::union_, {"sum", "keep"}, "keep: owners return only their k/W largest sums, so traffic does not grow with W")},
+       {keep(), sparse_scope("model"), sparse_chunk("model"), sparse_values("f32"), sparse_route(), sparse_return(),
+        word("union", &Options::union_, {"sum", "keep"}, "keep: the same as return = coded")},
        make_topk},
       {"regtopk", Face::gradient, "top-k of a score that damps what the others cancelled", "Bereyhi et al. 2025", {8, 20, "most with step_guard"}, 11.7, kErrorFeedback,
-       {keep(), scope("model"), values(), sparse_route(),
+       {keep(), scope("model"), sparse_values("f32"), sparse_route(), sparse_return(),
         above("mu", &Options::mu, 0.0, 1e6, "4", "strength of the regularizer; near 0 it is top-k"),
         word("denominator", &Options::denominator, {"previous", "current"}, "step whose value divides the distortion"),
         word("step_guard", &Options::step_guard, {"off", "on"}, "undoes a step that is far longer than the last; only as a model method")},
        make_regtopk},
       {"randk", Face::gradient, "k random entries, the same on all workers, error feedback", "Stich et al. 2018", 8, 8.7, kErrorFeedback,
        {keep(), scope("model"), values()}, make_randk},
-      {"ef-rbgs", Face::model, "one random block per tensor, error feedback in parameter units", "Xu, Huang 2022", {16, 16, kWithoutMomentum}, 16.4, kSgdItself,
-       {ratio(), scope("tensor"), values(), order(), momentum(), weight_decay()}, nullptr, make_def_a},
-      {"def", Face::model, "gradients detached from the error; reads out x minus the mean error", "Xu, Huang 2022", {16, 20, kWithLocalSteps}, 16.4, kSgdItself,
-       {ratio(), scope("tensor"), values(), order(), lambda(), momentum(), weight_decay(), local_steps(), diagnose()},
+      {"ef-rbgs", Face::model, "one random block per tensor, error feedback in parameter units", "Xu, Huang 2022", {16, 20, kWithAdam}, 16.4, kBlockUpdates,
+       with(block_parameters(), {read("point"), momentum(), weight_decay()}), nullptr, make_def},
+      {"def", Face::model, "gradients detached from the error; reads out x minus the mean error", "Xu, Huang 2022", {16, 24, kWithLocalSteps}, 16.4, kBlockUpdates,
+       with(block_parameters(), {lambda(), read("mean"), momentum(), weight_decay(), local_steps(), diagnose()}),
        nullptr, make_def, "best lambda of the step, with diagnose"},
-      {"def-a", Face::model, "def's steps; reads out x", "Xu, Huang 2022", {16, 20, kWithLocalSteps}, 16.4, kSgdItself,
-       {ratio(), scope("tensor"), values(), order(), lambda(), momentum(), weight_decay(), local_steps(), diagnose()},
-       nullptr, make_def_a, "best lambda of the step, with diagnose"},
+      {"def-a", Face::model, "def's steps; reads out x", "Xu, Huang 2022", {16, 24, kWithLocalSteps}, 16.4, kBlockUpdates,
+       with(block_parameters(), {lambda(), read("point"), momentum(), weight_decay(), local_steps(), diagnose()}),
+       nullptr, make_def, "best lambda of the step, with diagnose"},
+      {"def-topk", Face::model, "the k largest of each worker's own optimizer step, gradients detached from the error", "Xu, Huang 2022; Stich et al. 2018", {17, 29, kWithOuterMomentum}, 17, kSparseUpdates,
+       with(sparse_parameters("0.02", "model", "sign"), {lambda("0.5"), period("1"), decay("1"), outer_rate("1"), outer_momentum("0"), read("mean"), diagnose()}),
+       nullptr, make_largest_updates, "best lambda of the step, with diagnose"},
+      {"diloco", Face::model, "rounds: the mean of the workers' moves, with an outer momentum", "Douillard et al. 2023", {16, 20, kWithAdam}, 28, kDenseRounds,
+       {period("32"), outer_rate("0.7"), outer_momentum("0.9"), read("point"), order()}, nullptr, make_dense_updates},
+      {"sparseloco", Face::model, "rounds: the largest entries of the workers' moves; the rest decays", "Sarfi et al. 2025", {17, 29, kWithOuterMomentum}, 17, kSparseRounds,
+       with(sparse_parameters("0.015625", "chunk", "two"), {lambda("0"), period("30"), decay("0.95"), outer_rate("1"), outer_momentum("0"), read("point"), diagnose()}),
+       nullptr, make_largest_updates, "best lambda of the step, with diagnose"},
       {"psync", Face::model, "local step on each worker, then one random block of the models averaged", "Xie et al. 2020", {8, 12, "most with Adam"}, 8.2, {.common = Common::start},
        {ratio(), scope("tensor"), order()}, nullptr, make_psync},
       {"signsgd", Face::gradient, "majority vote on signs, one bit both ways", "Bernstein et al. 2018, 2019", 0, 0.4, kVote,
@@ -110,13 +155,15 @@ const std::vector<MethodRow>& rows() {
        {number("beta", &Options::beta, {0.0, 0.999999}, "0.9", "the worker's momentum"), ties(), abstain(),
         early_sign()},
        make_sign},
-      {"qsgd", Face::gradient, "stochastic quantization to a fixed number of bits", "Alistarh et al. 2017", 0, 4.5, {.least_tensor_size = 10000},
-       {bits("4"), norm(), scope("tensor"), quantized_route(), quantized_return()}, make_quantized},
-      {"terngrad", Face::gradient, "levels -1, 0, 1 of the largest magnitude", "Wen et al. 2017", 0, 2.25, {},
-       {scope("tensor"), quantized_route(), quantized_return()}, make_quantized},
-      {"dqsgd", Face::gradient, "quantization whose bits follow the gradient's norm", "Yan et al. 2021", 0, 18, {},
+      {"qsgd", Face::gradient, "stochastic quantization to a fixed number of bits", "Alistarh et al. 2017", kWithMemory, 4.5, {.suits = Suits::sgd, .least_tensor_size = 10000},
+       {bits("4"), norm(), quantized_scope("tensor"), quantized_chunk("tensor"), rounding(), memory(), quantized_route(), quantized_return()}, make_quantized},
+      {"terngrad", Face::gradient, "levels -1, 0, 1 of the largest magnitude", "Wen et al. 2017", kWithMemory, 2.25, {.suits = Suits::sgd},
+       {quantized_scope("tensor"), quantized_chunk("tensor"), rounding(), memory(), quantized_route(), quantized_return()}, make_quantized},
+      {"dqsgd", Face::gradient, "quantization whose bits follow the gradient's norm", "Yan et al. 2021", kWithMemory, 18, {.suits = Suits::sgd},
        dqsgd_parameters(),
        make_dqsgd, nullptr, "norm that chose the bits"},
+      {"block-quant", Face::gradient, "few bits with a norm per 256 entries, error feedback; suits any optimizer", "Dettmers et al. 2022; Stich et al. 2018", {8, 8, "0 B with memory = none"}, 10.6, {.keeps_residual = true},
+       block_quant_parameters(), make_quantized},
       {"mgrawa", Face::model, "rounds: models averaged with weights 1/gradient norm", "Dimlioglu, Choromanska 2024", 8, 20, kGrawa,
        grawa_parameters(), nullptr, make_mgrawa, "this worker's weight in the round"},
       {"lgrawa", Face::model, "rounds: mgrawa's weights, layer by layer", "Dimlioglu, Choromanska 2024", 8, 20, kGrawa,
@@ -175,7 +222,7 @@ std::vector<SettingText> kept_settings(const MethodRow& row, const Settings& set
     add("momentum", text_of(optimizer.momentum));
     add("nesterov", optimizer.nesterov ? "true" : "false");
   }
-  if (kind == OptimizerKind::adam) {
+  if (is_adam(kind)) {
     add("beta1", text_of(optimizer.beta1));
     add("beta2", text_of(optimizer.beta2));
     add("epsilon", text_of(optimizer.epsilon));
@@ -191,6 +238,11 @@ const Parameter* MethodRow::find_parameter(std::string_view parameter) const {
     if (each.name == parameter) return &each;
   }
   return nullptr;
+}
+
+bool MethodRow::keeps_residual(const MethodOptions& options) const {
+  if (!has_parameter("memory") || !options.memory) return traits.keeps_residual;
+  return options.memory == "error";
 }
 
 std::span<const MethodRow> method_table() { return rows(); }

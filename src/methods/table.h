@@ -19,8 +19,8 @@ using ModelMaker = std::unique_ptr<ModelBase>(const Settings&, const OptimizerOp
 /// Bytes per parameter of the model that a method keeps on each rank: without the optimizer's own memory, messages,
 /// scratch, and what grows with the number of entries that are sent.
 struct MemoryBytes {
-  MemoryBytes(double always) : usual(always), most(always) {}  // NOLINT: a row of the table may give one number
-  MemoryBytes(double as_a_rule, double at_most, const char* what_changes_it)
+  constexpr MemoryBytes(double always) : usual(always), most(always) {}  // NOLINT: a row of the table may give one number
+  constexpr MemoryBytes(double as_a_rule, double at_most, const char* what_changes_it)
       : usual(as_a_rule), most(at_most), remark(what_changes_it) {}
   double usual;             ///< with the default settings, and SGD with momentum
   double most;              ///< with any settings and optimizer
@@ -44,15 +44,26 @@ enum class Common : std::uint8_t {
   start,   ///< nothing but the start of a new run: every rank has its own model, and there is no centre
 };
 
+/// The optimizers with which a method learns as the uncompressed one does (docs/updates.md has the measurements).
+enum class Suits : std::uint8_t {
+  any,   ///< SGD, AdamW and others
+  sgd,   ///< SGD: compressed gradients make the second moments of Adam-like optimizers wrong
+  vote,  ///< SGD without momentum: a vote is an optimizer itself, and one like Adam after it learns nothing
+};
+
 /// What other code needs to know of a method before it is made. Everything that depends on the method is here: no file
 /// outside the table compares a method's name.
 struct Traits {
-  /// The worker keeps what it did not send and adds it to a later step, so nothing that it sent may be lost.
+  /// The worker keeps what it did not send and adds it to a later step, so nothing that it sent may be lost. With the
+  /// default settings: MethodRow::keeps_residual knows the others.
   bool keeps_residual = false;
-  /// The method is itself SGD with momentum: it takes momentum and weight decay per tensor, and no other optimizer.
+  /// With optimizer sgd the method is SGD with momentum itself: it takes momentum and weight decay per tensor.
   bool is_sgd = false;
-  /// Workers make local steps on their own models and meet every `period` steps.
+  /// Workers make local steps on their own models and meet every `period` steps, by default more than one.
   bool meets_in_rounds = false;
+  /// Each worker's own optimizer steps, and the steps travel (methods/updates.cpp). With a host's optimizer the method
+  /// takes StepInput::shrink.
+  bool sends_updates = false;
   /// A method of rounds in which every local step, not only a round, pulls the model to the centre.
   bool pulls_every_step = false;
   /// Takes a function that scores models by gradients on a batch that all workers share.
@@ -63,6 +74,7 @@ struct Traits {
   bool needs_loss = false;
   /// The only optimizer with which it is lifted; its gradients are those of kDenseMethod. Empty: any optimizer.
   const char* optimizer = "";
+  Suits suits = Suits::any;
   /// By default, a host that compresses by tensor sends tensors smaller than this dense, as in the paper.
   std::uint64_t least_tensor_size = 0;
   UsualSettings usual{};
@@ -87,6 +99,8 @@ struct MethodRow {
   /// Whether the ranks' optimizers must always make the same step: ranks that step on their own model may differ.
   bool steps_alike() const { return traits.common == Common::model || traits.common == Common::point; }
   bool fixes_optimizer() const { return *traits.optimizer != '\0'; }
+  /// Whether the method has a residual with these options.
+  bool keeps_residual(const MethodOptions& options) const;
   /// Null if the method has no parameter of that name.
   const Parameter* find_parameter(std::string_view parameter) const;
   bool has_parameter(std::string_view parameter) const { return find_parameter(parameter) != nullptr; }

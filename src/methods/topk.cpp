@@ -4,7 +4,8 @@
 //   3. send s ⊙ a
 //   4. e = a − what was sent
 //   5. everyone: g = mean of what the workers sent
-// 1, 2 and 4 are one pass (kernels/topk); 3 and 5 are the sparse sum (sparse_method.cpp). union = keep: owners return their k/W largest sums, the rest stays in e.
+// 1, 2 and 4 are one pass (kernels/topk); 3 and 5 are the sparse sum (sparse_compression.h). return = coded: owners return
+// their k/W largest sums, the rest stays in e.
 
 #include "methods/makers.h"
 #include "methods/sparse_method.h"
@@ -18,9 +19,9 @@ class Topk : public SparseMethod {
       : SparseMethod(settings, communicator, place) {}
 
  private:
-  void select(const Scope&, View<const float> gradient, View<const float> residual, View<float> rest,
-              SparseView selected, StatusView status) override {
-    error_feedback_topk(place(), gradient, residual, rest, selected, status);  // 1, 2, 4
+  Exchange& compress(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status,
+                     StepReport& report) override {
+    return compression().start(chunk, feedback, status, report);  // 1 to 5
   }
 };
 

@@ -73,7 +73,7 @@ TEST(Damage, ForeignHeadersAreRefusedByName) {
       return fault_of(*sample, place, payload);
     };
     EXPECT_EQ(with(offsetof(PayloadHeader, magic), std::uint32_t{0x12345678}), PayloadFault::wrong_magic);
-    EXPECT_EQ(with(offsetof(PayloadHeader, version), std::uint8_t{2}), PayloadFault::wrong_version);
+    EXPECT_EQ(with(offsetof(PayloadHeader, version), std::uint8_t{kWireVersion + 1}), PayloadFault::wrong_version);
     EXPECT_EQ(with(offsetof(PayloadHeader, codec), std::uint8_t{9}), PayloadFault::wrong_codec);
     EXPECT_EQ(with(offsetof(PayloadHeader, format), std::uint8_t{77}), PayloadFault::wrong_format);
     EXPECT_EQ(with(offsetof(PayloadHeader, flags), std::uint8_t{0x80}), PayloadFault::wrong_format);
@@ -326,7 +326,7 @@ TEST(Damage, UniformSendsAZeroNormWithTheFlagForOneThatIsNotFinite) {
   const std::vector<float> negative{-1.0F};
   const auto text = test::message_of<InvalidConfig>(
       [&] { uniform::encode(place, values, layout, 0, 40, negative, 4, stream, payload, view_of(sender)); });
-  EXPECT_TRUE(test::contains(text, "norm of tensor 0 must be 0 or more, got -1")) << text;
+  EXPECT_TRUE(test::contains(text, "norm of scope 0 must be 0 or more, got -1")) << text;
 }
 
 TEST(Damage, TheSendersOwnNormTravelsAndIsChecked) {

@@ -33,8 +33,8 @@ TEST(PayloadBytes, AreThoseOfTheWorkedExample) {
   Status status;
   sparse::encode(place, {indices, values}, {0, 1000}, ValueFormat::bf16, payload, view_of(status));
   EXPECT_EQ(hex_of(View<const std::byte>(payload).sub(0, status.payload_bytes)),
-            "4C 43 4E 31 01 02 02 02 38 00 00 00 00 00 00 00\n"
-            "E8 03 00 00 00 00 00 00 03 00 00 00 1D 1C 53 9D\n"
+            "4C 43 4E 31 02 02 02 02 38 00 00 00 00 00 00 00\n"
+            "E8 03 00 00 00 00 00 00 03 00 00 00 6D B0 60 45\n"
             "00 00 00 00 00 00 00 00 09 00 00 00 03 E0 CB 07\n"
             "80 3F 00 C0 00 3F 00 00");
 }

@@ -12,6 +12,7 @@
 #include "codecs/sparse.h"
 #include "codecs/uniform.h"
 #include "kernels/checksum/checksum.h"
+#include "kernels/coded/coded.h"
 #include "support/placed.h"
 #include "support/support.h"
 
@@ -22,7 +23,7 @@ constexpr float kFill = 0.5F;  // what views hold before a decoder comes
 
 /// What a receiver of that format sees, by the conversion kernel, whose own test has an independent model.
 std::vector<float> seen_as(std::vector<float> values, ValueFormat format) {
-  if (format == ValueFormat::f32) return values;
+  if (format == ValueFormat::f32 || is_coded(format)) return values;
   Place place({.threads = 1, .simd = SimdLevel::reference});
   std::vector<float> errors(values.size());
   Status status;
@@ -75,34 +76,43 @@ class DenseSample : public Sample {
   bool add_;
 };
 
+/// What shares magnitudes.
+enum class Scopes { one, fixed, tensors };
+
 class SparseSample : public Sample {
  public:
   /// One entry in `stride`, a little irregular.
-  SparseSample(std::size_t n, std::uint32_t stride, ValueFormat format)
-      : range_{77, n}, stride_(stride), format_(format) {
+  SparseSample(std::size_t n, std::uint32_t stride, ValueFormat format, Scopes scopes = Scopes::one)
+      : range_{77, n}, stride_(stride), format_(format), scopes_(scopes) {
+    if (scopes == Scopes::tensors) starts_ = {0, 10, 78, 100, 500, 501, 20'000};
     for (std::uint64_t i = 0; i < n; i += 1 + (i * 2'654'435'761U >> 7) % (2 * stride - 1)) {
       indices_.push_back(static_cast<std::uint32_t>(range_.first + i));
     }
     values_ = normal_values(indices_.size(), n);
+    if (is_coded(format)) code();
   }
   std::string name() const override {
-    return "sparse 1/" + std::to_string(stride_) + " " + format_name(format_) + " " + std::to_string(range_.size);
+    const std::string in = scopes_ == Scopes::one ? " " : scopes_ == Scopes::fixed ? " by 200 " : " by tensor ";
+    return "sparse 1/" + std::to_string(stride_) + " " + format_name(format_) + in + std::to_string(range_.size);
   }
   std::uint64_t max_payload_bytes() const override {
-    return sparse::max_payload_bytes(indices_.size(), range_.size, format_);
+    return sparse::max_payload_bytes(indices_.size(), range_, coding({}));
   }
   bool exact() const override { return false; }
   void encode_into(Place& place, View<std::byte> payload, StatusView status) const override {
     const Given<std::uint32_t> indices(place, indices_, 1);
     const Given<float> values(place, values_, 2);
-    sparse::encode(place, ConstSparseView{indices.view(), values.view()}, range_, format_, payload, status);
+    const Given<std::uint32_t> starts(place, starts_, 1);
+    sparse::encode(place, ConstSparseView{indices.view(), values.view()}, range_, coding(starts.view()), payload,
+                   status);
   }
   Outcome decode(Place& place, View<const std::byte> payload) const override {
     const Placed<std::uint32_t> indices(place, std::vector<std::uint32_t>(indices_.size()), 3);
     const Placed<float> values(place, std::vector<float>(indices_.size(), kFill), 5);
     const Placed<Status> status(place, {{}});
-    const bool accepted =
-        sparse::decode(place, payload, range_, format_, {indices.view(), values.view()}, status.view());
+    const Given<std::uint32_t> starts(place, starts_, 1);
+    const bool accepted = sparse::decode(place, payload, range_, coding(starts.view()),
+                                         {indices.view(), values.view()}, status.view());
     Outcome outcome = outcome_of(accepted, status, values);
     outcome.guards_intact = outcome.guards_intact && indices.intact();
     outcome.untouched = outcome.status.count == 0;  // entries may hold a prefix, but nothing counts
@@ -117,9 +127,26 @@ class SparseSample : public Sample {
   }
 
  private:
+  sparse::ValueCoding coding(View<const std::uint32_t> device_starts) const {
+    ScopeCuts cuts{.starts = starts_, .device_starts = device_starts};
+    if (scopes_ == Scopes::fixed) cuts.each = 200;
+    return {format_, cuts};
+  }
+
+  /// What a method does before it sends: the kernel's own test has an independent model.
+  void code() {
+    Place place({.threads = 1, .simd = SimdLevel::reference});
+    std::vector<float> errors(values_.size());
+    Status status;
+    const sparse::ValueCoding own = coding({});
+    code_values(place, format_, own.cuts, own.scopes_of(range_), {indices_, values_}, errors, view_of(status));
+  }
+
   sparse::IndexRange range_;
   std::uint32_t stride_;
   ValueFormat format_;
+  Scopes scopes_;
+  std::vector<std::uint32_t> starts_;
   std::vector<std::uint32_t> indices_;
   std::vector<float> values_;
 };
@@ -219,18 +246,20 @@ class SignSample : public Sample {
 
 class UniformSample : public Sample {
  public:
-  UniformSample(std::size_t n, int bits)
-      : layout_(four_tensors(n)),
+  UniformSample(std::size_t n, int bits, Layout layout, Rounding rounding = Rounding::stochastic)
+      : layout_(std::move(layout)),
         bits_(bits),
-        begin_(layout_.cut(n / 4, 512)),
+        rounding_(rounding),
+        begin_(layout_.cut(n / 4, std::max<std::uint64_t>(512, layout_.scope()))),
         values_(normal_values(n, n)),
-        norms_(layout_.tensors()) {
+        norms_(layout_.scopes()) {
     Place place({.threads = 1});
     Status status;
-    uniform::tensor_norms(place, values_, layout_, Norm::max, norms_, view_of(status));
+    uniform::scope_norms(place, values_, layout_, Norm::max, norms_, view_of(status));
   }
   std::string name() const override {
-    return "uniform " + std::to_string(bits_) + " bits " + std::to_string(values_.size());
+    const std::string scopes = layout_.scope() == 0 ? "" : " by " + std::to_string(layout_.scope());
+    return "uniform " + std::to_string(bits_) + " bits" + scopes + " " + std::to_string(values_.size());
   }
   std::uint64_t max_payload_bytes() const override {
     return uniform::max_payload_bytes(layout_, begin_, layout_.size(), bits_);
@@ -240,7 +269,7 @@ class UniformSample : public Sample {
     const Given<float> values(place, values_, 1);
     const Given<float> norms(place, norms_, 2);
     uniform::encode(place, values.view().sub(begin_, values_.size() - begin_), layout_, begin_, layout_.size(),
-                    norms.view(), bits_, stream, payload, status, 2.5F);
+                    norms.view(), bits_, stream, payload, status, 2.5F, {rounding_, {}});
   }
   Outcome decode(Place& place, View<const std::byte> payload) const override {
     const Placed<float> out(place, std::vector<float>(layout_.size() - begin_, kFill), 5);
@@ -253,8 +282,9 @@ class UniformSample : public Sample {
     expect_accepted(outcome);
     const auto levels = static_cast<double>(levels_of(bits_));
     layout_.for_each_slice(begin_, layout_.size(), [&](const Slice& slice) {
-      const double step = norms_[slice.tensor] / levels;
       for (std::uint64_t i = 0; i < slice.count; ++i) {
+        const std::uint64_t scope = layout_.scope() == 0 ? slice.tensor : (slice.first + i) / layout_.scope();
+        const double step = norms_[scope] / levels;
         const double decoded = outcome.values[slice.offset - begin_ + i] - static_cast<double>(kFill);
         ASSERT_LE(std::fabs(decoded - values_[slice.offset + i]), step * 1.001 + 1e-6) << slice.offset + i;
       }
@@ -264,6 +294,7 @@ class UniformSample : public Sample {
  private:
   Layout layout_;
   int bits_;
+  Rounding rounding_;
   std::uint64_t begin_;
   std::vector<float> values_;
   std::vector<float> norms_;
@@ -300,8 +331,21 @@ Samples samples_of(std::size_t n) {
       samples.push_back(std::make_unique<SparseSample>(n, stride, format));
     }
   }
+  for (const auto format : {ValueFormat::sign, ValueFormat::two}) {
+    for (const std::uint32_t stride : {1U, 3U, 30U, 500U}) {
+      for (const Scopes scopes : {Scopes::one, Scopes::fixed, Scopes::tensors}) {
+        samples.push_back(std::make_unique<SparseSample>(n, stride, format, scopes));
+      }
+    }
+  }
   samples.push_back(std::make_unique<SignSample>(n));
-  for (const int bits : {2, 3, 4, 7, 8, 16}) samples.push_back(std::make_unique<UniformSample>(n, bits));
+  for (const int bits : {2, 3, 4, 7, 8, 16}) samples.push_back(std::make_unique<UniformSample>(n, bits, four_tensors(n)));
+  for (const std::uint64_t scope : {64U, 256U, 4096U}) {
+    for (const int bits : {2, 4}) {
+      samples.push_back(
+          std::make_unique<UniformSample>(n, bits, Layout::in_scopes(n, scope), Rounding::nearest));
+    }
+  }
   return samples;
 }
 

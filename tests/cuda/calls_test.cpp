@@ -30,27 +30,27 @@ std::vector<Tensor> many_tensors() {
   return tensors;
 }
 
-struct SecondStep {
+struct LaterStep {
   std::vector<float> result;
-  emulation::Calls calls;  ///< of this rank; the first step made the memory
+  emulation::Calls calls;  ///< of this rank, when the steps before have made the memory of both routes' messages
 };
 
-SecondStep second_step(const Bound& bound, Communicator& communicator, Place& place) {
+LaterStep third_step(const Bound& bound, Communicator& communicator, Place& place) {
   const auto method = make_method(bound.method, small_options(method_row(bound.method)), communicator, place);
   const std::vector<Tensor> tensors = many_tensors();
   method->register_tensors(tensors);
   const std::vector<float> point(size_of(tensors), 0.5F);
   const auto rank = static_cast<std::uint32_t>(communicator.rank());
-  SecondStep second;
-  for (std::uint32_t step = 0; step < 2; ++step) {
+  LaterStep later;
+  for (std::uint32_t step = 0; step < 3; ++step) {
     PlacedValues values(place, pull_gradient(point, communicator.rank(), step));
     const emulation::Calls before = emulation::calls_of_thread();
     method->reduce({42, step, rank}, values.view());
     const emulation::Calls after = emulation::calls_of_thread();
-    second.calls = {after.launches - before.launches, after.copies - before.copies, after.waits - before.waits};
-    second.result = values.get();
+    later.calls = {after.launches - before.launches, after.copies - before.copies, after.waits - before.waits};
+    later.result = values.get();
   }
-  return second;
+  return later;
 }
 
 class Calls : public testing::TestWithParam<Bound> {};
@@ -59,9 +59,9 @@ TEST_P(Calls, OfAStepAreFewAndItsBitsTheCpus) {
   const Bound bound = GetParam();
   run_ranks(bound.ranks, [&](Communicator& communicator) {
     Place cpu({.threads = 1});
-    const auto expected = second_step(bound, communicator, cpu);
+    const auto expected = third_step(bound, communicator, cpu);
     const auto device = cuda_place();
-    const auto found = second_step(bound, communicator, *device);
+    const auto found = third_step(bound, communicator, *device);
     ASSERT_EQ(found.result.size(), expected.result.size());
     EXPECT_EQ(std::memcmp(found.result.data(), expected.result.data(), expected.result.size() * sizeof(float)), 0);
     EXPECT_LE(found.calls.launches + found.calls.copies, bound.launches);
@@ -79,6 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, Calls,
                                          Bound{"qsgd", 1, 36, 4}, Bound{"qsgd", 4, 68, 8},
                                          Bound{"terngrad", 1, 36, 4}, Bound{"terngrad", 4, 68, 8},
                                          Bound{"dqsgd", 1, 40, 5}, Bound{"dqsgd", 4, 72, 9},
+                                         Bound{"block-quant", 1, 44, 7}, Bound{"block-quant", 4, 116, 15},
                                          Bound{"topk", 1, 44, 7}, Bound{"topk", 4, 80, 12}));
 
 }  // namespace

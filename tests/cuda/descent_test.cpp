@@ -61,8 +61,9 @@ TEST_F(CudaDescent, Adam) {
                         .correction2 = 0.002997F,
                         .epsilon = 1e-8F};
   for_each_case([&](std::size_t n, float extra) {
-    for (const float weight_decay : {0.0F, 0.01F}) {
+    for (const auto& [weight_decay, shrink] : {std::pair{0.0F, 1.0F}, {0.01F, 1.0F}, {0.0F, 0.9995F}}) {
       step.weight_decay = weight_decay;
+      step.shrink = shrink;
       const Both gradient(awkward_values(n, 1, extra), 1);
       Both first(awkward_values(n, 2), 2);
       auto squares = awkward_values(n, 3);
@@ -89,6 +90,15 @@ TEST_F(CudaDescent, BlendsAndDifferences) {
     subtract_difference(reference_, x.here, y.here, out.here);
     subtract_difference(*place_, x.there.view(), y.there.view(), out.there.view());
     EXPECT_TRUE(out.agree()) << "subtract_difference of " << n;
+    scale(reference_, 0.7F, out.here);
+    scale(*place_, 0.7F, out.there.view());
+    EXPECT_TRUE(out.agree()) << "scale of " << n;
+    Status status;
+    const DeviceStatus device_status;
+    scaled_difference(reference_, 0.7F, x.here, out.here, out.here, view_of(status));  // `out` may be y
+    scaled_difference(*place_, 0.7F, x.there.view(), out.there.view(), out.there.view(), device_status.view());
+    EXPECT_TRUE(out.agree()) << "scaled_difference of " << n;
+    EXPECT_EQ(device_status.read().nonfinite, status.nonfinite) << n;
     running_mean(reference_, 0.9F, out.here, y.here, out.here);  // `out` may be `before`
     running_mean(*place_, 0.9F, out.there.view(), y.there.view(), out.there.view());
     EXPECT_TRUE(out.agree()) << "running_mean of " << n;

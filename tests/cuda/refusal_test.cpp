@@ -135,6 +135,8 @@ TEST_F(OnDevice, TwinsRefuseViewsOfTheHost) {
       {"of a step", [&] { blend(place_, 0.5F, here, floats); }},
       {"of a step", [&] { running_mean(place_, 0.5F, here, floats, floats); }},
       {"of a step", [&] { subtract_scaled(place_, floats, 0.5F, floats, here); }},
+      {"of a step", [&] { scale(place_, 0.5F, here); }},
+      {"of a step", [&] { scaled_difference(place_, 0.5F, here, floats, floats, status); }},
       {"of a step", [&] { subtract_difference(place_, floats, here, floats); }},
       {"status", [&] { add_residual(place_, floats, floats, floats, view_of(host_status)); }},
       {"of a step", [&] { add_step_to_error(place_, {}, floats, {floats, here, floats, {}}, status); }},

@@ -7,6 +7,7 @@
 #include "exchange/checks_list.h"
 #include "exchange/model.h"
 #include "exchange/sparse_sum.h"
+#include "kernels/coded/coded.h"
 #include "kernels/convert/convert.h"
 #include "laconic/error.h"
 #include "support/support.h"
@@ -176,7 +177,7 @@ void check_sparse_keep(Communicator& communicator) {
   const auto ranks = static_cast<std::uint64_t>(communicator.size());
   const std::uint64_t n = 30'011;
   const std::uint64_t k = 301;
-  SparseSum sum(communicator, place, n, k, {.keep_union = true});
+  SparseSum sum(communicator, place, n, k, {.coded_return = true});
   for (const double shared : {1.0, 0.5, 0.0}) {
     for (std::uint64_t step = 0; step < 3; ++step) {
       const auto parts = all_entries(communicator, n, k, shared, 31 + step);
@@ -215,7 +216,7 @@ void check_sparse_keep_16bit(Communicator& communicator) {
   const std::uint64_t n = 3'001;
   const std::uint64_t k = 200;
   for (const auto format : {ValueFormat::f16, ValueFormat::bf16}) {
-    SparseSum sum(communicator, place, n, k, {.format = format, .keep_union = true});
+    SparseSum sum(communicator, place, n, k, {.format = format, .coded_return = true});
     auto parts = all_entries(communicator, n, k, 0.7, 12);
     for (auto& part : parts) {
       for (float& value : part.values) value = std::fmod(value, 129.0F);  // exact in both formats as they are sent
@@ -235,6 +236,96 @@ void check_sparse_keep_16bit(Communicator& communicator) {
   }
 }
 
+namespace {
+
+/// The scopes that checks cut the indices into.
+std::vector<ScopeCuts> some_cuts() {
+  static const std::vector<std::uint32_t> starts{0, 7, 400, 401, 2'000};
+  return {{}, {.each = 150}, {.starts = starts}};
+}
+
+/// Entries of every rank, coded as a method codes them before it sends.
+std::vector<Entries> coded_entries(Communicator& communicator, Place& place, std::uint64_t n, std::uint64_t count,
+                                   ValueFormat format, const ScopeCuts& cuts) {
+  std::vector<Entries> parts = all_entries(communicator, n, count, 0.7, 12);
+  for (Entries& part : parts) {
+    std::vector<float> errors(part.values.size());
+    Status status;
+    code_values(place, format, cuts, cuts.of(0, n), {part.indices, part.values}, errors, view_of(status));
+  }
+  return parts;
+}
+
+}  // namespace
+
+void check_sparse_coded(Communicator& communicator) {
+  // Exact sums of values that share magnitudes, by either route.
+  Place& place = place_of(communicator);
+  const std::uint64_t n = 3'001;
+  for (const auto format : {ValueFormat::sign, ValueFormat::two}) {
+    for (const ScopeCuts& cuts : some_cuts()) {
+      const auto parts = coded_entries(communicator, place, n, 200, format, cuts);
+      for (const auto route : {SparseRoute::automatic, SparseRoute::gather, SparseRoute::range}) {
+        SparseSum sum(communicator, place, n, 200, {.route = route, .format = format, .cuts = cuts});
+        for (int step = 0; step < 2; ++step) {  // with even borders, then with those that follow
+          std::vector<float> mean(n);
+          Status status;
+          sum.start(own(parts, communicator).view(), mean, view_of(status));
+          sum.finish();
+          EXPECT_TRUE(same_bits(mean, dense_mean(parts, n))) << format_name(format);
+        }
+      }
+    }
+  }
+}
+
+void check_sparse_coded_return(Communicator& communicator) {
+  // Owners code their largest sums in turn; what that leaves stays with them.
+  Place& place = place_of(communicator);
+  const auto ranks = static_cast<float>(communicator.size());
+  const std::uint64_t n = 3'001;
+  const std::uint64_t k = 200;
+  for (const auto format : {ValueFormat::sign, ValueFormat::two}) {
+    for (const ScopeCuts& cuts : some_cuts()) {
+      const auto parts = coded_entries(communicator, place, n, k, format, cuts);
+      const auto sums = sums_of(parts);
+      SparseSum sum(communicator, place, n, k, {.format = format, .cuts = cuts, .coded_return = true});
+      for (int step = 0; step < 2; ++step) {
+        const std::vector<std::uint64_t> borders(sum.borders().begin(), sum.borders().end());
+        std::vector<float> mean(n);
+        Status status;
+        sum.start(own(parts, communicator).view(), mean, view_of(status));
+        sum.finish();
+        Entries expected;
+        for (std::size_t owner = 0; owner + 1 < borders.size(); ++owner) {
+          Entries range;  // each owner has magnitudes of its own
+          for (const auto& [index, value] : largest_of(sums, k, borders)) {
+            if (index < borders[owner] || index >= borders[owner + 1]) continue;
+            range.indices.push_back(index);
+            range.values.push_back(value / ranks);
+          }
+          std::vector<float> errors(range.values.size());
+          code_values(place, format, cuts, cuts.of(borders[owner], borders[owner + 1] - borders[owner]),
+                      {range.indices, range.values}, errors, view_of(status));
+          expected.indices.insert(expected.indices.end(), range.indices.begin(), range.indices.end());
+          expected.values.insert(expected.values.end(), range.values.begin(), range.values.end());
+        }
+        ASSERT_EQ(sum.entries().size(), expected.indices.size());
+        for (std::size_t i = 0; i < expected.indices.size(); ++i) {
+          ASSERT_EQ(sum.entries().indices[i], expected.indices[i]);
+          ASSERT_EQ(sum.entries().values[i], expected.values[i]) << format_name(format) << " entry " << i;
+        }
+        std::vector<float> left(n, 0.0F);
+        for (std::size_t i = 0; i < sum.left().size(); ++i) left[sum.left().indices[i]] = sum.left().values[i];
+        communicator.all_reduce(left, Reduction::sum).wait();
+        for (const auto& [index, value] : sums) {
+          ASSERT_NEAR(mean[index] * ranks + left[index], value, 1e-5F * (std::abs(value) + 1.0F)) << index;
+        }
+      }
+    }
+  }
+}
+
 void check_sparse_bytes(Communicator& communicator) {
   Place& place = place_of(communicator);
   const double ranks = communicator.size();
@@ -250,7 +341,7 @@ void check_sparse_bytes(Communicator& communicator) {
     const auto payload = static_cast<double>(payload_of(k, n, place, own(parts, communicator)));
     const auto union_payload = static_cast<double>(payload_of(together.indices.size(), n, place, together));
     for (const bool keep : {false, true}) {
-      SparseSum sum(communicator, place, n, k, {.route = SparseRoute::range, .keep_union = keep});
+      SparseSum sum(communicator, place, n, k, {.route = SparseRoute::range, .coded_return = keep});
       std::vector<float> mean(n);
       Status status;
       for (int step = 0; step < 2; ++step) {

@@ -82,7 +82,7 @@ TEST(ExchangeMemory, NothingIsAllocatedAfterTheFirstSteps) {
     DenseSum dense(communicator, place, n);
     SparseSum gather(communicator, place, n, k, {.route = SparseRoute::gather});
     SparseSum range(communicator, place, n, k, {.route = SparseRoute::range});
-    SparseSum keep(communicator, place, n, k, {.keep_union = true});
+    SparseSum keep(communicator, place, n, k, {.coded_return = true});
     PackedVote vote(communicator, place, layout);
     QuantizedSum gathered(communicator, place, layout);
     QuantizedSum scattered(communicator, place, layout, {.route = QuantizedRoute::scatter});

@@ -75,10 +75,10 @@ TEST(Descent, SgdIsTheHeadersFormulaBitForBit) {
 }
 
 TEST(Descent, AdamIsTheHeadersFormulaBitForBit) {
-  for (const float decay : {0.0F, 0.01F}) {
+  for (const auto& [decay, shrink] : {std::pair{0.0F, 1.0F}, {0.01F, 1.0F}, {0.0F, 0.9995F}}) {
     const AdamCoefficients step{.learning_rate = 0.1F, .weight_decay = decay, .beta1 = 0.9F, .beta2 = 0.999F,
                                 .fresh1 = 0.1F, .fresh2 = 0.001F, .correction1 = 0.19F, .correction2 = 0.002F,
-                                .epsilon = 1e-8F};
+                                .epsilon = 1e-8F, .shrink = shrink};
     for_each_case([&](Place& place, std::size_t n) {
       const auto gradient = normal_values(n, 1);
       const auto before = normal_values(n, 2);
@@ -91,7 +91,7 @@ TEST(Descent, AdamIsTheHeadersFormulaBitForBit) {
         const float g = decay != 0.0F ? gradient[i] + decay * before[i] : gradient[i];
         const float mean = 0.9F * 0.0F + 0.1F * g;
         const float square = 0.999F * 0.0F + 0.001F * (g * g);
-        expected[i] = before[i] - 0.1F * ((mean / 0.19F) / (std::sqrt(square / 0.002F) + 1e-8F));
+        expected[i] = shrink * before[i] - 0.1F * ((mean / 0.19F) / (std::sqrt(square / 0.002F) + 1e-8F));
       }
       EXPECT_EQ(bits_of(model.values()), bits_of(expected));
       EXPECT_TRUE(model.intact() && first.intact() && second.intact());
@@ -185,6 +185,33 @@ TEST(Descent, BlendMeanAndDifferenceRoundEachOperation) {
     EXPECT_EQ(bits_of(difference.values()), bits_of(expected_difference));
     EXPECT_EQ(bits_of(moved.values()), bits_of(expected_moved));
     EXPECT_TRUE(moved.intact() && blended.intact() && mean.intact() && difference.intact());
+  });
+}
+
+TEST(Descent, ScalesAndFlagsWhatIsNotFinite) {
+  for_each_case([&](Place& place, std::size_t n) {
+    const auto x = normal_values(n, 1);
+    const auto y = normal_values(n, 2);
+    Guarded<float> scaled(y, 1);
+    Guarded<float> difference(y, 3);
+    Status status;
+    scale(place, 0.7F, scaled.view());
+    scaled_difference(place, 0.7F, x, difference.view(), difference.view(), view_of(status));  // `out` may be y
+    std::vector<float> expected_scaled;
+    std::vector<float> expected_difference;
+    for (std::size_t i = 0; i < n; ++i) {
+      expected_scaled.push_back(0.7F * y[i]);
+      expected_difference.push_back(0.7F * x[i] - y[i]);
+    }
+    EXPECT_EQ(bits_of(scaled.values()), bits_of(expected_scaled));
+    EXPECT_EQ(bits_of(difference.values()), bits_of(expected_difference));
+    EXPECT_TRUE(scaled.intact() && difference.intact());
+    EXPECT_EQ(status.nonfinite, 0U);
+    if (n == 0) return;
+    auto spoiled = x;
+    spoiled[n - 1] = std::numeric_limits<float>::infinity();
+    scaled_difference(place, 1.0F, spoiled, y, difference.view(), view_of(status));
+    EXPECT_EQ(status.nonfinite, 1U);
   });
 }
 

@@ -290,5 +290,117 @@ TEST(Topk, BadCallsNameValueRangeAndRemedy) {
                              "kept has 11 entries, expected 0..4"));
 }
 
+// ---- fixed scopes
+
+FixedScopes scopes_of(std::size_t n, std::size_t each, double keep) {
+  const auto kept = [&](std::size_t size) {
+    return std::max<std::size_t>(1, static_cast<std::size_t>(keep * static_cast<double>(size)));
+  };
+  return {each, kept(each), kept(n % each == 0 ? each : n % each)};
+}
+
+Selected run_scopes(Place& place, const std::vector<float>& gradient, const std::vector<float>& residual,
+                    const FixedScopes& scopes) {
+  const std::size_t k = scopes.selected(gradient.size());
+  Selected result{std::vector<float>(gradient.size()), std::vector<std::uint32_t>(k), std::vector<float>(k), {}};
+  error_feedback_topk_by_scope(place, gradient, residual, result.rest, scopes, {result.indices, result.values},
+                               view_of(result.status));
+  return result;
+}
+
+Selected scopes_by_sorting(const std::vector<float>& gradient, const std::vector<float>& residual,
+                           const FixedScopes& scopes) {
+  Selected all{};
+  const auto n = static_cast<std::ptrdiff_t>(gradient.size());
+  const auto each = static_cast<std::ptrdiff_t>(scopes.each);
+  for (std::ptrdiff_t begin = 0; begin < n; begin += each) {
+    const std::ptrdiff_t end = std::min(begin + each, n);
+    const std::size_t k = scopes.keep_of(static_cast<std::uint64_t>(begin / each), gradient.size());
+    const Selected own =
+        by_sorting({gradient.begin() + begin, gradient.begin() + end}, {residual.begin() + begin, residual.begin() + end}, k);
+    for (const std::uint32_t index : own.indices) all.indices.push_back(index + static_cast<std::uint32_t>(begin));
+    all.values.insert(all.values.end(), own.values.begin(), own.values.end());
+    all.rest.insert(all.rest.end(), own.rest.begin(), own.rest.end());
+  }
+  all.status.count = all.indices.size();
+  return all;
+}
+
+TEST(TopkByScope, EveryKindKeepAndScopeGivesTheSortedAnswer) {
+  const auto places = test::all_places();
+  for (const Kind& kind : test::data_kinds()) {
+    for (const std::size_t n : {std::size_t{900}, std::size_t{70'003}}) {
+      const auto gradient = values_of(kind, n, 1);
+      const auto residual = values_of(kind, n, 2);
+      for (const std::size_t each : {64UL, 100UL, 4096UL, 5000UL, 65'536UL}) {
+        for (const double keep : {1e-9, 1.0 / 64, 0.5, 1.0}) {
+          const FixedScopes scopes = scopes_of(n, each, keep);
+          const Selected want = scopes_by_sorting(gradient, residual, scopes);
+          for (const auto& [name, place] : places) {
+            const Selected got = run_scopes(*place, gradient, residual, scopes);
+            ASSERT_EQ(difference(got, want), "")
+                << name << ", " << kind.name << ", n " << n << ", each " << each << ", keep " << keep;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(TopkByScope, AwkwardSizesAndMisalignedViewsInPlaceStayInBounds) {
+  const auto places = test::all_places();
+  for (const std::size_t n : test::awkward_sizes()) {
+    const auto gradient = test::normal_values(n, 3);
+    const auto residual = test::normal_values(n, 4);
+    const FixedScopes scopes = n == 0 ? FixedScopes{64, 1, 0} : scopes_of(n, 64, 0.05);
+    const Selected want = scopes_by_sorting(gradient, residual, scopes);
+    for (const auto& [name, place] : places) {
+      const std::size_t shift = n % 16;
+      test::Guarded<float> g(gradient, shift);
+      test::Guarded<float> e(residual, shift / 2);
+      test::Guarded<std::uint32_t> indices(scopes.selected(n), shift);
+      test::Guarded<float> values(scopes.selected(n), shift + 1);
+      Status status;
+      error_feedback_topk_by_scope(*place, g.view(), e.view(), e.view(), scopes, {indices.view(), values.view()},
+                                   view_of(status));
+      ASSERT_EQ(difference({e.values(), indices.values(), values.values(), status}, want), "") << name << ' ' << n;
+      EXPECT_TRUE(g.intact() && e.intact() && indices.intact() && values.intact()) << name << ' ' << n;
+    }
+  }
+}
+
+TEST(TopkByScope, NonfiniteValuesAreFlaggedAndIndicesStayInBounds) {
+  const std::size_t n = 20'000;
+  const FixedScopes scopes = scopes_of(n, 3'000, 0.1);
+  const std::vector<float> residual(n, 0.0F);
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    for (const auto& [name, place] : test::all_places()) {
+      auto gradient = test::normal_values(n, 8);
+      gradient[7'123] = bad;
+      const Selected got = run_scopes(*place, gradient, residual, scopes);
+      EXPECT_EQ(got.status.nonfinite, 1U) << name;
+      for (const std::uint32_t index : got.indices) ASSERT_LT(index, n) << name;
+    }
+  }
+}
+
+TEST(TopkByScope, ScopesThatCannotBeAreRefused) {
+  Place place({.threads = 1});
+  std::vector<float> view(1'000, 1.0F);
+  std::vector<std::uint32_t> indices(20);
+  std::vector<float> values(20);
+  Status status;
+  const auto refused = [&](const FixedScopes& scopes) {
+    return test::message_of<InvalidConfig>([&] {
+      error_feedback_topk_by_scope(place, view, view, view, scopes, {indices, values}, view_of(status));
+    });
+  };
+  EXPECT_TRUE(test::contains(refused({0, 1, 1}), "1..65536"));
+  EXPECT_TRUE(test::contains(refused({65'537, 1, 1}), "65537"));
+  EXPECT_TRUE(test::contains(refused({100, 101, 1}), "101"));
+  EXPECT_TRUE(test::contains(refused({300, 1, 101}), "101"));
+  EXPECT_TRUE(test::contains(refused({100, 1, 1}), "selected"));
+}
+
 }  // namespace
 }  // namespace laconic

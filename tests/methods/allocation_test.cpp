@@ -34,7 +34,7 @@ void check_allocations(Communicator& communicator, const MethodRow& row, const M
   communicator.barrier().wait();
   for (std::uint32_t number = warm; number < kSteps; ++number) step(number);
   communicator.barrier().wait();
-  EXPECT_EQ(allocation_count(), before);
+  EXPECT_EQ(allocation_count(), before) << row.name << " with " << optimizer.name;
   communicator.barrier().wait();
 }
 
@@ -67,6 +67,8 @@ TEST(Allocation, NorWithNumbersThatSwitchSomethingOn) {
       {"def", {.ratio = 8, .momentum = 0.9, .weight_decay = 0.01, .local_steps = 3}},
       {"def-a", {.ratio = 8, .local_steps = 3, .diagnose = "on"}},
       {"ef-rbgs", {.ratio = 8, .momentum = 0.9}},
+      {"def-topk", {.keep = 0.1, .outer_momentum = 0.9, .period = 3}},
+      {"sparseloco", {.keep = 0.1, .lambda = 0.5, .period = 3}},
       {"dqsgd", {.bit_budget = 5.5}},
       {"dqsgd", {.norm_source = "aggregate", .window = 3}},
       {"dqsgd", {.error_budget = 0.5, .smoothness = 2, .step_size = 0.1}},
@@ -80,12 +82,13 @@ TEST(Allocation, NorWithNumbersThatSwitchSomethingOn) {
 TEST(Allocation, NorWithAnyOptimizer) {
   const std::vector<OptimizerOptions> optimizers{{.momentum = 0.9, .weight_decay = 0.01},
                                                  {.momentum = 0.9, .nesterov = true},
-                                                 {.name = "adam", .weight_decay = 0.01}};
-  for (const char* name : {"sgd", "topk", "regtopk", "signum", "psync", "localsgd", "def"}) {
+                                                 {.name = "adam", .weight_decay = 0.01},
+                                                 {.name = "adamw", .weight_decay = 0.01}};
+  for (const char* name :
+       {"sgd", "topk", "regtopk", "signum", "psync", "localsgd", "def", "def-topk", "diloco", "sparseloco"}) {
     MethodOptions options = small_options(method_row(name));
     if (std::string_view(name) == "regtopk") options.step_guard = "on";  // keeps a copy of the moments
     for (const OptimizerOptions& optimizer : optimizers) {
-      if (std::string_view(name) == "def" && optimizer.name != "sgd") continue;
       SCOPED_TRACE(std::string(name) + " with " + optimizer.name);
       run_ranks(3, [&](Communicator& communicator) {
         check_allocations(communicator, method_row(name), options, optimizer);

@@ -201,7 +201,9 @@ TEST(BlockMethods, SettingsOfTheOptimizerStandInAndOthersAreRefused) {
     const auto refusal = [&](const MethodOptions& options, const OptimizerOptions& optimizer) {
       return message_of<InvalidConfig>([&] { make_model_method("ef-rbgs", options, optimizer, communicator, place); });
     };
-    EXPECT_TRUE(contains(refusal({}, {.name = "adam"}), "takes optimizer sgd only, got adam"));
+    EXPECT_TRUE(contains(refusal({.momentum = 0.5}, {.name = "adam"}), "adam takes no momentum"));
+    const OptimizerOptions host{.name = "host", .host = [](View<const float>, View<float>) {}};
+    EXPECT_TRUE(contains(refusal({.weight_decay = 0.5}, host), "weight_decay is the optimizer's, and the host brings"));
     EXPECT_TRUE(contains(refusal({}, {.nesterov = true}), "nesterov needs a momentum above 0"));
     EXPECT_TRUE(contains(refusal({}, {.momentum = 1.5}), "momentum must be in [0, 1), got 1.5"));
     EXPECT_NO_THROW(make_model_method("ef-rbgs", {.momentum = 0.9999995}, {}, communicator, place));

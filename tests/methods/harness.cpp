@@ -23,7 +23,7 @@ MethodOptions small_options(const MethodRow& row) {
     const std::string name = parameter.name;
     if (name == "keep") options.keep = 0.1;
     if (name == "ratio") options.ratio = 8;
-    if (name == "period") options.period = 4;
+    if (name == "period" && parameter.fallback != "1") options.period = 4;
   }
   return options;
 }

@@ -40,7 +40,7 @@ struct HostSgd {
 TEST(HostOptimizer, GivesTheBitsOfTheMethodsOwn) {
   for (const MethodRow& row : method_table()) {
     const std::string name = row.name;
-    if (name.starts_with("def") || name == "ef-rbgs" || name == "adam") continue;  // are an optimizer themselves
+    if (row.traits.is_sgd || name == "adam") continue;  // are an optimizer themselves
     run_ranks(3, [&](Communicator& communicator) {
       HostSgd host(size_of(small_model()));
       const auto options = small_options(row);
@@ -58,7 +58,7 @@ TEST(HostOptimizer, GivesTheBitsOfTheMethodsOwn) {
 }
 
 TEST(HostOptimizer, IsNotCalledInADroppedStep) {
-  for (const char* name : {"sgd", "topk", "psync", "localsgd"}) {
+  for (const char* name : {"sgd", "topk", "psync", "localsgd", "def", "def-topk", "diloco"}) {
     run_ranks(3, [&](Communicator& communicator) {
       HostSgd host(size_of(small_model()));
       Worker worker(method_row(name), small_options(method_row(name)), communicator, host.options());
@@ -67,7 +67,7 @@ TEST(HostOptimizer, IsNotCalledInADroppedStep) {
       if (communicator.rank() == 1) gradient[3] = std::numeric_limits<float>::infinity();
       const bool skipped = worker.method->step({key_of(communicator, 0), kRate}, worker.model, gradient).skipped;
       // A round method's steps are the worker's own business.
-      const bool concerned = std::string(name) != "localsgd" || communicator.rank() == 1;
+      const bool concerned = !method_row(name).traits.meets_in_rounds || communicator.rank() == 1;
       EXPECT_EQ(skipped, concerned) << name;
       EXPECT_EQ(host.calls, concerned ? 0 : 1) << name;
     });

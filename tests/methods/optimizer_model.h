@@ -44,7 +44,15 @@ struct OptimizerModel {
     move(rate, first / correction / root, first_magnitude / correction / root);
   }
 
+  /// Loshchilov, Hutter 2019: the model shrinks by η·weight_decay, and Adam sees the gradient alone.
+  void adamw_step(OptimizerOptions options, int t, double rate, double gradient) {
+    x *= 1.0 - rate * options.weight_decay;
+    options.weight_decay = 0.0;
+    adam_step(options, t, rate, gradient);
+  }
+
   void step(const OptimizerOptions& options, int t, double rate, double gradient) {
+    if (options.name == "adamw") return adamw_step(options, t, rate, gradient);
     if (options.name == "adam") return adam_step(options, t, rate, gradient);
     sgd_step(options, rate, gradient);
   }

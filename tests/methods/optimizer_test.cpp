@@ -53,7 +53,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Named{"nesterov", {.momentum = 0.9, .nesterov = true}},
                     Named{"nesterov_decay", {.momentum = 0.7, .nesterov = true, .weight_decay = 0.01}},
                     Named{"adam", {.name = "adam"}}, Named{"adam_decay", {.name = "adam", .weight_decay = 0.01}},
-                    Named{"adam_others", {.name = "adam", .beta1 = 0.5, .beta2 = 0.9, .epsilon = 1e-3}}),
+                    Named{"adam_others", {.name = "adam", .beta1 = 0.5, .beta2 = 0.9, .epsilon = 1e-3}},
+                    Named{"adamw", {.name = "adamw", .weight_decay = 0.1}},
+                    Named{"adamw_without_decay", {.name = "adamw"}}),
     [](const auto& test) { return test.param.name; });
 
 TEST_P(EveryOptimizer, FollowsItsTextbookFormula) {
@@ -74,10 +76,11 @@ TEST_P(EveryOptimizer, FollowsItsTextbookFormula) {
       OptimizerModel& one = expected[i];
       const auto slope = static_cast<double>(gradient[i]);
       one.step(options, number + 1, rate, slope);
-      // Half a unit in the last place for each subtraction, and some units of what was subtracted: the moments' own
-      // roundings and their float32 coefficients.
+      // Half a unit in the last place for each subtraction, the same for adamw's factor and for its product, and some
+      // units of what was subtracted: the moments' own roundings and their float32 coefficients.
       const auto unit = static_cast<double>(std::numeric_limits<float>::epsilon());
-      const double allowed = unit * (0.5 * (number + 1) * one.largest + 4.0 * one.travelled);
+      const double roundings = options.name == "adamw" ? 3.0 : 1.0;
+      const double allowed = unit * (0.5 * roundings * (number + 1) * one.largest + 4.0 * one.travelled);
       ASSERT_NEAR(static_cast<double>(model[i]), one.x, allowed) << "step " << number << ", parameter " << i;
     }
   }
@@ -135,16 +138,40 @@ TEST_P(EveryOptimizer, AStepOfZeroLengthStillRemembersItsGradient) {
   EXPECT_EQ(optimizer.steps(), 1U);
 }
 
+TEST_P(EveryOptimizer, MakesTheSameStepInParts) {
+  Place place({.threads = 1});
+  Optimizer whole = made(place);
+  Optimizer in_parts = made(place);
+  Optimizer copied = made(place);
+  std::vector<float> model = start_point();
+  std::vector<float> same = model;
+  for (int number = 0; number < kSteps; ++number) {
+    step(whole, place, number, model);
+    const auto gradient = gradient_of(number);
+    copied.copy_steps_from(in_parts);
+    copied.count_step();
+    for (const auto& [begin, end] : {std::pair<std::size_t, std::size_t>{100, kParameters}, {0, 1}, {1, 100}}) {
+      copied.copy_part_from(place, in_parts, begin, end - begin);
+      copied.step_part(place, learning_rate(number), begin, View<const float>(gradient).sub(begin, end - begin),
+                       View<float>(same).sub(begin, end - begin));
+    }
+    std::swap(copied, in_parts);
+  }
+  EXPECT_EQ(std::memcmp(model.data(), same.data(), kParameters * sizeof(float)), 0);
+  EXPECT_EQ(whole.steps(), in_parts.steps());
+}
+
 TEST(OptimizerTest, RefusalsNameValueAndRange) {
   const auto text = [](const OptimizerOptions& options) {
     return message_of<InvalidConfig>([&] { Optimizer refused(options); });
   };
-  EXPECT_TRUE(contains(text({.name = "lamb"}), "one of sgd | adam | host, got lamb"));
+  EXPECT_TRUE(contains(text({.name = "lamb"}), "one of sgd | adam | adamw | host, got lamb"));
   EXPECT_TRUE(contains(text({.momentum = 1.0}), "momentum must be in [0, 1), got 1: ")) << text({.momentum = 1.0});
   EXPECT_TRUE(contains(text({.weight_decay = -0.1}), "weight_decay must be in [0"));
   EXPECT_TRUE(contains(text({.name = "adam", .beta2 = 1.5}), "got 1.5"));
   EXPECT_TRUE(contains(text({.name = "adam", .beta1 = 1.0}), "beta1 must be in [0"));
   EXPECT_TRUE(contains(text({.name = "adam", .momentum = 0.5}), "adam takes no momentum"));
+  EXPECT_TRUE(contains(text({.name = "adamw", .momentum = 0.5}), "adamw takes no momentum"));
   EXPECT_TRUE(contains(text({.name = "adam", .nesterov = true}), "adam takes no nesterov"));
   for (const double epsilon : {0.0, -1e-8, std::numeric_limits<double>::infinity(), std::nan("")}) {
     EXPECT_TRUE(contains(text({.name = "adam", .epsilon = epsilon}), "epsilon must be in (0, infinity), got ")) << epsilon;

@@ -25,7 +25,11 @@ MethodOptions convex_rule() {
 /// Options under which the parameter counts.
 MethodOptions counting(const MethodRow& row, const std::string& parameter) {
   MethodOptions options = small_options(row);
-  if (parameter == "return") options.route = "scatter";
+  if (parameter == "return" && row.find_parameter("return")->choices.back() == "requantized") options.route = "scatter";
+  if (parameter == "chunk") options.scope = "chunk";
+  if (parameter == "rounding") options.memory = "error";
+  if (parameter == "memory") options.rounding = "stochastic";
+  if (parameter == "route" && row.has_parameter("memory")) options.return_ = "full";
   if (parameter == "pace") options.total_steps = 100;
   if (row.name != std::string("dqsgd")) return options;
   if (parameter == "kappa" || parameter == "convexity") return convex_rule();
@@ -48,7 +52,7 @@ Pair differing_in(const MethodRow& row, const Parameter& parameter) {
   }
   auto& saved = pair.saved.*parameter.number;
   if (!saved) saved = parameter.fallback.empty() ? 0.5 : std::stod(parameter.fallback);
-  const double other = *saved == 0.0 ? (parameter.whole ? 5.0 : 0.25) : parameter.whole ? *saved + 1.0 : *saved * 0.75;
+  const double other = name == "chunk" ? *saved * 2.0 : *saved == 0.0 ? (parameter.whole ? 5.0 : 0.25) : parameter.whole ? *saved + 1.0 : *saved * 0.75;
   pair.mine.*parameter.number = other;
   return pair;
 }
@@ -100,7 +104,7 @@ TEST(OtherSettings, MayBeOthersInWhatLeavesTheMemoryAsItIs) {
       const std::string name = parameter.name;
       const bool rounds = row.face == Face::model && name == "total_steps";
       EXPECT_EQ(parameter.may_change,
-                rounds || name == "route" || name == "order" || name == "diagnose" || name == "pace")
+                rounds || name == "route" || name == "order" || name == "diagnose" || name == "read" || name == "pace")
           << row.name << " " << name;
     }
   }
@@ -146,7 +150,6 @@ TEST(OtherSettings, OfTheOptimizerAreRefused) {
       // What SGD does not use is nobody's business.
       EXPECT_EQ(refusal(row, same, sgd, changed(sgd, [](auto& options) { options.beta1 = 0.8; })), "") << row.name;
     }
-    if (contains(row.name, "def") || row.name == std::string("ef-rbgs")) continue;  // SGD themselves
     EXPECT_EQ(refusal(row, same, adam, adam), "") << row.name;
     refused(adam, changed(adam, [](auto& options) { options.beta1 = 0.8; }), "optimizer's beta1 = 0.9");
     refused(adam, changed(adam, [](auto& options) { options.beta2 = 0.99; }), "optimizer's beta2 = 0.999");

@@ -98,6 +98,85 @@ TEST(Quantized, DqsgdEqualsItsPage) {
   compare("dqsgd", {.norm = "max", .tau = tau, .norm_source = "exact"}, bits_of);
 }
 
+/// With two bits a level is the norm itself. Then integers stay integers, and nothing that is sent, summed or kept rounds.
+TEST(Quantized, NothingIsLostWithAMemory) {
+  for (const int workers : {1, 2, 3, 4}) {
+    for (const char* rounding : {"stochastic", "nearest"}) {
+      for (const char* back : {"full", "requantized"}) {
+        for (const char* scope : {"tensor", "model", "chunk"}) {
+          SCOPED_TRACE(std::to_string(workers) + " workers, " + rounding + ", " + back + ", " + scope);
+          run_ranks(workers, [&](Communicator& communicator) {
+            Place place({.threads = 1});
+            const auto method = make_method(
+                "terngrad",
+                {.scope = scope, .route = "scatter", .return_ = back, .rounding = rounding, .memory = "error"},
+                communicator, place);
+            method->register_tensors(small_model());
+            const auto n = size_of(small_model());
+            std::vector<float> residual(n, 0.0F);
+            double largest = 0.0;
+            for (std::uint32_t step = 0; step < 8; ++step) {
+              auto gradient = integer_gradient(n, communicator.rank(), step);
+              const auto came = sum_everywhere(communicator, gradient);
+              const auto owed = sum_everywhere(communicator, residual);
+              method->reduce({1, step, static_cast<std::uint32_t>(communicator.rank())}, gradient);
+              method->save().get("residual", residual);
+              const auto still_owed = sum_everywhere(communicator, residual);
+              for (std::size_t i = 0; i < n; ++i) {
+                const double sent = std::round(static_cast<double>(gradient[i]) * communicator.size());
+                ASSERT_EQ(sent + still_owed[i], came[i] + owed[i]) << "step " << step << " entry " << i;
+                largest = std::max(largest, std::abs(sent));
+              }
+            }
+            EXPECT_GT(largest, 0.0);
+          });
+        }
+      }
+    }
+  }
+}
+
+TEST(Quantized, AResizeKeepsTheMeanOfWhatIsOwed) {
+  run_ranks(3, [](Communicator& communicator) {
+    const auto next = communicator.duplicate();
+    Place place({.threads = 1});
+    const auto method = make_method("block-quant", {}, communicator, place);
+    method->register_tensors(small_model());
+    std::vector<float> residual(size_of(small_model()));
+    for (std::uint32_t step = 0; step < 3; ++step) {
+      auto gradient = exact_gradient(communicator.rank(), step);
+      method->reduce({1, step}, gradient);
+    }
+    method->save().get("residual", residual);
+    const auto owed = sum_everywhere(communicator, residual);
+    method->resize(next.get());
+    method->save().get("residual", residual);
+    double largest = 0.0;
+    for (std::size_t i = 0; i < residual.size(); ++i) {
+      ASSERT_NEAR(residual[i], owed[i] / 3.0, 1e-5) << i;
+      largest = std::max(largest, std::abs(owed[i]));
+    }
+    EXPECT_GT(largest, 0.1) << "something must be owed";
+    EXPECT_GT(method->residual_norm(), 0.0);
+  });
+}
+
+/// What a rank sends does not grow with the number of ranks: 2(W−1)/W times its payload.
+TEST(Quantized, AReturnInFewBitsCostsAsMuchAsTheWayThere) {
+  for (const int workers : {2, 4, 8}) {
+    run_ranks(workers, [&](Communicator& communicator) {
+      Place place({.threads = 1});
+      const auto method = make_method("block-quant", {}, communicator, place);
+      auto gradient = normal_values(1 << 18, static_cast<std::uint64_t>(communicator.rank()));
+      const StepReport report = method->reduce({1, 0}, gradient);
+      const double bits = 8.0 * static_cast<double>(report.traffic.payload_bytes) / (1 << 18);
+      EXPECT_NEAR(bits, 4.125, 0.01);
+      const double expected = 2.0 * (workers - 1) / workers * static_cast<double>(report.traffic.payload_bytes);
+      EXPECT_NEAR(static_cast<double>(report.traffic.sent_bytes), expected, 0.01 * expected);
+    });
+  }
+}
+
 TEST(Quantized, RequantizedNeedsScatter) {
   run_ranks(1, [](Communicator& communicator) {
     Place place({.threads = 1});

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace laconic::test {
@@ -29,6 +30,34 @@ void check_resume(Communicator& communicator, const MethodRow& row, const Method
       << row.name << ", cut at " << cut << ", rank " << communicator.rank();
 }
 
+namespace {
+
+bool has_choice(const MethodRow& row, const char* name, const char* choice) {
+  const Parameter* parameter = row.find_parameter(name);
+  if (parameter == nullptr) return false;
+  return std::find(parameter->choices.begin(), parameter->choices.end(), choice) != parameter->choices.end();
+}
+
+/// Magnitudes that a scope shares depend on what the scope is and on how sums come back.
+void add_shared_magnitudes(const MethodRow& row, std::vector<WordChoice>& all) {
+  if (!has_choice(row, "values", "sign") || !has_choice(row, "return", "coded")) return;
+  for (const char* values : {"sign", "two"}) {
+    for (const char* scope : {"model", "tensor", "chunk"}) {
+      if (!has_choice(row, "scope", scope)) continue;
+      for (const char* back : {"exact", "coded"}) {
+        MethodOptions options = small_options(row);
+        options.values = values;
+        options.scope = scope;
+        options.return_ = back;
+        if (scope == std::string("chunk")) options.chunk = 128;
+        all.push_back({&row, std::string(row.name) + " " + values + " " + scope + " " + back, options});
+      }
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<WordChoice> every_word_choice() {
   std::vector<WordChoice> all;
   for (const MethodRow& row : method_table()) {
@@ -39,7 +68,11 @@ std::vector<WordChoice> every_word_choice() {
         if (choice == parameter.fallback) continue;
         MethodOptions options = small_options(row);
         options.*parameter.word = choice;
-        if (name == "return") options.route = "scatter";
+        if (choice == "requantized") options.route = "scatter";
+        if (name == "scope" && choice == "chunk") options.chunk = 128;  // several in the small model
+        if (name == "rounding") options.memory = "error";
+        if (name == "memory") options.rounding = "stochastic";
+        if (choice == "gather" && row.has_parameter("memory")) options.return_ = "full";
         if (choice == "convex") {
           options.kappa = 100.0;
           options.smoothness = 2.0;
@@ -50,6 +83,7 @@ std::vector<WordChoice> every_word_choice() {
         all.push_back({&row, std::string(row.name) + " " + name + " = " + choice, options});
       }
     }
+    add_shared_magnitudes(row, all);
   }
   return all;
 }

@@ -158,7 +158,7 @@ inline std::vector<OptimizerOptions> optimizers(Place& place) {
   };
   return {{.momentum = 0.9, .nesterov = true, .weight_decay = 0.01},
           {},
-          {.name = "adam", .weight_decay = 0.01},
+          {.name = "adamw", .weight_decay = 0.01},
           {.name = "host", .host = host}};
 }
 
@@ -284,6 +284,7 @@ inline std::vector<MethodRun> runs_with_numbers(const MethodRow& row) {
                                                         {&MethodOptions::momentum, 0.9},
                                                         {&MethodOptions::weight_decay, 0.01},
                                                         {&MethodOptions::local_steps, 2.0},
+                                                        {&MethodOptions::chunk, 64.0},
                                                         {&MethodOptions::proximity, 0.5}};
   std::vector<MethodRun> runs;
   for (const Parameter& parameter : row.parameters) {
@@ -291,6 +292,7 @@ inline std::vector<MethodRun> runs_with_numbers(const MethodRow& row) {
       if (parameter.number != number) continue;
       MethodRun run{&row, small_options(row), std::string(row.name) + " " + parameter.name};
       run.options.*number = value;
+      if (number == &MethodOptions::chunk) run.options.scope = "chunk";
       runs.push_back(run);
     }
   }

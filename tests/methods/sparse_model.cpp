@@ -43,17 +43,44 @@ SparseModel::Numbers SparseModel::send(const Numbers& gradient, double weight) {
   last_mask.assign(n, false);
   const auto select = [&](std::size_t begin, std::size_t end) {
     const auto k = std::max<std::size_t>(1, static_cast<std::size_t>(keep * static_cast<double>(end - begin)));
-    for (const std::size_t i : largest(score, begin, end, k)) sent[i] = a[i], last_mask[i] = true;
+    Numbers selected;
+    const auto support = largest(score, begin, end, k);
+    for (const std::size_t i : support) selected.push_back(a[i]);
+    for (const std::size_t i : support) sent[i] = sent_as(a[i], selected), last_mask[i] = true;
   };
-  if (by_tensor) {
+  if (each > 0) {
+    for (std::size_t begin = 0; begin < n; begin += each) select(begin, std::min(begin + each, n));
+  } else if (by_tensor) {
     std::size_t offset = 0;
     for (const Tensor& tensor : small_model()) select(offset, offset + tensor.size), offset += tensor.size;
   } else {
     select(0, n);
   }
   for (std::size_t i = 0; i < n; ++i) residual[i] = a[i] - sent[i];
-  last_a = a;
+  for (std::size_t i = 0; i < n; ++i) last_a[i] = last_mask[i] ? sent[i] : a[i];
   return sent;
+}
+
+/// What a receiver sees of one of the values selected in a scope.
+double SparseModel::sent_as(double value, const Numbers& selected) const {
+  if (magnitudes == 0) return value;
+  const auto mean_where = [&](auto&& counts) {
+    double sum = 0.0;
+    double count = 0.0;
+    for (const double each_value : selected) {
+      if (!counts(std::abs(each_value))) continue;
+      sum += std::abs(each_value);
+      count += 1.0;
+    }
+    return sum / count;
+  };
+  const double mean = mean_where([](double) { return true; });
+  double magnitude = mean;
+  if (magnitudes == 2) {
+    const bool above = std::abs(value) > mean;
+    magnitude = mean_where([&](double other) { return (other > mean) == above; });
+  }
+  return value < 0.0 ? -magnitude : magnitude;
 }
 
 std::vector<double> sparse_mean(std::vector<SparseModel>& workers, const std::vector<std::vector<double>>& gradients) {

@@ -68,6 +68,29 @@ TEST(Regtopk, EqualsItsPageByTensor) {
   compare("regtopk", {.keep = 0.05, .scope = "tensor"}, {.keep = 0.05, .mu = 4.0, .by_tensor = true}, false);
 }
 
+TEST(Topk, EqualsItsPageInScopesOfSoManyEntries) {
+  compare("topk", {.keep = 0.05, .scope = "chunk", .chunk = 100}, {.keep = 0.05, .each = 100}, true);
+  compare("topk", {.keep = 0.05, .scope = "chunk"}, {.keep = 0.05, .each = 4096}, true);  // the model is shorter
+}
+TEST(Topk, EqualsItsPageWithMagnitudesThatScopesShare) {
+  compare("topk", {.keep = 0.05, .values = "sign"}, {.keep = 0.05, .magnitudes = 1}, false);
+  compare("topk", {.keep = 0.05, .values = "two", .route = "gather"}, {.keep = 0.05, .magnitudes = 2}, false);
+  compare("topk", {.keep = 0.05, .values = "two", .route = "range"}, {.keep = 0.05, .magnitudes = 2}, false);
+  compare("topk", {.keep = 0.05, .scope = "tensor", .values = "sign", .route = "range"},
+          {.keep = 0.05, .by_tensor = true, .magnitudes = 1}, false);
+  compare("topk", {.keep = 0.05, .scope = "tensor", .values = "two"},
+          {.keep = 0.05, .by_tensor = true, .magnitudes = 2}, false);
+  compare("topk", {.keep = 0.05, .scope = "chunk", .chunk = 100, .values = "sign", .route = "range"},
+          {.keep = 0.05, .each = 100, .magnitudes = 1}, false);
+  compare("topk", {.keep = 0.05, .scope = "chunk", .chunk = 100, .values = "two"},
+          {.keep = 0.05, .each = 100, .magnitudes = 2}, false);
+}
+TEST(Regtopk, EqualsItsPageWithMagnitudesThatScopesShare) {
+  compare("regtopk", {.keep = 0.05, .values = "sign", .mu = 4}, {.keep = 0.05, .mu = 4.0, .magnitudes = 1}, false);
+  compare("regtopk", {.keep = 0.05, .scope = "tensor", .values = "two"},
+          {.keep = 0.05, .mu = 4.0, .by_tensor = true, .magnitudes = 2}, false);
+}
+
 /// To so many significant bits, ties to even; for values that are normal in the format.
 float rounded(float value, int bits) {
   int exponent = 0;
@@ -131,6 +154,85 @@ TEST(Topk, UnionKeepConservesAndSendsLittle) {
       }
     }
   });
+}
+
+/// With values of any format and a coded return, W times the mean and what all ranks owe is what came and what they owed,
+/// but for the rounding of a few float32 operations.
+TEST(Topk, ACodedReturnConservesInEveryFormatAndScope) {
+  for (const char* values : {"f32", "f16", "bf16", "sign", "two"}) {
+    for (const char* scope : {"model", "tensor", "chunk"}) {
+      run_ranks(4, [&](Communicator& communicator) {
+        Place place({.threads = 1});
+        MethodOptions options{.keep = 0.05, .scope = scope, .values = values, .return_ = "coded"};
+        if (options.scope == "chunk") options.chunk = 128;
+        const auto method = make_method("topk", options, communicator, place);
+        method->register_tensors(small_model());
+        const auto n = size_of(small_model());
+        std::vector<float> residual(n, 0.0F);
+        for (std::uint32_t step = 0; step < 10; ++step) {
+          auto gradient = normal_values(n, 10ULL * step + static_cast<std::uint64_t>(communicator.rank()));
+          const auto came = sum_everywhere(communicator, gradient);
+          const auto owed = sum_everywhere(communicator, residual);
+          method->reduce({1, step}, gradient);
+          method->save().get("residual", residual);
+          const auto still_owed = sum_everywhere(communicator, residual);
+          const auto present = std::count_if(gradient.begin(), gradient.end(), [](float x) { return x != 0.0F; });
+          EXPECT_LE(present, static_cast<std::ptrdiff_t>(0.05 * static_cast<double>(n)) + 1);
+          EXPECT_GE(present, static_cast<std::ptrdiff_t>(0.04 * static_cast<double>(n)));
+          EXPECT_TRUE(same_everywhere(communicator, gradient));
+          for (std::size_t i = 0; i < n; ++i) {
+            ASSERT_NEAR(static_cast<double>(gradient[i]) * 4 + still_owed[i], came[i] + owed[i], 1e-4)
+                << values << " " << scope << " step " << step << " entry " << i;
+          }
+        }
+      });
+    }
+  }
+}
+
+TEST(Topk, UnionKeepIsACodedReturn) {
+  run_ranks(4, [](Communicator& communicator) {
+    Place place({.threads = 1});
+    const auto one = make_method("topk", {.keep = 0.05, .union_ = "keep"}, communicator, place);
+    const auto other = make_method("topk", {.keep = 0.05, .return_ = "coded"}, communicator, place);
+    for (std::uint32_t step = 0; step < 5; ++step) {
+      auto gradient = normal_values(2'000, 10ULL * step + static_cast<std::uint64_t>(communicator.rank()));
+      auto same = gradient;
+      one->reduce({1, step}, gradient);
+      other->reduce({1, step}, same);
+      ASSERT_TRUE(gradient == same) << step;
+    }
+    make_method("topk", {.union_ = "keep", .return_ = "coded"}, communicator, place);
+    const auto text = message_of<InvalidConfig>(
+        [&] { make_method("topk", {.union_ = "keep", .return_ = "exact"}, communicator, place); });
+    EXPECT_TRUE(contains(text, "return counts only with union = sum, got exact")) << text;
+  });
+}
+
+/// A rank sends its payload once and its share of the sums once, whatever the number of ranks.
+TEST(Topk, ACodedReturnSendsAboutTwiceThePayloadForAnyNumberOfRanks) {
+  for (const int ranks : {4, 8, 16}) {
+    for (const char* values : {"sign", "two", "f32"}) {
+      for (const char* scope : {"model", "chunk"}) {
+        run_ranks(ranks, [&](Communicator& communicator) {
+          Place place({.threads = 1});
+          const auto method =
+              make_method("topk", {.keep = 0.02, .scope = scope, .values = values, .return_ = "coded"}, communicator,
+                          place);
+          const std::size_t n = 400'000;
+          StepReport report;
+          for (std::uint32_t step = 0; step < 3; ++step) {
+            auto gradient = normal_values(n, 100ULL * step + static_cast<std::uint64_t>(communicator.rank()));
+            report = method->reduce({1, step}, gradient);
+          }
+          EXPECT_LE(static_cast<double>(report.traffic.sent_bytes),
+                    2.1 * static_cast<double>(report.traffic.payload_bytes))
+              << ranks << " ranks, " << values << ", " << scope;
+          EXPECT_GE(report.traffic.sent_bytes, report.traffic.payload_bytes) << "something came back";
+        });
+      }
+    }
+  }
 }
 
 TEST(Resize, KeepsTheMeanOfWhatIsOwed) {

@@ -44,11 +44,14 @@ std::vector<Tensor> streamed_model() {
 
 std::vector<StreamedRow> streamed_rows() {
   const std::vector<std::string> streaming{"sgd", "adam",  "fp16",    "bf16",   "topk", "regtopk",  "randk", "ef-rbgs",
-                                           "def", "def-a", "signsgd", "signum", "qsgd", "terngrad", "dqsgd"};
+                                           "def", "def-a", "signsgd", "signum", "qsgd", "terngrad", "dqsgd",
+                                           "def-topk", "diloco", "sparseloco"};
   std::vector<StreamedRow> rows;
   for (const MethodRow& row : method_table()) {
     const bool streams = std::count(streaming.begin(), streaming.end(), row.name) > 0;
     MethodOptions options = small_options(row);
+    if (row.traits.sends_updates) options.period.reset();
+    if (row.traits.sends_updates && row.traits.meets_in_rounds) options.period = 1;  // the step of a meeting streams
     const std::string name = test_name(row.name);
     if (!row.has_parameter("scope")) {
       rows.push_back({&row, options, streams, name});
@@ -58,6 +61,16 @@ std::vector<StreamedRow> streamed_rows() {
     rows.push_back({&row, options, streams, name + "_by_tensor"});
     options.scope = "model";
     rows.push_back({&row, options, false, name + "_by_model"});
+    const auto& scopes = row.find_parameter("scope")->choices;
+    if (std::count(scopes.begin(), scopes.end(), "chunk") > 0) {
+      options.scope = "chunk";
+      rows.push_back({&row, options, false, name + "_by_chunk"});
+    }
+    if (row.has_parameter("memory")) {
+      options.scope = "tensor";
+      options.memory = "error";
+      rows.push_back({&row, options, streams, name + "_with_memory"});
+    }
   }
   return rows;
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "laconic/error.h"
 #include "laconic/threads.h"
@@ -35,20 +36,65 @@ class TraitsOf : public testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Table, TraitsOf, testing::ValuesIn(method_names()),
                          [](const auto& test) { return test_name(test.param); });
 
-TEST_P(TraitsOf, AResidualIsKeptOrNot) {
+double residual_norm(const MethodRow& row, const MethodOptions& options) {
   double norm = 0.0;
   run_ranks(2, [&](Communicator& communicator) {
-    Worker worker(row(), small_options(row()), communicator);
-    for (std::uint32_t step = 0; step < 3; ++step) worker.step(step);
+    Worker worker(row, options, communicator);
+    for (std::uint32_t step = 0; step < 5; ++step) worker.step(step);
     if (communicator.rank() == 0) norm = worker.method->residual_norm();
   });
-  EXPECT_EQ(norm > 0.0, traits().keeps_residual) << norm;
+  return norm;
 }
 
-TEST_P(TraitsOf, SgdItselfTakesNoOtherOptimizer) {
-  EXPECT_EQ(refusal("sgd"), "");
-  EXPECT_EQ(contains(refusal("adam"), "takes optimizer sgd only"), traits().is_sgd) << refusal("adam");
+TEST_P(TraitsOf, AResidualIsKeptOrNot) {
+  MethodOptions options = small_options(row());
+  EXPECT_EQ(residual_norm(row(), options) > 0.0, traits().keeps_residual);
+  EXPECT_EQ(row().keeps_residual(options), traits().keeps_residual);
+  if (!row().has_parameter("memory")) return;
+  options.rounding = "stochastic";
+  for (const char* memory : {"none", "error"}) {
+    options.memory = memory;
+    EXPECT_EQ(residual_norm(row(), options) > 0.0, row().keeps_residual(options)) << memory;
+  }
+  EXPECT_TRUE(row().keeps_residual(options));
+}
+
+TEST_P(TraitsOf, EveryOptimizerIsTaken) {
+  for (const char* optimizer : {"sgd", "adam", "adamw"}) EXPECT_EQ(refusal(optimizer), "");
+}
+
+/// A step on one rank, with coefficients or factors per tensor. Returns what it throws, or empty.
+std::string step_refusal(const MethodRow& row, const OptimizerOptions& optimizer,
+                         const std::function<void(StepInput&)>& give) {
+  std::string refused;
+  run_ranks(1, [&](Communicator& communicator) {
+    Worker worker(row, small_options(row), communicator, optimizer);
+    std::vector<float> gradient = pull_gradient(worker.model, 0, 0);
+    StepInput input{.key = {1, 0, 0}, .learning_rate = 0.01F, .loss = 1.0F};
+    give(input);
+    try {
+      worker.method->step(input, worker.model, gradient);
+    } catch (const InvalidConfig& error) {
+      refused = error.what();
+    }
+  });
+  return refused;
+}
+
+TEST_P(TraitsOf, SgdItselfTakesCoefficients) {
+  const std::vector<Coefficients> coefficients(small_model().size(), {.learning_rate = 0.01F});
+  const auto give = [&](StepInput& input) { input.tensors = coefficients; };
+  EXPECT_EQ(step_refusal(row(), {}, give).empty(), traits().is_sgd);
+  EXPECT_FALSE(step_refusal(row(), {.name = "adam"}, give).empty());
   EXPECT_EQ(has_parameter("weight_decay"), traits().is_sgd);
+}
+
+TEST_P(TraitsOf, UpdatesOfAHostTakeShrinkFactors) {
+  const OptimizerOptions host{.name = "host", .host = [](View<const float>, View<float>) {}};
+  const std::vector<float> shrink(small_model().size(), 0.999F);
+  const auto give = [&](StepInput& input) { input.shrink = shrink; };
+  EXPECT_EQ(step_refusal(row(), host, give).empty(), traits().sends_updates);
+  EXPECT_TRUE(contains(step_refusal(row(), {}, give), "takes no shrink factors"));
 }
 
 TEST_P(TraitsOf, AFixedOptimizerStandsInForAnother) {
@@ -59,7 +105,8 @@ TEST_P(TraitsOf, AFixedOptimizerStandsInForAnother) {
 }
 
 TEST_P(TraitsOf, RoundsHaveTheirParameters) {
-  EXPECT_EQ(has_parameter("period"), traits().meets_in_rounds);
+  const Parameter* period = row().find_parameter("period");
+  EXPECT_EQ(period != nullptr && period->fallback != "1", traits().meets_in_rounds);
   EXPECT_EQ(has_parameter("proximity"), traits().pulls_every_step);
   EXPECT_EQ(has_parameter("score"), traits().takes_scoring);
 }

@@ -43,7 +43,10 @@ std::vector<float> gradient() {
 std::vector<double> units_of(const std::vector<float>& values, const Case& one) {
   std::vector<double> units;
   std::size_t begin = 0;
-  for (const std::size_t end : one.by_tensor ? std::vector<std::size_t>{150, 200} : std::vector<std::size_t>{200}) {
+  std::vector<std::size_t> ends{200};
+  if (one.by_tensor) ends = {150, 200};
+  if (one.options.scope == "chunk") ends = {64, 128, 192, 200};
+  for (const std::size_t end : ends) {
     double norm = 0.0;
     for (std::size_t i = begin; i < end; ++i) {
       const auto wide = std::abs(static_cast<double>(values[i]));
@@ -63,6 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"qsgd", {.bits = 2}, 1}, Case{"qsgd", {.bits = 4}, 7}, Case{"qsgd", {.bits = 12}, 2047},
         Case{"qsgd", {.scope = "model", .bits = 3}, 3, false, false}, Case{"qsgd", {.bits = 3, .norm = "max"}, 3, true},
         Case{"qsgd", {.route = "scatter", .return_ = "requantized", .bits = 3, .norm = "max"}, 3, true, true, true},
+        Case{"qsgd", {.scope = "chunk", .chunk = 64, .bits = 3}, 3, true},
         Case{"terngrad", {}, 1, true}, Case{"terngrad", {.scope = "model"}, 1, true, false},
         Case{"dqsgd", {.tau = 1e-9}, 1}, Case{"dqsgd", {.tau = 0.1, .norm_source = "exact"}, 7},
         Case{"dqsgd", {.norm = "max", .tau = 1e-9, .norm_source = "aggregate"}, 1, true}),

@@ -19,6 +19,8 @@ TRAVEL = ("order", "scope", "route", "return", "union")
 # What a method refuses: options that do not go together, or that need a model, which a hook has not.
 CONFLICTS: list[Options] = [
     {"route": "gather", "union": "keep"},
+    {"route": "gather", "return": "coded"},
+    {"return": "exact", "union": "keep"},
     {"route": "gather", "return": "requantized"},
     {"step_guard": "on"},
 ]
@@ -29,18 +31,24 @@ _CONVEX: Options = {
 }  # fmt: skip
 NUMBERS: dict[str, list[Options]] = {
     "keep": [{"keep": 0.3}],
+    "chunk": [{"scope": "chunk", "chunk": 64}],
     "mu": [{"mu": 0.5}],
     "abstain": [{"abstain": 0.4}],
     "beta": [{"beta": 0.5}],
     "early_sign": [{"early_sign": 2}],
     "bits": [{"bits": 2}, {"bits": 7}],
+    "chunk": [{"scope": "chunk", "chunk": 64}],
     "tau": [{"tau": 0.7}],
     "error_budget": [{"error_budget": 0.5, "smoothness": 1.0, "step_size": 0.1}],
     "bit_budget": [{"bit_budget": 5}],
     "window": [{"window": 2}],
     **{name: [_CONVEX] for name in ("kappa", "smoothness", "convexity", "step_size", "total_steps")},
 }
-WORDS_NEED: dict[tuple[str, str], Options] = {("rule", "convex"): _CONVEX}
+WORDS_NEED: dict[tuple[str, str], Options] = {
+    ("rule", "convex"): _CONVEX,
+    ("rounding", "nearest"): {"memory": "error"},
+    ("memory", "none"): {"rounding": "stochastic"},
+}
 
 
 def gradient_methods() -> list[str]:

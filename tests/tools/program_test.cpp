@@ -49,7 +49,7 @@ TEST(Program, HelpTellsParametersOfAllMethods) {
   std::istringstream words(text);
   for (std::string word; words >> word;) flat += word + " ";
   for (const char* part :
-       {"of topk, regtopk: automatic | gather | range", "Of qsgd, terngrad, dqsgd: gather | scatter",
+       {"of topk, regtopk: automatic | gather | range", "Of qsgd, terngrad, dqsgd, block-quant: gather | scatter",
         "Of easgd: [0, 1]: how far a round moves the centre", "of dqsgd: 1..1000000000000: steps of the run",
         "Of mgrawa, lgrawa, easgd, lsgd, localsgd: 0..1000000000000",
         "default 16 (mgrawa, lgrawa), 8 (easgd, lsgd, localsgd)",
@@ -248,7 +248,8 @@ TEST_F(Files, OfKernelsHaveTheKeys) {
                              "topk_tied",  "regtopk",    "sign_pack",        "sign_unpack",      "vote",
                              "quantize_4", "quantize_8", "dequantize_add_4", "dequantize_add_8", "norm_l2",
                              "norm_max",   "to_f16",     "to_bf16",          "from_f16",         "scatter_add",
-                             "axpy",       "mean",       "checksum",         "gather_blocks"}) {
+                             "axpy",       "mean",       "checksum",         "gather_blocks",    "scope_norms",
+                             "quantize_scopes_4", "dequantize_scopes_4"}) {
     EXPECT_TRUE(kernels.contains(kernel)) << kernel;
   }
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1) << "something was left behind";
@@ -288,9 +289,10 @@ TEST_F(Files, OfExchangesHaveTheKeys) {
                                        "sparse_range_keep",
                                        "vote",
                                        "quantized_gather",
-                                       "quantized_scatter"};
+                                       "quantized_scatter",
+                                       "quantized_by_chunk"};
   EXPECT_EQ(exchanges, expected);
-  EXPECT_EQ(json("x.json").size(), 2 * (5 + 3 * 3U));
+  EXPECT_EQ(json("x.json").size(), 2 * (6 + 3 * 3U));
 }
 
 TEST_F(Files, OfMethodsHaveTheKeys) {

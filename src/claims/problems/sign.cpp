@@ -87,12 +87,12 @@ struct Best {
 
 Best best_of(const char* method, const std::vector<std::unique_ptr<Problem>>& problems, const ClaimOptions& options) {
   constexpr std::array kRates{1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1};
-  constexpr std::uint32_t kSteps = 1000;
+  constexpr std::uint32_t kStepsEach = 1000;
   const std::size_t seeds = problems.size();
   std::vector<double> ends(kRates.size() * seeds);
   side_by_side(ends.size(), options, [&](std::size_t job) {
     const std::size_t seed = job % seeds;
-    ends[job] = end_loss(sign_config(method, 1, kSteps, kRates[job / seeds], seed + 1), *problems[seed]);
+    ends[job] = end_loss(sign_config(method, 1, kStepsEach, kRates[job / seeds], seed + 1), *problems[seed]);
   });
   Best best;
   for (std::size_t i = 0; i < kRates.size(); ++i) {

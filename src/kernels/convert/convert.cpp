@@ -32,6 +32,8 @@ const char* format_name(ValueFormat format) {
     case ValueFormat::f32: return "f32";
     case ValueFormat::f16: return "f16";
     case ValueFormat::bf16: return "bf16";
+    case ValueFormat::sign: return "sign";
+    case ValueFormat::two: return "two";
   }
   return "unknown";
 }

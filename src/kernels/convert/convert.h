@@ -8,9 +8,12 @@
 
 namespace laconic {
 
-/// The format in which values are sent. The numbers are sent on the wire.
-enum class ValueFormat : std::uint8_t { f32 = 0, f16 = 1, bf16 = 2 };
+/// The format in which values are sent. The numbers are sent on the wire. `sign` and `two` are signs and magnitudes that
+/// the entries of a scope share (kernels/coded); only sparse payloads have them.
+enum class ValueFormat : std::uint8_t { f32 = 0, f16 = 1, bf16 = 2, sign = 3, two = 4 };
 
+constexpr bool is_coded(ValueFormat format) { return format == ValueFormat::sign || format == ValueFormat::two; }
+/// Of a format that is not coded.
 constexpr std::uint64_t bytes_of(ValueFormat format) { return format == ValueFormat::f32 ? 4 : 2; }
 const char* format_name(ValueFormat format);
 

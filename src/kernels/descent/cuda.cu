@@ -60,7 +60,7 @@ __global__ void adam_kernel(AdamCoefficients step, const float* gradient, float*
         const float mean = step.beta1 * first[i] + step.fresh1 * direction;
         const float square = step.beta2 * second[i] + step.fresh2 * (direction * direction);
         const float root = __fsqrt_rn(square / step.correction2) + step.epsilon;
-        return Adapted{before - step.learning_rate * ((mean / step.correction1) / root), mean, square};
+        return Adapted{step.shrink * before - step.learning_rate * ((mean / step.correction1) / root), mean, square};
       },
       [=](std::uint64_t i, const Adapted& adapted) {
         model[i] = adapted.model;
@@ -84,6 +84,24 @@ __global__ void running_mean_kernel(float beta, float fresh, const float* before
 __global__ void subtract_scaled_kernel(const float* x, float scale, const float* y, float* out, std::uint64_t n) {
   load_then_store(
       n, [=](std::uint64_t i) { return x[i] - scale * y[i]; }, [=](std::uint64_t i, float left) { out[i] = left; });
+}
+
+__global__ void scale_kernel(float factor, float* values, std::uint64_t n) {
+  load_then_store(
+      n, [=](std::uint64_t i) { return factor * values[i]; },
+      [=](std::uint64_t i, float scaled) { values[i] = scaled; });
+}
+
+__global__ void scaled_difference_kernel(float factor, const float* x, const float* y, float* out, std::uint64_t n,
+                                         Status* status) {
+  bool nonfinite = false;
+  load_then_store(
+      n, [=](std::uint64_t i) { return factor * x[i] - y[i]; },
+      [&](std::uint64_t i, float difference) {
+        out[i] = difference;
+        nonfinite |= is_nonfinite(difference);
+      });
+  if (nonfinite) status->nonfinite = 1;
 }
 
 __global__ void subtract_difference_kernel(const float* x, const float* y, float* out, std::uint64_t n) {
@@ -193,6 +211,16 @@ void running_mean(Place& place, float beta, View<const float> before, View<const
 void subtract_scaled(Place& place, View<const float> x, float scale, View<const float> y, View<float> out) {
   launch_over(place, "subtract_scaled", out.size(), subtract_scaled_kernel, x.data(), scale, y.data(), out.data(),
               out.size());
+}
+
+void scale(Place& place, float factor, View<float> values) {
+  launch_over(place, "scale", values.size(), scale_kernel, factor, values.data(), values.size());
+}
+
+void scaled_difference(Place& place, float factor, View<const float> x, View<const float> y, View<float> out,
+                       StatusView status) {
+  launch_over(place, "scaled_difference", out.size(), scaled_difference_kernel, factor, x.data(), y.data(), out.data(),
+              out.size(), status.data());
 }
 
 void subtract_difference(Place& place, View<const float> x, View<const float> y, View<float> out) {

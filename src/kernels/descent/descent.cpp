@@ -60,7 +60,7 @@ void adam_loop(const AdamCoefficients& step, Range range, const float* gradient,
     first[i] = mean;
     second[i] = square;
     const float root = std::sqrt(square / step.correction2) + step.epsilon;
-    model[i] = model[i] - step.learning_rate * ((mean / step.correction1) / root);
+    model[i] = step.shrink * model[i] - step.learning_rate * ((mean / step.correction1) / root);
   }
 }
 
@@ -153,6 +153,32 @@ void subtract_scaled(Place& place, View<const float> x, float scale, View<const 
   const Touch touch(place);
   parallel_ranges(place.pool(), out.size(), kCut, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) out[i] = x[i] - scale * y[i];
+  });
+}
+
+void scale(Place& place, float factor, View<float> values) {
+  require_views(place, values.size(), {values});
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(scale, place, factor, values);
+  const Touch touch(place);
+  parallel_ranges(place.pool(), values.size(), kCut, [&](Range range) {
+    for (std::size_t i = range.begin; i < range.end; ++i) values[i] = factor * values[i];
+  });
+}
+
+void scaled_difference(Place& place, float factor, View<const float> x, View<const float> y, View<float> out,
+                       StatusView status) {
+  require_views(place, out.size(), {x, y, out});
+  require_status(place, status);
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(scaled_difference, place, factor, x, y, out, status);
+  }
+  parallel_flagged(place, out.size(), status, [&](Range range) {
+    FiniteWatch finite;
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      out[i] = factor * x[i] - y[i];
+      finite.see(out[i]);
+    }
+    return finite.saw_nonfinite();
   });
 }
 

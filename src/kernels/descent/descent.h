@@ -28,9 +28,11 @@ struct AdamCoefficients {
   float correction1 = 0.0F;  ///< 1 − β1^steps
   float correction2 = 0.0F;  ///< 1 − β2^steps
   float epsilon = 0.0F;
+  float shrink = 1.0F;  ///< factor of the model before it moves: decoupled weight decay, 1 − η·wd
 };
 
-/// Adam (Kingma, Ba 2015) with bias correction; weight_decay·model is added to the gradient.
+/// Adam (Kingma, Ba 2015) with bias correction; weight_decay·model is added to the gradient. With decoupled weight decay
+/// (AdamW; Loshchilov, Hutter 2019) weight_decay is 0 and `shrink` is below 1.
 void adam_step(Place& place, const AdamCoefficients& coefficients, View<const float> gradient, View<float> first,
                View<float> second, View<float> model);
 
@@ -42,6 +44,13 @@ void running_mean(Place& place, float beta, View<const float> before, View<const
 
 /// out = x − scale·y. `out` may be y.
 void subtract_scaled(Place& place, View<const float> x, float scale, View<const float> y, View<float> out);
+
+/// values *= factor.
+void scale(Place& place, float factor, View<float> values);
+
+/// out = factor·x − y. `out` may be x or y. Sets status.nonfinite if a difference is NaN or Inf.
+void scaled_difference(Place& place, float factor, View<const float> x, View<const float> y, View<float> out,
+                       StatusView status);
 
 /// out −= x − y.
 void subtract_difference(Place& place, View<const float> x, View<const float> y, View<float> out);

@@ -11,6 +11,9 @@ void adam_step(Place& place, const AdamCoefficients& coefficients, View<const fl
 void blend(Place& place, float share, View<const float> x, View<float> y);
 void running_mean(Place& place, float beta, View<const float> before, View<const float> gradient, View<float> out);
 void subtract_scaled(Place& place, View<const float> x, float scale, View<const float> y, View<float> out);
+void scale(Place& place, float factor, View<float> values);
+void scaled_difference(Place& place, float factor, View<const float> x, View<const float> y, View<float> out,
+                       StatusView status);
 void subtract_difference(Place& place, View<const float> x, View<const float> y, View<float> out);
 void add_residual(Place& place, View<const float> values, View<const float> residual, View<float> out,
                   StatusView status);

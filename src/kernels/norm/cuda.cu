@@ -163,6 +163,58 @@ __global__ void finish_mean_kernel(const double* sums, std::uint64_t blocks, std
   if (threadIdx.x == 0) *result = static_cast<float>(total / static_cast<double>(n));
 }
 
+// Fixed scopes: neighbouring threads share one, and a block of threads has several.
+
+/// kLanes threads per scope.
+template <unsigned kLanes>
+__global__ void scope_largest_kernel(const float* values, std::uint64_t n, std::uint64_t scope, float* norms,
+                                     Status* status) {
+  static_assert(kLanes == kWarp || kLanes == kThreads);
+  const std::uint64_t number = thread_index() / kLanes;
+  const std::uint64_t begin = number * scope;
+  const std::uint64_t end = n < begin + scope ? n : begin + scope;
+  std::uint32_t most = 0;
+#pragma unroll 8
+  for (std::uint64_t i = begin + threadIdx.x % kLanes; i < end; i += kLanes) {
+    most = max(most, __float_as_uint(values[i]) & 0x7FFF'FFFFU);
+  }
+  if constexpr (kLanes == kThreads) {
+    most = largest_of_block(most);
+  } else {
+    most = __reduce_max_sync(kAllLanes, most);
+  }
+  if (threadIdx.x % kLanes != 0 || begin >= n) return;
+  const float norm = canonical(__uint_as_float(most));
+  norms[number] = norm;
+  if (is_nonfinite(norm)) status->nonfinite = 1;
+}
+
+/// Sixteen threads per scope, a thread a sum of each block of entries.
+__global__ void scope_l2_kernel(const float* values, std::uint64_t n, std::uint64_t scope, float* norms,
+                                Status* status) {
+  const std::uint64_t number = thread_index() / kSums;
+  const unsigned lane = threadIdx.x % kSums;
+  const std::uint64_t first = number * scope;
+  const std::uint64_t end = n < first + scope ? n : first + scope;
+  double total = 0.0;
+  for (std::uint64_t block = 0; block < scope; block += kNormBlock) {
+    const std::uint64_t begin = first + block;
+    const std::uint64_t stop = end < begin + kNormBlock ? end : begin + kNormBlock;
+    double sum = 0.0;
+#pragma unroll 8
+    for (std::uint64_t i = begin + lane; i < stop; i += kSums) {
+      const double value = values[i];
+      sum += value * value;
+    }
+    for (unsigned half = kSums / 2; half > 0; half /= 2) sum += __shfl_down_sync(kAllLanes, sum, half, kSums);
+    if (begin < end) total += sum;
+  }
+  if (lane != 0 || first >= n) return;
+  const float norm = canonical(static_cast<float>(__dsqrt_rn(total)));
+  norms[number] = norm;
+  if (is_nonfinite(norm)) status->nonfinite = 1;
+}
+
 /// One chain over all entries, as the reference has it.
 __global__ void squared_distance_kernel(const float* x, const float* y, std::uint64_t n, double* result) {
   const double total = sum_in_order(n, [=](std::uint64_t i) {
@@ -215,6 +267,20 @@ void largest_magnitudes(Place& place, Each<NormPart> parts, StatusView status) {
 void norms(Place& place, Each<NormPart> parts, Norm kind, StatusView status) {
   if (kind == Norm::max) return largest_magnitudes(place, parts, status);
   add_squares<float>(place, "norm", parts, finish_l2_kernel, status);
+}
+
+void scope_norms(Place& place, View<const float> values, std::uint64_t scope, Norm kind, View<float> norms,
+                 StatusView status) {
+  if (norms.empty()) return;
+  const Launch launch(place, "scope_norms");
+  const auto run = [&](auto* kernel, unsigned threads_of_scope) {
+    const auto blocks = static_cast<unsigned>((norms.size() * threads_of_scope + kThreads - 1) / kThreads);
+    kernel<<<blocks, kThreads, 0, launch.stream()>>>(values.data(), values.size(), scope, norms.data(), status.data());
+    launch.check();
+  };
+  if (kind == Norm::l2) return run(scope_l2_kernel, kSums);
+  if (scope <= 1'024) return run(scope_largest_kernel<kWarp>, kWarp);
+  run(scope_largest_kernel<kThreads>, kThreads);
 }
 
 void sums_of_squares(Place& place, Each<SquaresPart> parts, StatusView status) {

@@ -1,11 +1,13 @@
 #include "kernels/norm/norm.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
 
 #include "base/check.h"
+#include "base/layout.h"
 #include "base/thread_pool.h"
 #include "base/touch.h"
 #include "base/transfer.h"
@@ -55,7 +57,44 @@ float largest_magnitude(Place& place, View<const float> values) {
   return canonical(std::bit_cast<float>(most));
 }
 
+/// One scope, on the caller's thread.
+float scope_norm(SimdLevel level, View<const float> values, Norm kind) {
+  constexpr std::size_t kMostBlocks = kMostScope / kNormBlock;
+  const std::size_t blocks = (values.size() + kNormBlock - 1) / kNormBlock;
+  if (kind == Norm::max) {
+    std::array<std::uint32_t, kMostBlocks> largest;
+    LACONIC_DISPATCH(level, block_largest, values, largest.data());
+    return canonical(std::bit_cast<float>(*std::max_element(largest.data(), largest.data() + blocks)));
+  }
+  std::array<double, kMostBlocks> sums;
+  LACONIC_DISPATCH(level, block_squares, values, sums.data());
+  double total = 0.0;
+  for (std::size_t i = 0; i < blocks; ++i) total += sums[i];
+  return canonical(static_cast<float>(std::sqrt(total)));
+}
+
 }  // namespace
+
+void scope_norms(Place& place, View<const float> values, std::uint64_t scope, Norm kind, View<float> norms,
+                 StatusView status) {
+  require_same_device("values", values.device(), place.device());
+  require_same_device("norms", norms.device(), place.device());
+  require_same_device("status", status.device(), place.device());
+  require_size("status", status.size(), 1);
+  require_fixed_scope(scope);
+  require_size("norms", norms.size(), (values.size() + scope - 1) / scope);
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(scope_norms, place, values, scope, kind, norms, status);
+  const Touch touch(place);
+  parallel_ranges(place.pool(), values.size(), scope, [&](Range range) {
+    for (std::size_t begin = range.begin; begin < range.end; begin += scope) {
+      const std::size_t count = std::min<std::size_t>(scope, range.end - begin);
+      norms[begin / scope] = scope_norm(place.simd(), values.sub(begin, count), kind);
+    }
+  });
+  for (const float each : norms) {
+    if (!std::isfinite(each)) status[0].nonfinite = 1;
+  }
+}
 
 void norm(Place& place, View<const float> values, Norm kind, View<float> result, StatusView status) {
   require(place, values, result.size(), result.device(), status);

@@ -27,6 +27,11 @@ struct NormPart {
 };
 void norms(Place& place, Each<NormPart> parts, Norm kind, StatusView status);
 
+/// The norms of the view's fixed scopes: norms[i] is that of the entries from i·scope on, `scope` of them or what is left.
+/// One pass on every device. `scope` is as require_fixed_scope has it. status.norm is left alone.
+void scope_norms(Place& place, View<const float> values, std::uint64_t scope, Norm kind, View<float> norms,
+                 StatusView status);
+
 /// The float64 sum of squares in the same tree, for callers that combine the norms of several parts.
 void sum_of_squares(Place& place, View<const float> values, View<double> result, StatusView status);
 

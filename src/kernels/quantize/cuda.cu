@@ -37,6 +37,24 @@ __device__ std::uint32_t field_of(float value, std::uint32_t random, const Quant
   return level | negative << (quantizer.bits - 1);
 }
 
+/// The same with any scale and rounding.
+__device__ std::uint32_t scoped_field(float value, std::uint32_t random, const QuantizeScale& scale,
+                                      const Quantizer& quantizer, std::uint64_t i) {
+  const float units = units_of(value, scale);
+  const bool nearest = quantizer.kind == Rounding::nearest;
+  const std::uint32_t sum = static_cast<std::uint32_t>(units) + (nearest ? kHalfLevel : random);
+  const bool tie = !nearest && (sum & 0xFFFF) == 0xFFFF;
+  const std::uint32_t level = (sum >> 16) + (tie && carries(units, quantizer.rounding, i) ? 1U : 0U);
+  const bool negative = value != 0.0F && __float_as_uint(value) >> 31 != 0;
+  return level | (negative ? scale.sign_mask : 0U);
+}
+
+/// A value less what its field stands for.
+__device__ float rest_of(float value, std::uint32_t field, const QuantizeScale& scale) {
+  const float magnitude = static_cast<float>(field & ~scale.sign_mask) * scale.step;
+  return value - ((field & scale.sign_mask) != 0 ? -magnitude : magnitude);
+}
+
 __device__ float value_of(std::uint32_t field, float step, int bits) {
   const std::uint32_t sign = 1U << (bits - 1);
   const float magnitude = static_cast<float>(field & (sign - 1)) * step;
@@ -45,17 +63,18 @@ __device__ float value_of(std::uint32_t field, float step, int bits) {
 
 struct QuantizePart {
   const float* values;
-  const float* norm;
+  const float* norms;
   std::byte* packed;
   std::uint64_t n;
   std::uint64_t first;
   std::uint32_t tensor;
   std::uint32_t filling;  ///< bytes behind the fields
+  float* rest;            ///< null: not wanted
 };
 
 struct DequantizePart {
   const std::byte* packed;
-  const float* norm;
+  const float* norms;
   float* values;
   std::uint64_t n;
 };
@@ -79,15 +98,31 @@ struct Lane {
 };
 constexpr std::uint64_t kNextWord = kPackLanes * sizeof(std::uint32_t);
 
+/// Packs the fields of a lane, row after row.
+struct LaneWriter {
+  std::byte* to;
+  int bits;
+  std::uint32_t word = 0;
+  int filled = 0;
+
+  __device__ void append(std::uint32_t field) {
+    word |= field << filled;
+    filled += bits;
+    if (filled < 32) return;
+    store_word(to, word);
+    to += kNextWord;
+    filled -= 32;
+    word = field >> (bits - filled);  // what did not fit
+  }
+};
+
 __device__ void quantize_lane(const Lane& lane, const float* values, std::uint64_t groups, const float* norm,
                               const Quantizer& quantizer, std::byte* packed) {
   if (lane.group >= groups) return;
   const bool zero = !(*norm > 0.0F);
   const QuantizeScale scale = quantize_scale(*norm, quantizer.bits);
   const float* column = values + lane.value;
-  std::byte* to = packed + lane.word_offset(quantizer.bits);
-  std::uint32_t word = 0;
-  int filled = 0;
+  LaneWriter writer{packed + lane.word_offset(quantizer.bits), quantizer.bits};
 #pragma unroll
   for (unsigned part = 0; part < kParts; ++part) {
     const std::uint64_t first = quantizer.first + lane.value + part * kDrawRows * kPackLanes;
@@ -98,14 +133,40 @@ __device__ void quantize_lane(const Lane& lane, const float* values, std::uint64
 #pragma unroll
     for (unsigned row = 0; row < kDrawRows; ++row) {
       const std::uint32_t draw = random[row / 2] >> row % 2 * 16 & 0xFFFF;
-      const std::uint32_t field = zero ? 0 : field_of(rows[row], draw, scale, quantizer, first + row * kPackLanes);
-      word |= field << filled;
-      filled += quantizer.bits;
-      if (filled < 32) continue;
-      store_word(to, word);
-      to += kNextWord;
-      filled -= 32;
-      word = field >> (quantizer.bits - filled);  // what did not fit
+      writer.append(zero ? 0 : field_of(rows[row], draw, scale, quantizer, first + row * kPackLanes));
+    }
+  }
+}
+
+/// A lane of a part with fixed scopes, rounding to nearest, or a rest. No scope is smaller than half of the rows that one
+/// block of Philox serves; one that is larger than a group has a single norm there.
+__device__ void quantize_scopes_lane(const Lane& lane, const QuantizePart& part, const Quantizer& quantizer,
+                                     int shift) {
+  if (lane.group >= part.n / kPackGroup) return;
+  constexpr unsigned kRows = kDrawRows / 2;
+  LaneWriter writer{part.packed + lane.word_offset(quantizer.bits), quantizer.bits};
+  QuantizeScale scale{};
+  PhiloxBlock random{};
+#pragma unroll
+  for (unsigned half = 0; half < 2 * kParts; ++half) {
+    const std::uint64_t in_part = lane.value + half * kRows * kPackLanes;
+    const std::uint64_t row_begin = in_part / kPackLanes * kPackLanes;
+    if (half == 0 || (row_begin & ((std::uint64_t{1} << shift) - 1)) == 0) {
+      scale = scope_scale(part.norms[row_begin >> shift], quantizer.bits);
+    }
+    float rows[kRows];
+#pragma unroll
+    for (unsigned row = 0; row < kRows; ++row) rows[row] = part.values[in_part + row * kPackLanes];
+    const std::uint64_t first = quantizer.first + in_part;
+    if (half % 2 == 0 && quantizer.kind == Rounding::stochastic) {
+      random = quantizer.rounding.block(first / 128 * 16 + first % 16);  // as draw16 has it
+    }
+#pragma unroll
+    for (unsigned row = 0; row < kRows; ++row) {
+      const std::uint32_t draw = random[half % 2 * 2 + row / 2] >> row % 2 * 16 & 0xFFFF;
+      const std::uint32_t field = scoped_field(rows[row], draw, scale, quantizer, first + row * kPackLanes);
+      writer.append(field);
+      if (part.rest != nullptr) part.rest[in_part + row * kPackLanes] = rest_of(rows[row], field, scale);
     }
   }
 }
@@ -128,11 +189,21 @@ __global__ void quantize_groups_of_parts(const __grid_constant__ Parts<QuantizeP
   if constexpr (kBits != 0) quantizer.bits = kBits;
   quantizer.rounding.tensor = part.tensor;
   quantizer.first = part.first;
-  quantize_lane(Lane(parts.block_in(number)), part.values, part.n / kPackGroup, part.norm, quantizer, part.packed);
+  quantize_lane(Lane(parts.block_in(number)), part.values, part.n / kPackGroup, part.norms, quantizer, part.packed);
+}
+
+template <int kBits>
+__global__ void quantize_scopes(const __grid_constant__ Parts<QuantizePart> parts, Quantizer quantizer, int shift) {
+  const unsigned number = parts.of_block();
+  const QuantizePart& part = parts.items[number];
+  if constexpr (kBits != 0) quantizer.bits = kBits;
+  quantizer.rounding.tensor = part.tensor;
+  quantizer.first = part.first;
+  quantize_scopes_lane(Lane(parts.block_in(number)), part, quantizer, shift);
 }
 
 /// Fewer than 512 fields as one bit stream: a thread has every 256th byte, which up to five fields share.
-__global__ void quantize_rest(const __grid_constant__ Parts<QuantizePart> parts, Quantizer quantizer) {
+__global__ void quantize_rest(const __grid_constant__ Parts<QuantizePart> parts, Quantizer quantizer, int shift) {
   const QuantizePart& part = parts.items[blockIdx.x];
   const std::uint64_t done = part.n / kPackGroup * kPackGroup;
   const float* values = part.values + done;
@@ -141,32 +212,38 @@ __global__ void quantize_rest(const __grid_constant__ Parts<QuantizePart> parts,
   quantizer.rounding.tensor = part.tensor;
   quantizer.first = part.first + done;
   const auto bits = static_cast<std::uint32_t>(quantizer.bits);
-  const float norm = *part.norm;
-  const bool zero = !(norm > 0.0F);
-  const QuantizeScale scale = quantize_scale(norm, quantizer.bits);
   const auto bytes = static_cast<std::uint32_t>(packed_bytes(n, quantizer.bits));
   for (std::uint32_t byte = threadIdx.x; byte < bytes + part.filling; byte += kThreads) {
     std::uint32_t value = 0;
     for (std::uint32_t i = 8 * byte / bits; i < n && i * bits < 8 * byte + 8; ++i) {
       const std::uint64_t index = quantizer.first + i;
+      const QuantizeScale scale = scope_scale(part.norms[(done + i) >> shift], quantizer.bits);
       const std::uint32_t field =
-          zero ? 0 : field_of(values[i], draw16(quantizer.rounding, index), scale, quantizer, index);
+          scoped_field(values[i], draw16(quantizer.rounding, index), scale, quantizer, index);
       value |= i * bits >= 8 * byte ? field << (i * bits - 8 * byte) : field >> (8 * byte - i * bits);
+      if (part.rest != nullptr) part.rest[done + i] = rest_of(values[i], field, scale);
     }
     packed[byte] = static_cast<std::byte>(value);
   }
 }
 
-__device__ void dequantize_groups(const DequantizePart& part, unsigned block, int bits) {
+template <bool kScopes>
+__device__ void dequantize_groups(const DequantizePart& part, unsigned block, int bits, int shift) {
+  constexpr unsigned kRowsOfScope = kLeastScope / kPackLanes;
   const Lane lane(block);
   if (lane.group >= part.n / kPackGroup) return;
-  const float step = quantize_step(*part.norm, bits);
+  const std::uint64_t group = lane.group * kPackGroup;
+  float step = quantize_step(part.norms[group >> shift], bits);
   const std::byte* from = part.packed + lane.word_offset(bits);
   float* column = part.values + lane.value;
   std::uint64_t pending = 0;
   int filled = 0;
 #pragma unroll
   for (unsigned row = 0; row < kPackGroup / kPackLanes; ++row) {
+    if (kScopes && row > 0 && row % kRowsOfScope == 0) {
+      const std::uint64_t at = group + row * kPackLanes;
+      if ((at & ((std::uint64_t{1} << shift) - 1)) == 0) step = quantize_step(part.norms[at >> shift], bits);
+    }
     if (filled < bits) {
       pending |= std::uint64_t{load_word(from)} << filled;
       from += kNextWord;
@@ -179,10 +256,9 @@ __device__ void dequantize_groups(const DequantizePart& part, unsigned block, in
   }
 }
 
-__device__ void dequantize_rest(const DequantizePart& part, int bits) {
+__device__ void dequantize_rest(const DequantizePart& part, int bits, int shift) {
   const std::uint64_t done = part.n / kPackGroup * kPackGroup;
   const std::byte* packed = part.packed + packed_bytes(done, bits);
-  const float step = quantize_step(*part.norm, bits);
   for (std::uint32_t i = threadIdx.x; i < part.n - done; i += kThreads) {
     const std::uint32_t begin = i * static_cast<std::uint32_t>(bits);
     const std::uint32_t end = begin + static_cast<std::uint32_t>(bits);
@@ -192,29 +268,37 @@ __device__ void dequantize_rest(const DequantizePart& part, int bits) {
       field |= byte * 8 >= begin ? found << (byte * 8 - begin) : found >> (begin - byte * 8);
     }
     float& value = part.values[done + i];
-    value = value + value_of(field, step, bits);
+    value = value + value_of(field, quantize_step(part.norms[(done + i) >> shift], bits), bits);
   }
 }
 
-__global__ void dequantize_kernel(const __grid_constant__ Parts<DequantizePart> parts, int bits) {
+template <bool kScopes>
+__global__ void dequantize_kernel(const __grid_constant__ Parts<DequantizePart> parts, int bits, int shift) {
   const unsigned number = parts.of_block();
   const DequantizePart part = parts.items[number];
   const unsigned block = parts.block_in(number);
   if (block < group_blocks(part.n)) {
-    dequantize_groups(part, block, bits);
+    dequantize_groups<kScopes>(part, block, bits, shift);
   } else {
-    dequantize_rest(part, bits);
+    dequantize_rest(part, bits, shift);
   }
 }
 
-/// The usual widths are known to the compiler; the others share one kernel.
+/// Whether all that is asked for is drawn rounding with one norm for each part.
+bool is_simple(const Quantizer& quantizer, const QuantizePart& part) {
+  return quantizer.scope == 0 && quantizer.kind == Rounding::stochastic && part.rest == nullptr;
+}
+
+/// The usual widths are known to the compiler; the others share one kernel. Either all parts have a rest or none has.
 template <int kBits>
 void launch_groups(const Launch& launch, const Parts<QuantizePart>& parts, unsigned blocks, Quantizer quantizer) {
-  if (parts.count == 1) {
-    const QuantizePart& part = parts.items[0];
+  const QuantizePart& part = parts.items[0];
+  if (!is_simple(quantizer, part)) {
+    quantize_scopes<kBits><<<blocks, kThreads, 0, launch.stream()>>>(parts, quantizer, scope_shift(quantizer.scope));
+  } else if (parts.count == 1) {
     quantizer.rounding.tensor = part.tensor;
     quantizer.first = part.first;
-    quantize_groups<kBits><<<blocks, kThreads, 0, launch.stream()>>>(part.values, part.n / kPackGroup, part.norm,
+    quantize_groups<kBits><<<blocks, kThreads, 0, launch.stream()>>>(part.values, part.n / kPackGroup, part.norms,
                                                                      quantizer, part.packed);
   } else {
     quantize_groups_of_parts<kBits><<<blocks, kThreads, 0, launch.stream()>>>(parts, quantizer);
@@ -224,15 +308,15 @@ void launch_groups(const Launch& launch, const Parts<QuantizePart>& parts, unsig
 
 }  // namespace
 
-void quantize(Place& place, Each<QuantizeSlice> slices, int bits, const RandomStream& rounding) {
+void quantize(Place& place, Each<QuantizeSlice> slices, const Quantizer& quantizer) {
   const Launch launch(place, "quantize");
-  const Quantizer quantizer{bits, rounding, 0};
+  const int bits = quantizer.bits;
   const auto give_groups = [&](const Parts<QuantizePart>& parts, unsigned blocks) {
     const auto launch_them = bits == 4 ? launch_groups<4> : bits == 8 ? launch_groups<8> : launch_groups<0>;
     launch_them(launch, parts, blocks, quantizer);
   };
   const auto give_rests = [&](const Parts<QuantizePart>& parts, unsigned blocks) {
-    quantize_rest<<<blocks, kThreads, 0, launch.stream()>>>(parts, quantizer);
+    quantize_rest<<<blocks, kThreads, 0, launch.stream()>>>(parts, quantizer, scope_shift(quantizer.scope));
     launch.check();
   };
   PartBatches<QuantizePart, decltype(give_groups)> groups(give_groups);
@@ -240,8 +324,8 @@ void quantize(Place& place, Each<QuantizeSlice> slices, int bits, const RandomSt
   slices([&](const QuantizeSlice& slice) {
     const std::uint64_t n = slice.values.size();
     const auto filling = static_cast<std::uint32_t>(slice.packed.size() - packed_bytes(n, bits));
-    const QuantizePart part{slice.values.data(), slice.norm.data(), slice.packed.data(), n,
-                            slice.first,         slice.tensor,      filling};
+    const QuantizePart part{slice.values.data(), slice.norms.data(), slice.packed.data(), n, slice.first,
+                            slice.tensor,        filling,            slice.rest.data()};
     groups.add(part, group_blocks(n));
     rests.add(part, n % kPackGroup != 0 || filling != 0 ? 1 : 0);
   });
@@ -249,16 +333,20 @@ void quantize(Place& place, Each<QuantizeSlice> slices, int bits, const RandomSt
   rests.finish();
 }
 
-void dequantize_add(Place& place, Each<DequantizeSlice> slices, int bits) {
+void dequantize_add(Place& place, Each<DequantizeSlice> slices, int bits, std::uint64_t scope) {
   const Launch launch(place, "dequantize_add");
   const auto give = [&](const Parts<DequantizePart>& parts, unsigned blocks) {
-    dequantize_kernel<<<blocks, kThreads, 0, launch.stream()>>>(parts, bits);
+    if (scope == 0) {
+      dequantize_kernel<false><<<blocks, kThreads, 0, launch.stream()>>>(parts, bits, kOneNorm);
+    } else {
+      dequantize_kernel<true><<<blocks, kThreads, 0, launch.stream()>>>(parts, bits, scope_shift(scope));
+    }
     launch.check();
   };
   PartBatches<DequantizePart, decltype(give)> batches(give);
   slices([&](const DequantizeSlice& slice) {
     const std::uint64_t n = slice.values.size();
-    batches.add({slice.packed.data(), slice.norm.data(), slice.values.data(), n},
+    batches.add({slice.packed.data(), slice.norms.data(), slice.values.data(), n},
                 group_blocks(n) + (n % kPackGroup != 0 ? 1 : 0));
   });
   batches.finish();

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "base/each.h"
+#include "base/layout.h"
 #include "base/philox.h"
 #include "laconic/place.h"
 #include "laconic/status.h"
@@ -18,38 +19,54 @@ namespace laconic {
 ///   if those 16 bits sum to 65535, the next 16 bits of r's fraction and draw16(tail, i) decide the carry.
 /// A norm of zero gives all zeros. The sign of -0 is plus, as in votes. The value of a level is
 /// sign · (level · (norm / s)).
+/// Rounding to nearest draws nothing: the level is floor(r + 1/2), so half a level is rounded up in magnitude.
+enum class Rounding : std::uint8_t { stochastic, nearest };
+
 struct Quantizer {
   int bits = 8;             ///< 2..16
   RandomStream rounding;          ///< its purpose determines the tail's purpose: rounding_tail or return_tail
   std::uint64_t first = 0;  ///< index in the tensor of the first value: a multiple of kPackGroup
+  Rounding kind = Rounding::stochastic;
+  /// Entries of a fixed scope: entry i of the values has norms[i / scope]. 0: one norm for all of them. Otherwise as
+  /// require_fixed_scope has it, and `first` is a multiple of it too.
+  std::uint64_t scope = 0;
 };
+
+/// The number of norms of n values.
+constexpr std::uint64_t norms_of(std::uint64_t n, std::uint64_t scope) {
+  return scope == 0 ? 1 : (n + scope - 1) / scope;
+}
 
 /// Bytes of n packed fields; layout as in kernels/bitpack.
 std::uint64_t quantized_bytes(std::uint64_t n, int bits);
 
-/// `norm` is one float in the place's memory, >= 0 and finite. packed.size() must be quantized_bytes(n, bits).
-void quantize(Place& place, View<const float> values, View<const float> norm, const Quantizer& quantizer,
-              View<std::byte> packed);
+/// `norms` are floats in the place's memory, >= 0 and finite: norms_of(n, quantizer.scope). packed.size() must be
+/// quantized_bytes(n, bits). If `rest` is not empty, rest[i] = values[i] − the value of field i; it must not overlap
+/// the values.
+void quantize(Place& place, View<const float> values, View<const float> norms, const Quantizer& quantizer,
+              View<std::byte> packed, View<float> rest = {});
 
-/// Parts of several tensors, on a device in a few launches. `rounding` gives all of the streams but the tensor.
-/// `packed` may be longer than the fields; the rest of it becomes zero.
+/// Parts of several tensors, on a device in a few launches. The quantizer gives everything but the tensor and the first
+/// index. `packed` may be longer than the fields; the rest of it becomes zero.
 struct QuantizeSlice {
   View<const float> values;
-  View<const float> norm;
+  View<const float> norms;
   View<std::byte> packed;
   std::uint32_t tensor;  ///< its number in the model
   std::uint64_t first;   ///< index in the tensor of the first value
+  View<float> rest{};
 };
-void quantize(Place& place, Each<QuantizeSlice> slices, int bits, const RandomStream& rounding);
+void quantize(Place& place, Each<QuantizeSlice> slices, const Quantizer& quantizer);
 
-/// values[i] += value of field i. `norm` as above.
-void dequantize_add(Place& place, View<const std::byte> packed, View<const float> norm, int bits, View<float> values);
+/// values[i] += value of field i. `norms` and `scope` as above.
+void dequantize_add(Place& place, View<const std::byte> packed, View<const float> norms, int bits, View<float> values,
+                    std::uint64_t scope = 0);
 
 struct DequantizeSlice {
   View<const std::byte> packed;
-  View<const float> norm;
+  View<const float> norms;
   View<float> values;
 };
-void dequantize_add(Place& place, Each<DequantizeSlice> slices, int bits);
+void dequantize_add(Place& place, Each<DequantizeSlice> slices, int bits, std::uint64_t scope = 0);
 
 }  // namespace laconic

@@ -1,3 +1,4 @@
+#include "kernels/topk/cuda/scopes.h"
 #include "kernels/topk/cuda/select.h"
 #include "kernels/topk/twins.h"
 
@@ -60,6 +61,27 @@ void error_feedback_topk(Place& place, const topk::Selection& selection, StatusV
   take_scratch(place.workspace(), search, Magnitudes::kRescored);
   const bool all = search.k == search.entries.size;
   all ? select_all(launch, search, Magnitudes{}) : select(launch, search, Magnitudes{});
+}
+
+void error_feedback_topk_by_scope(Place& place, const topk::Selection& selection, const FixedScopes& scopes,
+                                  StatusView status) {
+  const Launch launch(place, "error_feedback_topk_by_scope");
+  const ScopeTask task{selection.gradient.data(),
+                       selection.residual.data(),
+                       selection.rest.data(),
+                       selection.gradient.size(),
+                       scopes,
+                       selection.selected.indices.data(),
+                       selection.selected.values.data(),
+                       status.data()};
+  const auto blocks = static_cast<unsigned>(scopes.count(task.size));
+  if (scopes.each <= kMostShared) {
+    const auto bytes = static_cast<unsigned>(scopes.each * sizeof(std::uint32_t));
+    scopes_kernel<true><<<blocks, kThreads, bytes, launch.stream()>>>(task);
+  } else {
+    scopes_kernel<false><<<blocks, kThreads, 0, launch.stream()>>>(task);
+  }
+  launch.check();
 }
 
 void split_largest(Place& place, ConstSparseView entries, SparseView kept, SparseView left) {

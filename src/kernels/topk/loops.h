@@ -48,6 +48,8 @@ void emit_section(SimdLevel level, const topk::EmitSection& emit);
 }  // namespace laconic::simd
 
 namespace laconic::portable {
+/// How many magnitudes are above a key. For short lists, so there is no other implementation.
+std::size_t count_above(SimdLevel level, const std::uint32_t* keys, std::size_t n, std::uint32_t bound);
 std::size_t scan_add(SimdLevel level, const topk::ScanBlock& block, std::int32_t& highest);
 std::size_t scan_again(SimdLevel level, const topk::ScanBlock& block, std::int32_t& highest);
 std::size_t gather_between(SimdLevel level, const topk::GatherKeys& gather);

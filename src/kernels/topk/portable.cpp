@@ -77,6 +77,13 @@ LACONIC_INLINE std::size_t gather(const GatherKeys& from) {
   return count;
 }
 
+LACONIC_INLINE std::size_t count(const std::uint32_t* keys, std::size_t n, std::uint32_t bound) {
+  const auto least = static_cast<std::int32_t>(bound);
+  std::uint32_t above = 0;  // as wide as a key, so that the loop becomes vectors of one width
+  for (std::size_t i = 0; i < n; ++i) above += static_cast<std::int32_t>(keys[i] & kMagnitude) > least ? 1 : 0;
+  return above;
+}
+
 LACONIC_INLINE void emit(const EmitSection& to) {
   const Section& section = *to.section;
   std::size_t equals_left = section.equal;
@@ -97,6 +104,10 @@ LACONIC_INLINE void emit(const EmitSection& to) {
 }
 
 }  // namespace
+
+std::size_t count_above(SimdLevel level, const std::uint32_t* keys, std::size_t n, std::uint32_t bound) {
+  return Clones<count>::run(level, keys, n, bound);
+}
 
 std::size_t scan_add(SimdLevel level, const ScanBlock& block, std::int32_t& highest) {
   return Clones<scan<true>>::run(level, block, highest);

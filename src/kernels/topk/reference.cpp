@@ -54,6 +54,24 @@ void select_largest(Place& place, const topk::Selection& selection, Status& stat
   status.threshold = std::bit_cast<float>(lowest);
 }
 
+void select_in_scopes(Place& place, const topk::Selection& selection, const FixedScopes& scopes, Status& status) {
+  const std::size_t n = selection.gradient.size();
+  for (std::size_t scope = 0, first = 0; scope < scopes.count(n); ++scope) {
+    const std::size_t begin = scope * scopes.each;
+    const std::size_t size = std::min<std::size_t>(scopes.each, n - begin);
+    const std::size_t k = scopes.keep_of(scope, n);
+    const topk::Selection own{selection.gradient.sub(begin, size), selection.residual.sub(begin, size),
+                              selection.rest.sub(begin, size), nullptr, selection.selected.sub(first, k)};
+    Status own_status;
+    select_largest(place, own, own_status);
+    status.nonfinite |= own_status.nonfinite;
+    for (std::size_t i = first; i < first + k; ++i) {
+      selection.selected.indices[i] += static_cast<std::uint32_t>(begin);
+    }
+    first += k;
+  }
+}
+
 void split_largest(Place& place, ConstSparseView entries, SparseView kept, SparseView left) {
   Workspace::Scope scope(place.workspace());
   const auto keys = place.workspace().take<std::uint32_t>(entries.size());

@@ -43,6 +43,9 @@ struct Selection {
 constexpr std::uint32_t key_of(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7FFF'FFFFU; }
 inline constexpr std::uint32_t kNonfiniteKey = 0x7F80'0000U;
 
+/// The most entries of a fixed scope.
+inline constexpr std::uint64_t kMostFixed = 65'536;
+
 /// Throws InvalidConfig unless the sizes agree and all views lie on the place's device.
 void require_selection(Place& place, const Selection& selection, StatusView status);
 
@@ -53,6 +56,9 @@ void select(Place& place, const Selection& selection, StatusView status);
 void search_largest(Place& place, const Selection& selection, Status& status);
 void split_candidates(Place& place, ConstSparseView entries, SparseView kept, SparseView left);
 
+/// Selects in fixed scopes.
+void search_scopes(Place& place, const Selection& selection, const FixedScopes& scopes, Status& status);
+
 /// Ends a call that met a NaN or an Inf: writes valid indices and values of 0, and leaves status.threshold unchanged.
 void give_up_nonfinite(const Selection& selection, Status& status);
 
@@ -60,5 +66,6 @@ void give_up_nonfinite(const Selection& selection, Status& status);
 
 namespace laconic::reference {
 void select_largest(Place& place, const topk::Selection& selection, Status& status);
+void select_in_scopes(Place& place, const topk::Selection& selection, const FixedScopes& scopes, Status& status);
 void split_largest(Place& place, ConstSparseView entries, SparseView kept, SparseView left);
 }  // namespace laconic::reference

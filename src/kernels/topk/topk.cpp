@@ -69,6 +69,31 @@ void error_feedback_topk(Place& place, View<const float> gradient, View<const fl
   topk::select(place, selection, status);
 }
 
+void error_feedback_topk_by_scope(Place& place, View<const float> gradient, View<const float> residual,
+                                  View<float> rest, const FixedScopes& scopes, SparseView selected,
+                                  StatusView status) {
+  const topk::Selection selection{gradient, residual, rest, nullptr, selected};
+  topk::require_selection(place, selection, status);
+  if (scopes.each == 0 || scopes.each > topk::kMostFixed) {
+    throw InvalidConfig("a fixed scope must have 1.." + std::to_string(topk::kMostFixed) + " entries, got " +
+                        std::to_string(scopes.each) + ": select with error_feedback_topk in longer ones");
+  }
+  const std::uint64_t n = gradient.size();
+  const std::uint64_t last = n == 0 ? 0 : n - (scopes.count(n) - 1) * scopes.each;
+  require_keep("a scope's selection", scopes.keep, scopes.each);
+  require_keep("the last scope's selection", n == 0 ? 0 : scopes.last_keep, last);
+  require_size("selected", selected.size(), scopes.selected(n));
+  if (n == 0) return;
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(error_feedback_topk_by_scope, place, selection, scopes, status);
+  }
+  const Touch touch(place);
+  status[0].count = selected.size();
+  const bool plain = place.simd() == SimdLevel::reference;
+  plain ? reference::select_in_scopes(place, selection, scopes, status[0])
+        : topk::search_scopes(place, selection, scopes, status[0]);
+}
+
 void split_largest(Place& place, ConstSparseView entries, SparseView kept, SparseView left) {
   require_keep("kept", kept.size(), entries.size());
   require_size("left", left.size(), entries.size() - kept.size());

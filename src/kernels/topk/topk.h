@@ -43,6 +43,27 @@ inline constexpr std::uint64_t kMostSparseEntries = 0xFFFF'FFFF;
 void error_feedback_topk(Place& place, View<const float> gradient, View<const float> residual, View<float> rest,
                          SparseView selected, StatusView status);
 
+/// A view cut at multiples of `each` entries into scopes, from each of which `keep` entries are selected, or `last_keep`
+/// from the last one, which may be shorter.
+struct FixedScopes {
+  std::uint64_t each = 0;
+  std::uint64_t keep = 0;
+  std::uint64_t last_keep = 0;
+
+  constexpr std::uint64_t count(std::uint64_t n) const { return (n + each - 1) / each; }
+  constexpr std::uint64_t selected(std::uint64_t n) const { return n == 0 ? 0 : (count(n) - 1) * keep + last_keep; }
+  constexpr std::uint64_t keep_of(std::uint64_t scope, std::uint64_t n) const {
+    return scope + 1 < count(n) ? keep : last_keep;
+  }
+};
+
+/// error_feedback_topk in each of many short scopes, in one pass: `selected` receives the entries of one scope after
+/// another, with indices in the whole view. A thread selects from a scope while it is in the cache. No threshold is
+/// read or written. If status.nonfinite is set, `selected` and `rest` are unspecified, with indices in bounds. On CUDA it
+/// is one launch, a block of threads per scope.
+void error_feedback_topk_by_scope(Place& place, View<const float> gradient, View<const float> residual,
+                                  View<float> rest, const FixedScopes& scopes, SparseView selected, StatusView status);
+
 /// Writes the kept.size() entries with the largest magnitudes to `kept` and the others to `left`, both by ascending
 /// index; among equal magnitudes the lowest indices are kept. kept.size() <= entries.size() and left.size() =
 /// entries.size() - kept.size(). No aliasing.

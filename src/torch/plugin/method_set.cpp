@@ -110,7 +110,7 @@ MethodSet::Group MethodSet::make_group(const MethodGroup& group) {
                         kDenseMethod + " with torch.optim." + optimizer);
   }
   Group made{.method = make_method(group.method, group.options, communicator_, place_),
-             .owes = row.traits.keeps_residual,
+             .owes = row.keeps_residual(group.options),
              .parameters = group.parameters,
              .batch = {}};
   std::vector<Tensor> tensors;

@@ -1,0 +1,216 @@
+#include "methods/sparse_compression.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/transfer.h"
+#include "kernels/coded/coded.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/sparse/sparse.h"
+#include "laconic/error.h"
+#include "methods/state_memory.h"
+
+namespace laconic {
+
+ValueFormat value_format(const Settings& settings) {
+  for (const auto format : {ValueFormat::f16, ValueFormat::bf16, ValueFormat::sign, ValueFormat::two}) {
+    if (settings.is("values", format_name(format))) return format;
+  }
+  return ValueFormat::f32;
+}
+
+namespace {
+
+SparseSumOptions sum_options(const Settings& settings) {
+  SparseSumOptions options{.format = value_format(settings)};
+  if (settings.is("route", "gather")) options.route = SparseRoute::gather;
+  if (settings.is("route", "range")) options.route = SparseRoute::range;
+  const bool keeps_union = settings.has("union") && settings.is("union", "keep");
+  options.coded_return = keeps_union || settings.is("return", "coded");
+  return options;
+}
+
+}  // namespace
+
+SparseCompression::SparseCompression(const Settings& settings)
+    : keep_(settings.number("keep")),
+      by_tensor_(settings.is("scope", "tensor")),
+      fixed_(settings.is("scope", "chunk") ? static_cast<std::uint64_t>(settings.whole("chunk")) : 0),
+      options_(sum_options(settings)) {}
+
+/// With return = coded each owner of an index range returns k/W sums, and index ranges span tensors. So do fixed scopes.
+bool SparseCompression::by_tensor() const { return by_tensor_ && !options_.coded_return; }
+
+void SparseCompression::prepare(Place& place, std::span<const Tensor> tensors) {
+  place_ = &place;
+  if (fixed_ != 0) {
+    scopes_.prepare_fixed(tensors, keep_, fixed_);
+  } else {
+    scopes_.prepare(tensors, keep_, by_tensor_);
+  }
+  for (Buffer<float>* buffer : {&thresholds_, &next_thresholds_}) {
+    buffer->reserve(place, scopes_.all().size());
+    fill(place, 0.0F, buffer->view(scopes_.all().size()));
+  }
+  indices_.reserve(place, scopes_.selected());
+  values_.reserve(place, scopes_.selected());
+  if (options_.format != ValueFormat::f32) errors_.reserve(place, scopes_.selected());
+}
+
+void SparseCompression::make_sums(const ChunkPipeline& pipeline) {
+  sums_ = pipeline.make_each([&](const Chunk& chunk, Communicator& channel) {
+    ChunkSum chunk_sum{scopes_.of(chunk), {}, {}, {}, {}, {}};
+    cut_scopes(chunk, chunk_sum);
+    SparseSumOptions options = options_;
+    options.cuts = chunk_sum.cuts;
+    chunk_sum.sum = std::make_unique<SparseSum>(channel, *place_, chunk.size, chunk_sum.count, options);
+    chunk_sum.borders.assign(chunk_sum.sum->borders().begin(), chunk_sum.sum->borders().end());
+    return chunk_sum;
+  });
+}
+
+/// Which scopes of the chunk share magnitudes. The model is one scope.
+void SparseCompression::cut_scopes(const Chunk& chunk, ChunkSum& chunk_sum) const {
+  if (!is_coded(options_.format)) return;
+  if (fixed_ != 0) chunk_sum.cuts.each = static_cast<std::uint32_t>(fixed_);
+  if (!by_tensor_) return;
+  for (const Scope& scope : scopes_.of(chunk_sum)) {
+    chunk_sum.starts.push_back(static_cast<std::uint32_t>(scope.offset - chunk.offset));
+  }
+  chunk_sum.cuts.starts = chunk_sum.starts;
+  if (place_->device() == Device::cpu) return;
+  chunk_sum.device_starts.reserve(*place_, chunk_sum.starts.size());
+  const View<std::uint32_t> there = chunk_sum.device_starts.view(chunk_sum.starts.size());
+  copy_from_host(*place_, chunk_sum.starts.data(), there);
+  chunk_sum.cuts.device_starts = there;
+}
+
+SparseView SparseCompression::selected(const ChunkSum& chunk_sum) const {
+  return SparseView{indices_.view(), values_.view()}.sub(chunk_sum.first, chunk_sum.count);
+}
+
+Exchange& SparseCompression::start(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status,
+                                   StepReport& report) {
+  if (!scopes_.are_fixed()) {
+    const auto largest = [&](const Scope&, const ChunkFeedback& own, SparseView selected, StatusView own_status) {
+      error_feedback_topk(*place_, own.values, own.residual, own.rest, selected, own_status);
+    };
+    return start(chunk, feedback, largest, status, report);
+  }
+  {
+    const Stopwatch watch(report.select_seconds);
+    error_feedback_topk_by_scope(*place_, feedback.values, feedback.residual, feedback.rest, scopes_.fixed(),
+                                 selected(chunk), status);
+    code_selected(chunk, feedback.rest, status);
+  }
+  return send(chunk, feedback, status);
+}
+
+Exchange& SparseCompression::start(const Chunk& chunk, const ChunkFeedback& feedback, const Select& select,
+                                   StatusView status, StepReport& report) {
+  {
+    const Stopwatch watch(report.select_seconds);
+    select_in(chunk, feedback, select, status);
+    code_selected(chunk, feedback.rest, status);
+  }
+  return send(chunk, feedback, status);
+}
+
+Exchange& SparseCompression::send(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status) {
+  ChunkSum& chunk_sum = sums_[chunk.number];
+  chunk_sum.sum->go_on_from(chunk_sum.borders, chunk_sum.last_union);
+  chunk_sum.sum->start(selected(chunk_sum), feedback.values, status);
+  return *chunk_sum.sum;
+}
+
+/// One pass for each scope. Indices count from the chunk's start.
+void SparseCompression::select_in(const Chunk& chunk, const ChunkFeedback& feedback, const Select& select,
+                                  StatusView status) {
+  const ChunkSum& chunk_sum = sums_[chunk.number];
+  const View<float> threshold(&status.data()->threshold, 1, status.device());
+  std::size_t number = chunk_sum.first_scope;
+  for (const Scope& scope : scopes_.of(chunk_sum)) {
+    const std::uint64_t offset = scope.offset - chunk.offset;
+    const auto own = SparseView{indices_.view(), values_.view()}.sub(scope.first, scope.count);
+    copy(*place_, thresholds_.view().sub(number, 1), threshold);
+    select(scope,
+           {feedback.values.sub(offset, scope.size), feedback.residual.sub(offset, scope.size),
+            feedback.rest.sub(offset, scope.size)},
+           own, status);
+    copy(*place_, threshold, next_thresholds_.view().sub(number++, 1));
+    shift_indices(*place_, offset, own.indices);
+  }
+}
+
+/// A receiver sees rounded values unless they are sent as f32; the rounding stays in the residual, so that nothing is
+/// lost.
+void SparseCompression::code_selected(const Chunk& chunk, View<float> rest, StatusView status) {
+  if (options_.format == ValueFormat::f32) return;
+  const ChunkSum& chunk_sum = sums_[chunk.number];
+  const SparseView own = selected(chunk_sum);
+  const View<float> errors = errors_.view().sub(chunk_sum.first, chunk_sum.count);
+  if (is_coded(options_.format)) {
+    code_values(*place_, options_.format, chunk_sum.cuts, chunk_sum.cuts.of(0, chunk.size), own, errors, status);
+  } else {
+    round_through_16bit(*place_, options_.format, own.values, errors, status);
+  }
+  scatter(*place_, {own.indices, errors}, rest);
+}
+
+void SparseCompression::finish(const Chunk& chunk, View<float> rest) {
+  scatter_add(*place_, sums_[chunk.number].sum->left(), rest);
+}
+
+void SparseCompression::commit() {
+  std::swap(thresholds_, next_thresholds_);
+  for (ChunkSum& chunk_sum : sums_) {
+    std::copy(chunk_sum.sum->borders().begin(), chunk_sum.sum->borders().end(), chunk_sum.borders.begin());
+    chunk_sum.last_union = chunk_sum.sum->last_union();
+  }
+}
+
+void SparseCompression::save(State& state) const {
+  put_memory(state, "thresholds", *place_, thresholds());
+  std::vector<std::uint32_t> borders;  // a sparse sum has fewer than 2^32 entries
+  std::vector<std::uint32_t> unions;   // of no step yet, or 1 + the last one's size
+  for (const ChunkSum& chunk_sum : sums_) {
+    for (const std::uint64_t border : chunk_sum.borders) borders.push_back(static_cast<std::uint32_t>(border));
+    unions.push_back(static_cast<std::uint32_t>(chunk_sum.last_union + 1));
+  }
+  state.put("borders", View<const std::uint32_t>(borders));
+  state.put("last unions", View<const std::uint32_t>(unions));
+}
+
+/// work(number of the chunk, its borders, its last union) as they were saved.
+template <class Work>
+void SparseCompression::each_saved_sum(const State& state, Work&& work) const {
+  const std::size_t each = sums_.front().borders.size();
+  std::vector<std::uint32_t> borders(sums_.size() * each);
+  std::vector<std::uint32_t> unions(sums_.size());
+  state.get("borders", View<std::uint32_t>(borders));
+  state.get("last unions", View<std::uint32_t>(unions));
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    const std::vector<std::uint64_t> own(borders.begin() + static_cast<std::ptrdiff_t>(i * each),
+                                         borders.begin() + static_cast<std::ptrdiff_t>((i + 1) * each));
+    work(i, own, std::uint64_t{unions[i]} - 1);
+  }
+}
+
+void SparseCompression::require_loadable(const State& state) const {
+  state.require_in("thresholds", 0.0, std::numeric_limits<float>::max());
+  each_saved_sum(state, [&](std::size_t chunk, std::span<const std::uint64_t> borders, std::uint64_t last_union) {
+    sums_[chunk].sum->require_sound(borders, last_union);
+  });
+}
+
+void SparseCompression::load(const State& state) {
+  get_memory(state, "thresholds", *place_, thresholds());
+  each_saved_sum(state, [&](std::size_t chunk, std::span<const std::uint64_t> borders, std::uint64_t last_union) {
+    std::copy(borders.begin(), borders.end(), sums_[chunk].borders.begin());
+    sums_[chunk].last_union = last_union;
+    sums_[chunk].sum->go_on_from(borders, last_union);
+  });
+}
+
+}  // namespace laconic

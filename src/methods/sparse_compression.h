@@ -1,0 +1,97 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/function_ref.h"
+#include "exchange/sparse_sum.h"
+#include "laconic/state.h"
+#include "methods/pipeline.h"
+#include "methods/scopes.h"
+#include "methods/settings.h"
+
+namespace laconic {
+
+/// What is compressed of a chunk. p = values + residual is selected from.
+struct ChunkFeedback {
+  View<float> values;          ///< in: a gradient, or a difference of models; out: the mean of what all ranks sent
+  View<const float> residual;  ///< what earlier steps did not send
+  View<float> rest;            ///< out: p − what was sent, the residual of the next step if this one counts
+};
+
+/// Sparse compression with error feedback and its exchange, for methods of any kind: a selection in each scope, values
+/// coded as on the wire with the error left in the rest, and one sparse sum per chunk. The residual is the caller's.
+/// Remembers the thresholds of the selections and the borders of the sums; a step that is not committed leaves them as
+/// they were.
+class SparseCompression {
+ public:
+  /// Selects in one scope: rest = values + residual with the selected zeroed; indices count from the scope's start.
+  using Select = FunctionRef<void(const Scope& scope, const ChunkFeedback& feedback, SparseView selected,
+                                  StatusView status)>;
+
+  /// Reads keep, scope, chunk, values, route, return and union.
+  explicit SparseCompression(const Settings& settings);
+
+  /// Whether the tensors of a chunk can be exchanged before the others have arrived.
+  bool by_tensor() const;
+  void prepare(Place& place, std::span<const Tensor> tensors);
+  /// Makes the exchanges, for a new group of ranks as well.
+  void make_sums(const ChunkPipeline& pipeline);
+
+  /// Top-k by magnitude, or the given selection, which fixed scopes (scope = chunk) do not take. The exchange writes the
+  /// mean in place of feedback.values.
+  Exchange& start(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status, StepReport& report);
+  Exchange& start(const Chunk& chunk, const ChunkFeedback& feedback, const Select& select, StatusView status,
+                  StepReport& report);
+  /// The mean has arrived. Adds what the exchange left with this rank to `rest`, the chunk's part of it.
+  void finish(const Chunk& chunk, View<float> rest);
+  /// The step counts.
+  void commit();
+
+  const Scopes& scopes() const { return scopes_; }
+  /// Where a chunk's selected entries begin in the list of all scopes, and the entries as they were sent.
+  std::uint64_t first_selected(const Chunk& chunk) const { return sums_[chunk.number].first; }
+  SparseView selected(const Chunk& chunk) const { return selected(sums_[chunk.number]); }
+
+  void save(State& state) const;
+  void require_loadable(const State& state) const;
+  void load(const State& state);
+
+ private:
+  struct ChunkSum : ChunkSelection {
+    std::vector<std::uint32_t> starts;   ///< where scopes begin in the chunk, if they are tensors and share magnitudes
+    Buffer<std::uint32_t> device_starts;
+    ScopeCuts cuts;
+    std::unique_ptr<SparseSum> sum;
+    std::vector<std::uint64_t> borders;  ///< these and the size of the union are from the last step that counted
+    std::uint64_t last_union = SparseSum::kNoUnion;
+  };
+  template <class Work>
+  void each_saved_sum(const State& state, Work&& work) const;
+
+  View<float> thresholds() const { return thresholds_.view(scopes_.all().size()); }
+  SparseView selected(const ChunkSum& chunk_sum) const;
+  void cut_scopes(const Chunk& chunk, ChunkSum& chunk_sum) const;
+  void select_in(const Chunk& chunk, const ChunkFeedback& feedback, const Select& select, StatusView status);
+  Exchange& send(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status);
+  void code_selected(const Chunk& chunk, View<float> rest, StatusView status);
+
+  double keep_;
+  bool by_tensor_;
+  std::uint64_t fixed_;  ///< entries of a scope if scope = chunk, otherwise 0
+  SparseSumOptions options_;
+  Place* place_ = nullptr;
+  Scopes scopes_;
+  Buffer<float> thresholds_;       ///< of each scope in the last step; 0 starts cold
+  Buffer<float> next_thresholds_;  ///< of this step
+  Buffer<std::uint32_t> indices_;
+  Buffer<float> values_;
+  Buffer<float> errors_;
+  std::vector<ChunkSum> sums_;  ///< by chunk
+};
+
+ValueFormat value_format(const Settings& settings);
+
+}  // namespace laconic

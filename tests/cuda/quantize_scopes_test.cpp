@@ -1,0 +1,129 @@
+// The twins of quantizing by fixed scopes, to the nearest level and with a rest, and of the scopes' norms.
+
+#include "cuda/fixture.h"
+#include "kernels/norm/norm.h"
+#include "kernels/quantize/quantize.h"
+
+namespace laconic::test {
+namespace {
+
+class CudaQuantizeScopes : public Cuda {
+ protected:
+  static Quantizer quantizer_of(int bits, std::uint64_t scope, Rounding kind, std::uint64_t first = 65'536) {
+    const RandomStream stream{.seed = 77, .step = 5, .rank = 3, .tensor = 7, .purpose = Purpose::rounding};
+    return {.bits = bits, .rounding = stream, .first = first, .kind = kind, .scope = scope};
+  }
+
+  std::vector<float> norms_in(const std::vector<float>& values, std::uint64_t scope) {
+    std::vector<float> norms(norms_of(values.size(), scope));
+    Status status;
+    if (scope == 0) {
+      norm(reference_, values, Norm::max, norms, view_of(status));
+    } else {
+      scope_norms(reference_, values, scope, Norm::max, norms, view_of(status));
+    }
+    return norms;
+  }
+
+  /// Quantizes with a rest and adds back on both places, and compares. The packed bytes begin at any byte.
+  void expect_reference(const std::vector<float>& values, const std::vector<float>& norms, const Quantizer& quantizer) {
+    const std::size_t n = values.size();
+    SCOPED_TRACE("bits " + std::to_string(quantizer.bits) + " scope " + std::to_string(quantizer.scope) + " n " +
+                 std::to_string(n));
+    std::vector<std::byte> packed(quantized_bytes(n, quantizer.bits));
+    std::vector<float> rest(n);
+    quantize(reference_, values, norms, quantizer, packed, rest);
+    auto sums = normal_values(n, 9);
+    const DeviceArray<float> device_sums(sums, n % 3);
+    dequantize_add(reference_, packed, norms, quantizer.bits, sums, quantizer.scope);
+
+    const DeviceArray<float> device(values, n % 5);
+    const DeviceArray<float> device_norms(norms);
+    const DeviceArray<std::byte> device_packed(packed.size(), n % 4);
+    const DeviceArray<float> device_rest(n, n % 7);
+    quantize(*place_, device.view(), device_norms.view(), quantizer, device_packed.view(), device_rest.view());
+    ASSERT_TRUE(same_bits(device_packed.values(), packed));
+    ASSERT_TRUE(same_numbers(device_rest.values(), rest));
+    EXPECT_TRUE(device_packed.intact() && device_rest.intact());
+    const DeviceArray<std::byte> alone(packed.size(), n % 4);
+    quantize(*place_, device.view(), device_norms.view(), quantizer, alone.view());
+    ASSERT_TRUE(same_bits(alone.values(), packed)) << "without a rest";
+    dequantize_add(*place_, device_packed.view(), device_norms.view(), quantizer.bits, device_sums.view(),
+                   quantizer.scope);
+    ASSERT_TRUE(same_bits(device_sums.values(), sums));
+    EXPECT_TRUE(device_sums.intact());
+  }
+};
+
+TEST_F(CudaQuantizeScopes, EveryScopeRoundingAndSize) {
+  for (const Rounding kind : {Rounding::stochastic, Rounding::nearest}) {
+    for (const std::uint64_t scope : {0ULL, 64ULL, 128ULL, 256ULL, 512ULL, 2048ULL, 65'536ULL}) {
+      for (const int bits : {2, 3, 4, 8, 11}) {
+        for (const std::size_t n : {0UL, 1UL, 65UL, 511UL, 512UL, 513UL, 4999UL, 140'003UL}) {
+          if (n > 5000 && bits != 4) continue;
+          const auto values = normal_values(n, n + scope);
+          expect_reference(values, norms_in(values, scope), quantizer_of(bits, scope, kind));
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaQuantizeScopes, AwkwardNormsAndValues) {
+  for (const Rounding kind : {Rounding::stochastic, Rounding::nearest}) {
+    for (const float extra : kExtras) {
+      const auto values = awkward_values(3001, 8, extra);
+      std::vector<float> norms(norms_of(values.size(), 64));
+      const float awkward[]{0.0F, 1e-45F, 1e-30F, 1.0F, 1e30F, 3e38F, kNotANumber, -1.0F};
+      for (std::size_t i = 0; i < norms.size(); ++i) norms[i] = awkward[i % std::size(awkward)];
+      // A norm that is not above zero adds nothing only where no field has a level, so it is not decoded here.
+      const Quantizer quantizer = quantizer_of(4, 64, kind);
+      std::vector<std::byte> packed(quantized_bytes(values.size(), 4));
+      std::vector<float> rest(values.size());
+      quantize(reference_, values, norms, quantizer, packed, rest);
+      const DeviceArray<float> device(values, 1);
+      const DeviceArray<float> device_norms(norms);
+      const DeviceArray<std::byte> device_packed(packed.size(), 3);
+      const DeviceArray<float> device_rest(values.size());
+      quantize(*place_, device.view(), device_norms.view(), quantizer, device_packed.view(), device_rest.view());
+      EXPECT_TRUE(same_bits(device_packed.values(), packed));
+      EXPECT_TRUE(same_numbers(device_rest.values(), rest));
+    }
+  }
+}
+
+TEST_F(CudaQuantizeScopes, TiesAreSettledWithTheirRests) {
+  const Quantizer quantizer = quantizer_of(4, 128, Rounding::stochastic);
+  std::vector<float> values(2048 + 99);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double fraction = (65535 - draw16(quantizer.rounding, quantizer.first + i)) / 65536.0;
+    const double further = static_cast<double>(i % 64 * 4) / 0x1p24;
+    values[i] = static_cast<float>(fraction + further) * (i % 3 == 0 ? -1.0F : 1.0F);
+  }
+  expect_reference(values, std::vector<float>(norms_of(values.size(), 128), 7.0F), quantizer);
+}
+
+TEST_F(CudaQuantizeScopes, NormsOfEveryScopeAndSize) {
+  for (const Norm kind : {Norm::l2, Norm::max}) {
+    for (const std::uint64_t scope : {64ULL, 256ULL, 1024ULL, 2048ULL, 8192ULL, 65'536ULL}) {
+      for (const std::size_t n : {0UL, 1UL, 63UL, 64UL, 65UL, 8193UL, 200'003UL}) {
+        for (const float extra : kExtras) {
+          const auto values = awkward_values(n, n + 2, extra);
+          std::vector<float> norms((n + scope - 1) / scope);
+          Status status;
+          scope_norms(reference_, values, scope, kind, norms, view_of(status));
+          const DeviceArray<float> device(values, n % 5);
+          const DeviceArray<float> device_norms(norms.size(), n % 3);
+          const DeviceStatus device_status;
+          scope_norms(*place_, device.view(), scope, kind, device_norms.view(), device_status.view());
+          ASSERT_TRUE(same_bits(device_norms.values(), norms)) << "scope " << scope << " n " << n;
+          EXPECT_EQ(device_status.read().nonfinite, status.nonfinite);
+          EXPECT_TRUE(device_norms.intact() && device_status.intact());
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace laconic::test
