@@ -34,7 +34,7 @@ RunConfig default_task_config(std::string_view task, std::string_view method) {
   const UsualSettings& usual = chosen.traits.usual;
   const TaskTraining training = training_on(task);
   const TaskTraining of_sgd;
-  const bool any_optimizer = usual.network_rate == 0.0 && !chosen.traits.is_sgd;
+  const bool any_optimizer = usual.network_rate == 0.0;
   config.method = chosen.name;
   config.steps = 500;
   config.eval_interval = 50;

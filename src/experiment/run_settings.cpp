@@ -359,6 +359,7 @@ std::vector<RunSetting> optimizer_rows() {
       task_decides(number("momentum", &O::momentum, kMomentumRange, "momentum of sgd; 0.9 is usual")),
       task_decides(truth("nesterov", &O::nesterov, "Nesterov's momentum in sgd")),
       number("weight_decay", &O::weight_decay, kWeightDecayRange, "adds this factor times the model to its gradient; adamw instead shrinks the model by it times the learning rate"),
+      word("weight_decay_on", &O::weight_decay_on, {"all", "matrices"}, "tensors to which weight_decay applies; matrices leaves norms and biases out"),
       number("beta1", &O::beta1, kBetaRange, "adam's decay of the mean"),
       number("beta2", &O::beta2, kBetaRange, "adam's decay of the mean of squares"),
       number("epsilon", &O::epsilon, kEpsilonRange, "adam's addend to the square root; 1e-8 is usual"),

@@ -194,6 +194,7 @@ std::vector<AgreedField> fields_of(const OptimizerOptions& optimizer) {
           {"optimizer's momentum", text_of(optimizer.momentum)},
           {"optimizer's nesterov", optimizer.nesterov ? "true" : "false"},
           {"optimizer's weight_decay", text_of(optimizer.weight_decay)},
+          {"optimizer's weight_decay_on", optimizer.weight_decay_on},
           {"optimizer's beta1", text_of(optimizer.beta1)},
           {"optimizer's beta2", text_of(optimizer.beta2)},
           {"optimizer's epsilon", text_of(optimizer.epsilon)}};
@@ -227,7 +228,12 @@ std::vector<SettingText> kept_settings(const MethodRow& row, const Settings& set
     add("beta2", text_of(optimizer.beta2));
     add("epsilon", text_of(optimizer.epsilon));
   }
-  if (kind != OptimizerKind::host) add("weight_decay", text_of(optimizer.weight_decay));
+  if (kind != OptimizerKind::host) {
+    add("weight_decay", text_of(optimizer.weight_decay));
+    if (optimizer.weight_decay_on != OptimizerOptions().weight_decay_on) {
+      kept.emplace_back("optimizer's weight_decay_on", optimizer.weight_decay_on);
+    }
+  }
   return kept;
 }
 

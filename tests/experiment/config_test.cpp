@@ -135,7 +135,10 @@ TEST(Config, OfATextTrainsATransformer) {
   EXPECT_TRUE(topk.cosine);
   EXPECT_TRUE(topk.schedule.empty());
   EXPECT_EQ(topk.warmup, 100U);
-  EXPECT_EQ(of("mgrawa").optimizer.name, "adam");
+  for (const char* method : {"mgrawa", "def", "def-topk", "diloco", "block-quant"}) {
+    EXPECT_EQ(of(method).optimizer.name, "adam") << method;
+    EXPECT_EQ(of(method).learning_rate, 1e-3) << method;
+  }
   // Those with an optimizer of their own keep it.
   EXPECT_EQ(of("sgd").optimizer.name, "sgd");
   EXPECT_EQ(of("sgd").learning_rate, 0.05);

@@ -57,6 +57,7 @@ constexpr Sample kSamples[] = {
     {"optimizer", "momentum", "0.5", "1"},
     {"optimizer", "nesterov", "true", "maybe"},
     {"optimizer", "weight_decay", "0.01", "1"},
+    {"optimizer", "weight_decay_on", "matrices", "norms"},
     {"optimizer", "beta1", "0.8", "1"},
     {"optimizer", "beta2", "0.9", "-0.1"},
     {"optimizer", "epsilon", "1e-06", "0"},

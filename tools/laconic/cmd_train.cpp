@@ -116,7 +116,7 @@ std::string printable_lines(const std::string& text) {
   return safe;
 }
 
-/// What the trained model writes, if it is one of language. `model` is the point that was tested.
+/// What the model writes at the point that was tested last, if it is one of language.
 void show_text(const Arguments& arguments, const RunConfig& config, const Workload& workload, const RunResult& result) {
   if (arguments.json.on_stdout()) return;
   const std::string text = workload.write_text(config, result.model, arguments.sample);

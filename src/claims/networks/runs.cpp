@@ -95,6 +95,11 @@ const std::vector<NetworkRun>& rows() {
       on_text({"gpt-adam", "adam"}),
       on_text({"gpt-signum", "signum"}),
       on_text({"gpt-topk-1", "topk", {.keep = 0.01}}),
+      on_text({"gpt-qsgd-6", "qsgd", {.bits = 6}}),
+      on_text({"gpt-block-quant-4", "block-quant", {.bits = 4}}),
+      on_text({"gpt-def-topk-2", "def-topk", {.keep = 0.02, .lambda = 0.5}}),
+      on_text({"gpt-def-topk-0.2", "def-topk", {.keep = 0.002, .lambda = 1}}),
+      on_text({"gpt-diloco-32", "diloco", {.period = 32}}),
   };
   return table;
 }
