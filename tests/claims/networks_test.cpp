@@ -100,21 +100,41 @@ TEST(NetworkClaims, FallWithTheFigureThatTheyAreAbout) {
   }
 }
 
-// By validation losses: models of language have no accuracy.
+// By validation losses and bytes: models of language have no accuracy.
 TEST(NetworkClaims, OnLanguageAreDecidedByLosses) {
-  const auto with = [](double adam, double signum, double topk) {
+  struct Change {
+    const char* run;
+    double loss;
+    double bytes;
+  };
+  const auto with = [](const Change& change) {
     auto results = independent_results(std::nan(""));
-    result_named(results, "gpt-adam").loss = adam;
-    result_named(results, "gpt-signum").loss = signum;
-    result_named(results, "gpt-topk-1").loss = topk;
+    const Change usual[] = {{"gpt-adam", 1.5, 1e6},          {"gpt-signum", 1.51, 1e5},
+                            {"gpt-topk-1", 1.7, 3e4},        {"gpt-qsgd-6", 1.6, 2e5},
+                            {"gpt-block-quant-4", 1.51, 1e5}, {"gpt-def-topk-2", 1.6, 2e4},
+                            {"gpt-def-topk-0.2", 1.7, 2e3},  {"gpt-diloco-32", 1.7, 3e4}};
+    for (const Change& each : usual) {
+      NetworkResult& result = result_named(results, each.run);
+      const bool changed = std::string_view(each.run) == change.run;
+      result.loss = changed ? change.loss : each.loss;
+      result.sent_bytes_per_step = changed ? change.bytes : each.bytes;
+    }
     return results;
   };
-  EXPECT_TRUE(holds("signum-gpt", with(1.5, 1.51, 1.7)));
-  EXPECT_TRUE(holds("signum-gpt", with(1.5, 1.4, 1.7)));
-  EXPECT_FALSE(holds("signum-gpt", with(1.5, 1.53, 1.7)));
-  EXPECT_TRUE(holds("topk-adam-fails", with(1.5, 1.5, 1.7)));
-  EXPECT_FALSE(holds("topk-adam-fails", with(1.5, 1.5, 1.55)));
-  const auto judged = judge_claim(claim_named("signum-gpt", Subject::networks), Figures(with(1.5, 1.51, 1.7)));
+  const auto usual = with({"", 0.0, 0.0});
+  const struct {
+    const char* claim;
+    std::vector<Change> against;
+  } cases[] = {{"signum-gpt", {{"gpt-signum", 1.53, 1e5}}},
+               {"topk-adam-fails", {{"gpt-topk-1", 1.55, 3e4}}},
+               {"chunk-quant-gpt", {{"gpt-block-quant-4", 1.53, 1e5}, {"gpt-qsgd-6", 1.52, 2e5}}},
+               {"def-topk-gpt", {{"gpt-def-topk-2", 1.69, 2e4}, {"gpt-def-topk-2", 1.6, 4e4}}},
+               {"diloco-gpt", {{"gpt-def-topk-0.2", 1.8, 2e3}, {"gpt-def-topk-0.2", 1.7, 4e3}}}};
+  for (const auto& each : cases) {
+    EXPECT_TRUE(holds(each.claim, usual)) << each.claim;
+    for (const Change& change : each.against) EXPECT_FALSE(holds(each.claim, with(change))) << each.claim;
+  }
+  const auto judged = judge_claim(claim_named("signum-gpt", Subject::networks), Figures(usual));
   EXPECT_EQ(judged.outcome->measured, "gpt-adam 1.500, gpt-signum 1.510");
 }
 
