@@ -140,7 +140,7 @@ bool get_entries(Place& place, View<const std::byte> payload, IndexRange range, 
   if (!get_indices(place, incoming, bytes)) return false;
   values_offset = kIndicesOffset + bytes;
   for (std::uint64_t i = 0; i < section.magnitudes(header.count); ++i) {
-    if (!incoming.has_sound(norm_at(values_offset + i * sizeof(float)))) return false;
+    if (!incoming.has_sound(norms_at(values_offset + i * sizeof(float), 1))) return false;
   }
   return incoming.has_sound(filling_of(values_offset, section.bits(header.count)));
 }

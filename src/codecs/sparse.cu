@@ -269,7 +269,7 @@ __global__ void check_magnitudes_kernel(Source source, const Plan* plan, SparseI
   const std::byte* magnitudes = source.payload + kIndicesOffset + plan->index_bytes;
   const std::uint64_t count = plan->coding == kNoCoding ? 0 : source.section.magnitudes(followed(source).count);
   for (std::uint64_t i = threadIdx.x; i < count; i += kThreads) {
-    if (norm_at(0).allows(load_word(magnitudes + i * sizeof(float)))) continue;
+    if (norms_at(0, 1).allows(load_word(magnitudes + i * sizeof(float)))) continue;
     atomicMin(&wrong, static_cast<unsigned long long>(i));
   }
   __syncthreads();

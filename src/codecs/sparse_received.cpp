@@ -76,7 +76,7 @@ bool get_entries_on_device([[maybe_unused]] Place& place, View<const std::byte> 
   }
   values_offset = kIndicesOffset + index_bytes;
   if (found.wrong_magnitude != cuda::kNoMagnitude) {
-    return received.has_sound(norm_at(values_offset + found.wrong_magnitude * sizeof(float)), found.magnitude);
+    return received.has_sound(norms_at(values_offset + found.wrong_magnitude * sizeof(float), 1), found.magnitude);
   }
   return received.has_sound(filling_of(values_offset, section.bits(count)), found.values_end);
 }

@@ -211,5 +211,68 @@ TEST_F(CudaTopk, SplitLargest) {
   }
 }
 
+/// Selections in fixed scopes, on the device and by the reference.
+class CudaTopkByScope : public CudaTopk {
+ protected:
+  static FixedScopes scopes_of(std::size_t n, std::size_t each, double keep) {
+    const auto kept = [&](std::size_t size) {
+      return std::max<std::size_t>(1, static_cast<std::size_t>(keep * static_cast<double>(size)));
+    };
+    return {each, kept(each), kept(n % each == 0 ? each : n % each)};
+  }
+
+  Selected by_reference(const std::vector<float>& gradient, const std::vector<float>& residual,
+                        const FixedScopes& scopes) {
+    const std::size_t k = scopes.selected(gradient.size());
+    Selected result{std::vector<float>(gradient.size()), std::vector<std::uint32_t>(k), std::vector<float>(k), {}};
+    error_feedback_topk_by_scope(reference_, gradient, residual, result.rest, scopes, {result.indices, result.values},
+                                 view_of(result.status));
+    return result;
+  }
+
+  Selected on_device(const std::vector<float>& gradient, const std::vector<float>& residual, const FixedScopes& scopes,
+                     std::size_t shift) {
+    const std::size_t k = scopes.selected(gradient.size());
+    const DeviceArray<float> g(gradient, shift);
+    const DeviceArray<float> e(residual, shift);
+    const DeviceArray<std::uint32_t> indices(k, shift);
+    const DeviceArray<float> values(k, shift);
+    const DeviceArray<Status> status(std::vector<Status>{Status{}});
+    error_feedback_topk_by_scope(*place_, g.view(), e.view(), e.view(), scopes, {indices.view(), values.view()},
+                                 status.view());
+    EXPECT_TRUE(g.intact() && e.intact() && indices.intact() && values.intact() && status.intact());
+    return {e.values(), indices.values(), values.values(), status.values()[0]};
+  }
+};
+
+TEST_F(CudaTopkByScope, EveryKindKeepAndScope) {
+  for (const Kind& kind : data_kinds()) {
+    for (const std::size_t n : {std::size_t{1}, std::size_t{900}, std::size_t{18'003}}) {
+      const auto gradient = values_of(kind, n, 1);
+      const auto residual = values_of(kind, n, 2);
+      for (const std::size_t each : {100UL, 8192UL, 10'000UL}) {
+        if (n / each > 100) continue;
+        for (const double keep : {1e-9, 1.0 / 64, 1.0}) {
+          const FixedScopes scopes = scopes_of(n, each, keep);
+          const Selected want = by_reference(gradient, residual, scopes);
+          EXPECT_EQ(difference(on_device(gradient, residual, scopes, n % 4), want), "")
+              << kind.name << ", n " << n << ", each " << each << ", keep " << keep;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaTopkByScope, NonfiniteValuesAreFlaggedAndIndicesStayInBounds) {
+  const std::size_t n = 10'000;
+  for (const float bad : {kInfinity, -kInfinity, kNotANumber}) {
+    auto gradient = normal_values(n, 8);
+    gradient[7'123] = bad;
+    const Selected got = on_device(gradient, std::vector<float>(n, 0.0F), scopes_of(n, 3'000, 0.1), 0);
+    EXPECT_EQ(got.status.nonfinite, 1U);
+    for (const std::uint32_t index : got.indices) ASSERT_LT(index, n);
+  }
+}
+
 }  // namespace
 }  // namespace laconic::test

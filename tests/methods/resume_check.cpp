@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace laconic::test {
@@ -41,18 +42,19 @@ bool has_choice(const MethodRow& row, const char* name, const char* choice) {
 /// Magnitudes that a scope shares depend on what the scope is and on how sums come back.
 void add_shared_magnitudes(const MethodRow& row, std::vector<WordChoice>& all) {
   if (!has_choice(row, "values", "sign") || !has_choice(row, "return", "coded")) return;
-  for (const char* values : {"sign", "two"}) {
-    for (const char* scope : {"model", "tensor", "chunk"}) {
-      if (!has_choice(row, "scope", scope)) continue;
-      for (const char* back : {"exact", "coded"}) {
-        MethodOptions options = small_options(row);
-        options.values = values;
-        options.scope = scope;
-        options.return_ = back;
-        if (scope == std::string("chunk")) options.chunk = 128;
-        all.push_back({&row, std::string(row.name) + " " + values + " " + scope + " " + back, options});
-      }
-    }
+  const std::vector<std::array<const char*, 3>> cases{{"sign", "model", "coded"},
+                                                      {"two", "tensor", "exact"},
+                                                      {"sign", "tensor", "coded"},
+                                                      {"sign", "chunk", "exact"},
+                                                      {"two", "chunk", "coded"}};
+  for (const auto& [values, scope, back] : cases) {
+    if (!has_choice(row, "scope", scope)) continue;
+    MethodOptions options = small_options(row);
+    options.values = values;
+    options.scope = scope;
+    options.return_ = back;
+    if (options.scope == "chunk") options.chunk = 128;
+    all.push_back({&row, std::string(row.name) + " " + values + " " + scope + " " + back, options});
   }
 }
 

@@ -57,6 +57,7 @@ SparseModel::Numbers SparseModel::send(const Numbers& gradient, double weight) {
     select(0, n);
   }
   for (std::size_t i = 0; i < n; ++i) residual[i] = a[i] - sent[i];
+  last_a = a;
   for (std::size_t i = 0; i < n; ++i) last_a[i] = last_mask[i] ? sent[i] : a[i];
   return sent;
 }
