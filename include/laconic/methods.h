@@ -82,6 +82,7 @@ struct OptimizerOptions {
   double momentum = 0.0;
   bool nesterov = false;
   double weight_decay = 0.0;  ///< part of the gradient; of adamw decoupled from it: the model shrinks by η·weight_decay
+  std::string weight_decay_on = "all";  ///< all | matrices: the tensors that it applies to
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;

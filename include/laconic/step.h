@@ -17,6 +17,7 @@ namespace laconic {
 struct Tensor {
   std::string name;
   std::uint64_t size = 0;
+  bool matrix = true;  ///< has two dimensions or more, or nobody said how many (OptimizerOptions::weight_decay_on)
 };
 
 /// A tensor's gradient that has arrived. The method uses the view until the step is finished.

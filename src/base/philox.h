@@ -48,6 +48,7 @@ enum class Purpose : std::uint8_t {
   data_augment = 52,   ///< crop and flip of a sample in an epoch
   model_start = 64,    ///< a network's initial parameters
   dropout = 65,
+  text_sample = 66,       ///< the characters that a model of language writes
   flatness_samples = 80,  ///< the samples over which a Hessian is computed
   flatness_probe = 81,    ///< probe vectors of a trace estimate
   flatness_start = 82,    ///< the start vector of an eigenvalue search

@@ -11,7 +11,8 @@
 
 namespace laconic {
 
-/// Samples one after another: images as bytes, n·c·h·w, or texts as tokens, n·length.
+/// Samples one after another: images as bytes, n·c·h·w, or texts as tokens, n·length. Windows of characters are parts
+/// of one text: `tokens` is that text, and a window's label is where in it the window begins.
 struct Samples {
   std::vector<int> labels;
   std::vector<std::uint8_t> pixels;
@@ -23,6 +24,8 @@ struct TaskContents {
   std::string note;
   InputShape input;
   int classes = 0;
+  Metric metric = Metric::accuracy;
+  std::string alphabet;  ///< of characters: the byte of each token
   Samples train;
   Samples test;
   /// A channel's pixels become (x/255 − mean) / deviation.
@@ -37,6 +40,8 @@ TaskContents make_digits(const TaskRow& row, const TaskOptions& options);
 TaskContents make_idx(const TaskRow& row, const TaskOptions& options);
 TaskContents make_cifar(const TaskRow& row, const TaskOptions& options);
 TaskContents make_ag_news(const TaskRow& row, const TaskOptions& options);
+TaskContents make_text(const TaskRow& row, const TaskOptions& options);
+TaskContents make_text_of_file(const TaskRow& row, const TaskOptions& options);
 
 /// A note for the user if the files contain fewer or more samples than the publisher's, although they are complete as
 /// far as their format shows. Otherwise empty.

@@ -3,6 +3,7 @@
 
 #include "base/philox.h"
 #include "data/contents.h"
+#include "data/draws.h"
 #include "data/glyphs.h"
 
 // The task `digits`: each sample is a digit of one of several stroke fonts, bent, slanted, turned, scaled, shifted,
@@ -19,31 +20,6 @@ constexpr std::uint32_t kMostSamples = 10'000'000;
 struct Point {
   float x = 0.0F;
   float y = 0.0F;
-};
-
-/// The draws of one sample, one after the other.
-class Draws {
- public:
-  explicit Draws(const RandomStream& stream) : stream_(stream) {}
-
-  std::uint32_t bits() {
-    if (used_ == 4) {
-      block_ = stream_.block(next_++);
-      used_ = 0;
-    }
-    return block_[used_++];
-  }
-  /// In [low, high).
-  float between(float low, float high) {
-    return low + (high - low) * (static_cast<float>(bits() >> 8) * (1.0F / 16777216.0F));
-  }
-  int below(int bound) { return static_cast<int>(std::uint64_t{bits()} * static_cast<std::uint64_t>(bound) >> 32); }
-
- private:
-  RandomStream stream_;
-  PhiloxBlock block_{};
-  std::size_t used_ = 4;
-  std::uint64_t next_ = 0;
 };
 
 /// Coverage of each pixel by ink, in [0, 1].

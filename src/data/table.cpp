@@ -13,6 +13,7 @@ namespace fs = std::filesystem;
 #define LACONIC_MNIST "https://ossci-datasets.s3.amazonaws.com/mnist/"
 #define LACONIC_FASHION "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
 #define LACONIC_CIFAR "https://www.cs.toronto.edu/~kriz/"
+#define LACONIC_SHAKESPEARE "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/"
 #define LACONIC_AG_NEWS "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/"
 
 // clang-format off
@@ -21,6 +22,9 @@ const std::vector<TaskFile>& idx_files() {
                                            {"t10k-images-idx3-ubyte", true}, {"t10k-labels-idx1-ubyte", true}};
   return files;
 }
+
+/// As transformers are trained.
+constexpr TaskTraining kTransformer{.method = "adam", .optimizer = "adam", .learning_rate = 1e-3, .cosine = true, .clip = 1.0};
 
 const std::vector<TaskRow>& rows() {
   static const std::vector<TaskRow> table{
@@ -53,6 +57,11 @@ const std::vector<TaskRow>& rows() {
        {{LACONIC_AG_NEWS "train.csv", "b1a00f826fdfbd249f79597b59e1dc12", 0, false},
         {LACONIC_AG_NEWS "test.csv", "d52ea96a97a2d943681189a97654912d", 1857427, false}},
        make_ag_news},
+      {"text", "characters of a play that the program writes, or of the file --text; needs no files", "written from the seed",
+       "gpt-small", 0, 900000, 100000, {}, {}, {}, make_text, true, kTransformer},
+      {"tiny-shakespeare", "characters of Shakespeare's plays, 1.1 MB", "Karpathy 2015", "gpt-small", 0, 1003854, 111540,
+       {"tiny-shakespeare", "tinyshakespeare"}, {{"input.txt", true}},
+       {{LACONIC_SHAKESPEARE "input.txt", "6fb458f1232090904fb40fe944165e91", 1115394, false}}, make_text_of_file, false, kTransformer},
   };
   return table;
 }
@@ -71,10 +80,14 @@ std::string model_for(std::string_view task, const std::string& named) {
 std::shared_ptr<const Task> make_task(std::string_view name, const TaskOptions& options) {
   const TaskRow& row = task_row(name);
   TaskOptions filled = options;
+  if (!options.text_file.empty() && !row.takes_text_file) {
+    throw InvalidConfig(std::string("the task ") + row.name + " reads no text file, got " + options.text_file +
+                        ": use the task text, or leave the file out");
+  }
   if (filled.data_folder.empty()) filled.data_folder = default_data_folder();
   TaskContents contents = row.make(row, filled);
   contents.name = row.name;
-  contents.classes = row.classes;
+  if (row.classes > 0) contents.classes = row.classes;
   contents.seed = options.seed;
   if (!options.augment) {
     contents.crop_padding = 0;

@@ -11,7 +11,12 @@
 
 namespace laconic {
 
-enum class InputKind : std::uint8_t { image, text };
+/// Characters are windows of one long text: a model predicts the character behind each of theirs.
+enum class InputKind : std::uint8_t { image, text, characters };
+
+/// What a test reports beside the loss: the share of samples that are classified correctly, or exp(loss), the number of
+/// characters among which a model of language hesitates.
+enum class Metric : std::uint8_t { accuracy, perplexity };
 
 /// What one sample looks like to a model.
 struct InputShape {
@@ -19,8 +24,8 @@ struct InputShape {
   int channels = 0;  ///< of an image
   int height = 0;
   int width = 0;
-  int length = 0;      ///< tokens of a text, padded with 0 at its end
-  int vocabulary = 0;  ///< tokens are below this; 0 is padding, 1 is a word that is not in the vocabulary
+  int length = 0;      ///< tokens of a text, padded with 0 at its end; characters of a window
+  int vocabulary = 0;  ///< tokens are below this; in a text 0 is padding, 1 is a word that is not in the vocabulary
 
   /// The number of values of one sample.
   std::size_t size() const;
@@ -32,6 +37,8 @@ struct TaskOptions {
   bool augment = true;    ///< crop and flip training images, if the task does that
   int train_samples = 0;  ///< use only the first so many samples; 0: the task's own number
   int test_samples = 0;
+  int context = 64;         ///< characters of a window, for tasks of characters
+  std::string text_file{};  ///< for the task `text`: train on this file; empty: a text that the program writes
 };
 
 struct TaskContents;
@@ -50,7 +57,13 @@ class Task {
   /// A note for the user on how the data was assembled; usually empty.
   const std::string& note() const;
   InputShape input() const;
+  /// Of characters: how many different ones there are.
   int classes() const;
+  Metric metric() const;
+  /// Of characters: the byte that each token stands for. Otherwise empty.
+  const std::string& alphabet() const;
+  /// Number of classes that a model predicts for one sample: 1, or of characters one for each of the window's.
+  int targets() const;
   std::uint32_t train_size() const;
   std::uint32_t test_size() const;
   int train_label(std::uint32_t sample) const;
@@ -64,11 +77,16 @@ class Task {
   void train_images(std::span<const std::uint32_t> samples, std::uint32_t epoch, View<float> out) const;
   /// Test samples first, …, first + count − 1, normalised and never augmented.
   void test_images(std::uint32_t first, std::uint32_t count, View<float> out) const;
-  /// The same for text, n·length.
+  /// The same for text and characters, n·length.
   void train_tokens(std::span<const std::uint32_t> samples, View<std::int64_t> out) const;
   void test_tokens(std::uint32_t first, std::uint32_t count, View<std::int64_t> out) const;
+  /// What is to be predicted, n·targets: the samples' labels, or of characters the character behind each of theirs.
+  void train_targets(std::span<const std::uint32_t> samples, View<std::int64_t> out) const;
+  void test_targets(std::uint32_t first, std::uint32_t count, View<std::int64_t> out) const;
 
  private:
+  void require_sample(const char* set, std::uint64_t sample, std::size_t size) const;
+
   std::unique_ptr<const TaskContents> contents_;
   std::vector<float> normalised_;  ///< by channel and pixel value
 };
@@ -89,19 +107,30 @@ struct Download {
 
 using TaskMaker = TaskContents (*)(const struct TaskRow& row, const TaskOptions& options);
 
+/// How a network is trained on a task unless the user says otherwise.
+struct TaskTraining {
+  const char* method = "sgd";
+  const char* optimizer = "sgd";  ///< of methods that go with any optimizer
+  double learning_rate = 0.05;    ///< of such methods
+  bool cosine = false;            ///< warm-up and a cosine in place of two drops
+  double clip = 0.0;              ///< norm to which each worker's gradient is clipped; 0: not clipped
+};
+
 /// One task: everything that the program and the tests know of it in advance.
 struct TaskRow {
   const char* name;
   const char* summary;
   const char* source;  ///< who published it
   const char* model;   ///< default model
-  int classes;
-  std::uint32_t train_size;  ///< the publisher's
+  int classes;               ///< 0: the text decides
+  std::uint32_t train_size;  ///< the publisher's; of characters their number
   std::uint32_t test_size;
   std::vector<const char*> folders;  ///< possible names of its folder; `data get` writes to the first
   std::vector<TaskFile> files;       ///< empty: the program generates the data
   std::vector<Download> downloads;
   TaskMaker make;
+  bool takes_text_file = false;  ///< TaskOptions::text_file
+  TaskTraining training{};
 };
 
 /// The one table of tasks.

@@ -1,9 +1,18 @@
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 
+#include "data/task.h"
 #include "experiment/derive.h"
+#include "methods/optimizer.h"
 #include "methods/table.h"
 
 namespace laconic {
+namespace {
+
+TaskTraining training_on(std::string_view task) { return task.empty() ? TaskTraining{} : task_row(task).training; }
+
+}  // namespace
 
 RunConfig default_config(std::string_view problem, std::string_view method) {
   const ProblemRow& row = problem_row(problem);
@@ -23,20 +32,47 @@ RunConfig default_task_config(std::string_view task, std::string_view method) {
   config.task.name = task;
   const MethodRow& chosen = method_row(method);
   const UsualSettings& usual = chosen.traits.usual;
+  const TaskTraining training = training_on(task);
+  const TaskTraining of_sgd;
+  const bool any_optimizer = usual.network_rate == 0.0;
   config.method = chosen.name;
   config.steps = 500;
   config.eval_interval = 50;
-  config.learning_rate = usual.network_rate > 0.0 ? usual.network_rate : 0.05;
-  config.optimizer = optimizer_of(chosen, {.momentum = usual.momentum, .nesterov = models_may_differ(config)});
+  config.clip = training.clip;
+  config.learning_rate = any_optimizer ? training.learning_rate : of_sgd.learning_rate;
+  if (usual.network_rate > 0.0) config.learning_rate = usual.network_rate;
+  config.optimizer = usual_optimizer(config, any_optimizer ? training.optimizer : of_sgd.optimizer);
   return config;
+}
+
+OptimizerOptions usual_optimizer(const RunConfig& config, const std::string& name) {
+  const MethodRow& row = method_row(config.method);
+  if (optimizer_kind(name) != OptimizerKind::sgd) return {.name = name};
+  return optimizer_of(row, {.momentum = row.traits.usual.momentum, .nesterov = models_may_differ(config)});
 }
 
 std::vector<LearningRateDrop> default_task_schedule(std::uint32_t steps) {
   return {{steps / 2, 0.1}, {steps / 4 * 3 + steps % 4 * 3 / 4, 0.1}};
 }
 
+void set_default_schedule(RunConfig& config) {
+  const bool cosine = training_on(config.task.name).cosine;
+  config.cosine = cosine;
+  config.schedule = cosine ? std::vector<LearningRateDrop>{} : default_task_schedule(config.steps);
+  config.warmup = usual_warmup(config);
+}
+
+std::uint32_t usual_warmup(const RunConfig& config) { return config.cosine ? config.steps / 10 : 0; }
+
 double learning_rate_at(const RunConfig& config, std::uint32_t step) {
   double rate = config.learning_rate;
+  if (step < config.warmup) {
+    rate *= (step + 1.0) / (config.warmup + 1.0);
+  } else if (config.cosine && config.steps > config.warmup) {
+    const double share = (step - config.warmup) / static_cast<double>(config.steps - config.warmup);
+    const double height = 0.5 * (1.0 + std::cos(std::numbers::pi * std::min(1.0, share)));
+    rate *= kCosineEnd + (1.0 - kCosineEnd) * height;
+  }
   for (const LearningRateDrop& drop : config.schedule) {
     if (step >= drop.step) rate *= drop.factor;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/suggestion.h"
+#include "experiment/derive.h"
 #include "experiment/run_settings.h"
 #include "laconic/error.h"
 #include "methods/optimizer.h"
@@ -92,7 +93,23 @@ void choose_optimizer(RunConfig& config, const std::string& name) {
                         ": leave the optimizer out, or use the method " + kDenseMethod);
   }
   // A task's momentum is SGD's, and nobody has given it.
-  if (optimizer_kind(name) != OptimizerKind::sgd) config.optimizer = {.name = name};
+  const bool sgd = optimizer_kind(name) == OptimizerKind::sgd;
+  if (!sgd) config.optimizer = {.name = name};
+  if (sgd && optimizer_kind(config.optimizer.name) != OptimizerKind::sgd) {
+    config.optimizer = usual_optimizer(config, name);
+  }
+}
+
+/// What was not given of the schedule is the task's; a cosine has a warm-up.
+void fill_schedule(RunConfig& config, std::span<const ConfigEntry> entries) {
+  const auto given = [&](std::string_view key) {
+    return std::any_of(entries.begin(), entries.end(), [&](const ConfigEntry& entry) {
+      return entry.section == "run" && entry.key == key;
+    });
+  };
+  const std::uint32_t warmup = config.warmup;
+  if (!given("schedule") && !config.task.name.empty()) set_default_schedule(config);
+  config.warmup = given("warmup") ? warmup : usual_warmup(config);
 }
 
 /// A setting that a file gave is refused with its place there.
@@ -163,10 +180,7 @@ RunConfig config_from(std::span<const ConfigEntry> entries) {
     });
   }
   for (const ConfigEntry& entry : entries) located(entry.where, [&] { require_used(config, entry); });
-  const bool scheduled = std::any_of(entries.begin(), entries.end(), [](const ConfigEntry& entry) {
-    return entry.section == "run" && entry.key == "schedule";
-  });
-  if (!task.empty() && !scheduled) config.schedule = default_task_schedule(config.steps);
+  fill_schedule(config, entries);
   require_valid_from(config, entries);
   return config;
 }

@@ -10,6 +10,13 @@ bool is_asynchronous(const RunConfig& config);
 /// Whether the method allows workers to have different models between rounds, so that each may start at its own point.
 bool models_may_differ(const RunConfig& config);
 
+/// The settings with which an optimizer of that name steps a network by the configuration's method, unless others are
+/// given.
+OptimizerOptions usual_optimizer(const RunConfig& config, const std::string& name);
+
+/// Steps of warm-up unless they are given: a tenth of all before a cosine, otherwise none.
+std::uint32_t usual_warmup(const RunConfig& config);
+
 /// The method's options, completed with values that the run knows: its steps, its learning rate, and the smoothness and
 /// convexity of its loss. Options that were given are kept.
 MethodOptions derived_options(const RunConfig& config, const Workload& workload);

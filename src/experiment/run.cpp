@@ -14,6 +14,7 @@
 #include "experiment/gather.h"
 #include "experiment/together.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/norm/norm.h"
 #include "laconic/error.h"
 #include "laconic/threads.h"
 #include "methods/state_memory.h"
@@ -80,7 +81,8 @@ class Worker {
     tested_ = tested_memory_.view(parameters);
     method_->register_tensors(learner_->tensors());
     result_.device = learner_->device();
-    streaming_ = config.overlap && learner_->tells_when_ready() && method_->streams();
+    // A clipped gradient is known when all of it is.
+    streaming_ = config.overlap && config.clip == 0.0 && learner_->tells_when_ready() && method_->streams();
     method_->set_nonfinite_policy(config.nonfinite);
     if (asynchronous_ && !checkpoints.folder.empty() && config.checkpoint_interval != 0) {
       method_->set_after_round([this](const StepReport& so_far) { after_round(so_far); });
@@ -168,6 +170,7 @@ class Worker {
 
   StepReport whole_step(StepInput& input, Clock::time_point begun) {
     record_.batch_loss = learner_->gradient(result_.steps, model_, gradient_, {});
+    if (config_.clip > 0.0) clip(gradient_);
     if (is_adversary()) invert(gradient_);
     hold_back(begun);
     record_.gradient_seconds = seconds_since(begun);
@@ -193,6 +196,15 @@ class Worker {
   }
 
   bool is_adversary() const { return rank() >= config_.workers - config_.adversaries; }
+
+  /// Scales the gradient down to the norm that it may have. One that is not finite stays as it is: the method reports
+  /// it.
+  void clip(View<float> gradient) {
+    status_.reserve(place_, 1);
+    clear_status(place_, status_.view(1));
+    const double norm = std::sqrt(read_sum_of_squares(place_, gradient, status_.view(1)));
+    if (norm > config_.clip && std::isfinite(norm)) divide(place_, static_cast<float>(norm / config_.clip), gradient);
+  }
 
   /// x / −1 is −x, exactly.
   void invert(View<float> gradient) { divide(place_, -1.0F, gradient); }
@@ -248,6 +260,7 @@ class Worker {
     const Evaluation worth = learner_->evaluate(together ? tested_ : model_, together ? &communicator_ : nullptr);
     record_.loss = worth.loss;
     record_.accuracy = worth.accuracy;
+    record_.perplexity = worth.perplexity;
     record_.distance = worth.distance;
   }
 
@@ -326,6 +339,7 @@ class Worker {
     if (!record_.loss || record_.sent_by_rank.empty()) evaluate(true);
     result_.loss = record_.loss.value();
     result_.accuracy = record_.accuracy;
+    result_.perplexity = record_.perplexity;
     result_.distance = record_.distance;
     result_.sent_by_rank = record_.sent_by_rank;
     result_.received_by_rank = record_.received_by_rank;
@@ -352,6 +366,7 @@ class Worker {
   Buffer<float> model_memory_;
   Buffer<float> gradient_memory_;
   Buffer<float> tested_memory_;
+  Buffer<Status> status_;  ///< of the norm by which gradients are clipped
   View<float> model_;
   View<float> gradient_;
   View<float> tested_;

@@ -38,6 +38,7 @@ struct LearningRateDrop {
 struct TaskConfig {
   std::string name{};   ///< empty: the run is on a problem
   std::string model{};  ///< empty: the task's default
+  std::string text{};   ///< a file for the task `text`; empty: the program writes a text
   std::uint32_t batch = 16;
   std::string sampling = "epochs";
   double skew = 0.0;
@@ -60,6 +61,9 @@ struct RunConfig {
   OptimizerOptions optimizer{};
   double learning_rate = 0.01;
   std::vector<LearningRateDrop> schedule{};
+  bool cosine = false;       ///< the learning rate falls along a cosine to kCosineEnd of it; schedule = cosine
+  std::uint32_t warmup = 0;  ///< first steps, in which the learning rate rises
+  double clip = 0.0;         ///< each worker's gradient is scaled down to this norm before the method sees it; 0: not
   int workers = 4;
   std::uint32_t steps = 100;  ///< in an asynchronous run the mean over workers
   std::uint64_t seed = 1;
@@ -80,12 +84,20 @@ struct RunConfig {
 /// other settings have the defaults above.
 RunConfig default_config(std::string_view problem, std::string_view method = RunConfig().method);
 
-/// For a network. Learning rate and momentum come from the method's row; the momentum is Nesterov's for local steps
-/// between rounds.
+/// For a network. Optimizer, learning rate and clipping come from the task's row, unless the method's row has its own
+/// learning rate; the momentum of SGD is the method's, and Nesterov's for local steps between rounds. The schedule
+/// depends on the number of steps: set_default_schedule.
 RunConfig default_task_config(std::string_view task, std::string_view method);
 
 /// ×0.1 after half of the steps, and again after three quarters.
 std::vector<LearningRateDrop> default_task_schedule(std::uint32_t steps);
+
+/// The task's schedule for the configuration's number of steps: default_task_schedule, or a cosine after a warm-up of a
+/// tenth of the steps.
+void set_default_schedule(RunConfig& config);
+
+/// The share of the learning rate at which a cosine ends.
+inline constexpr double kCosineEnd = 0.1;
 
 /// Throws an InvalidConfig that names value, range and remedy. The problem and the method check their own settings.
 void require_valid(const RunConfig& config);
@@ -102,6 +114,7 @@ struct StepRecord {
   /// Only at evaluations.
   std::optional<double> loss;
   std::optional<double> accuracy;
+  std::optional<double> perplexity;
   std::optional<double> distance;
   std::optional<double> residual_norm;
   /// Bytes sent since the start, by rank. They are gathered at evaluations of lockstep runs, by a message that is not
@@ -122,9 +135,10 @@ class Observer {
 /// One rank's figures of a run, and the run's own figures, which are the same on all ranks.
 struct RunResult {
   // Figures of the run.
-  double loss = 0.0;               ///< at the last evaluation
-  std::optional<double> accuracy;  ///< at the last evaluation, for a network
-  std::optional<double> distance;  ///< from the optimum, if it is known
+  double loss = 0.0;                 ///< at the last evaluation
+  std::optional<double> accuracy;    ///< at the last evaluation, for a network that classifies
+  std::optional<double> perplexity;  ///< at the last evaluation, for a model of language
+  std::optional<double> distance;    ///< from the optimum, if it is known
   std::vector<float> model;        ///< the point to test
   std::vector<std::uint64_t> sent_by_rank;
   std::vector<std::uint64_t> received_by_rank;

@@ -138,17 +138,20 @@ RunSetting word(const char* name, std::string Owner::*member, const std::vector<
 
 // Settings that are no plain number, word or truth.
 
+constexpr const char* kCosine = "cosine";
+
 RunSetting schedule() {
   RunSetting made{.section = "run",
                   .name = "schedule",
-                  .range = "STEP:FACTOR[,STEP:FACTOR...] or none",
-                  .help = "multiplies the learning rate by FACTOR from STEP on"};
+                  .range = "STEP:FACTOR[,STEP:FACTOR...], cosine or none",
+                  .help = "multiplies the learning rate by FACTOR from STEP on; cosine lowers it to a tenth"};
   made.read = [](RunConfig& config, const std::string& text) {
     config.schedule.clear();
-    for (const std::string& part : split(is_none(text) ? "" : text, ',')) {
+    config.cosine = text == kCosine;
+    for (const std::string& part : split(is_none(text) || config.cosine ? "" : text, ',')) {
       const auto halves = split(part, ':');
       if (halves.size() != 2) {
-        refuse_text("schedule", "STEP:FACTOR[,STEP:FACTOR...], such as 100:0.1,150:0.1, or none", text);
+        refuse_text("schedule", "STEP:FACTOR[,STEP:FACTOR...], such as 100:0.1,150:0.1, or cosine, or none", text);
       }
       const auto step = parsed<std::uint32_t>(halves[0]);
       if (!step) refuse_text("a schedule's step", "a whole number in 0.." + std::to_string(kAnyCount), halves[0]);
@@ -156,6 +159,7 @@ RunSetting schedule() {
     }
   };
   made.text = [](const RunConfig& config) {
+    if (config.cosine) return std::string(kCosine);
     std::vector<std::string> drops;
     for (const auto& drop : config.schedule) drops.push_back(std::to_string(drop.step) + ":" + text_of(drop.factor));
     return joined(drops, ",");
@@ -169,7 +173,7 @@ RunSetting schedule() {
   };
   RunConfig usual;
   usual.schedule = default_task_schedule(100);
-  made.usual = "none; with --task " + made.text(usual) + " for 100 steps, in proportion for others";
+  made.usual = "none; with --task " + made.text(usual) + " for 100 steps, in proportion for others; on text cosine";
   return made;
 }
 
@@ -317,6 +321,8 @@ std::vector<RunSetting> run_rows() {
       whole("seed", &C::seed, std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max(), "seed of data, noise and every draw"),
       learning_rate(),
       schedule(),
+      usually(whole("warmup", &C::warmup, 0U, kAnyCount, "first steps, in which the learning rate rises in proportion"), "a tenth of the steps with schedule cosine, otherwise 0"),
+      usually(number("clip", &C::clip, {0.0, 1e30}, "scales each worker's gradient down to this norm before anything is remembered or sent; 0 does not; no overlap with it"), "0; on text 1"),
       nonfinite(),
       whole("eval_interval", &C::eval_interval, 0U, kAnyCount, "steps between evaluations; 0 evaluates only at the end"),
       adversaries(),
@@ -332,7 +338,8 @@ std::vector<RunSetting> run_rows() {
 std::vector<RunSetting> task_rows() {
   using T = TaskConfig;
   return {
-      usually(word("model", &T::model, {}, "such as mlp, cnn, resnet18"), "the task's"),
+      usually(word("model", &T::model, {}, "such as mlp, cnn, resnet18, gpt"), "the task's"),
+      usually(word("text", &T::text, {}, "a text file for the task text"), "none, and the program writes a text"),
       whole("batch", &T::batch, 1U, 65536U, "samples per step of each worker"),
       word("sampling", &T::sampling, {"epochs", "replacement"}, "epochs uses each sample once per epoch; replacement draws anew each time"),
       number("skew", &T::skew, {0.0, 1.0}, "0 gives all workers similar samples, 1 sorts samples by label"),
@@ -352,6 +359,7 @@ std::vector<RunSetting> optimizer_rows() {
       task_decides(number("momentum", &O::momentum, kMomentumRange, "momentum of sgd; 0.9 is usual")),
       task_decides(truth("nesterov", &O::nesterov, "Nesterov's momentum in sgd")),
       number("weight_decay", &O::weight_decay, kWeightDecayRange, "adds this factor times the model to its gradient; adamw instead shrinks the model by it times the learning rate"),
+      word("weight_decay_on", &O::weight_decay_on, {"all", "matrices"}, "tensors to which weight_decay applies; matrices leaves norms and biases out"),
       number("beta1", &O::beta1, kBetaRange, "adam's decay of the mean"),
       number("beta2", &O::beta2, kBetaRange, "adam's decay of the mean of squares"),
       number("epsilon", &O::epsilon, kEpsilonRange, "adam's addend to the square root; 1e-8 is usual"),

@@ -20,8 +20,10 @@ namespace laconic {
 /// The figures of one point.
 struct Evaluation {
   double loss = 0.0;
-  std::optional<double> accuracy{};  ///< share of the test samples that are classified correctly
-  std::optional<double> distance{};  ///< from the optimum, if it is known
+  // What this kind of workload is judged by beside the loss.
+  std::optional<double> accuracy{};    ///< share of the test samples that are classified correctly
+  std::optional<double> perplexity{};  ///< exp(loss) of a model of language
+  std::optional<double> distance{};    ///< from the optimum, if it is known
 };
 
 /// One worker's part of the training. The loop owns the model and the gradient: flat views of the tensors in order, the
@@ -72,6 +74,11 @@ class Workload {
   virtual std::unique_ptr<Learner> make_learner(const RunConfig& config, int rank) const = 0;
   /// A note for the user on the data; usually empty.
   virtual std::string note() const { return {}; }
+  /// Text that a model writes, drawn with the run's seed, for people to look at. Empty unless it is a model of language.
+  virtual std::string write_text(const RunConfig& /*config*/, View<const float> /*model*/,
+                                 std::uint32_t /*characters*/) const {
+    return {};
+  }
   /// Known properties of the loss, for methods that need them.
   virtual std::optional<double> smoothness() const { return {}; }
   virtual std::optional<double> convexity() const { return {}; }

@@ -25,7 +25,7 @@ LiftedMethod::LiftedMethod(std::unique_ptr<GradientBase> inner, const OptimizerO
 void LiftedMethod::prepare() {
   if (core().chunk_entries_set() > 0) inner_->set_chunk_entries(core().chunk_entries_set());
   inner_->register_tensors(tensors());
-  optimizer_.prepare(place(), parameters());
+  optimizer_.prepare(place(), tensors());
   if (guard_) before_.reserve(place(), parameters());
 }
 

@@ -67,6 +67,9 @@ Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)), k
   }
   require_range("momentum", options_.momentum, kMomentumRange, "0.9");
   require_range("weight_decay", options_.weight_decay, kWeightDecayRange, "0");
+  if (options_.weight_decay_on != "all" && options_.weight_decay_on != "matrices") {
+    throw InvalidConfig("optimizer: weight_decay_on must be all or matrices, got \"" + options_.weight_decay_on + "\"");
+  }
   require_range("beta1", options_.beta1, kBetaRange, "0.9");
   require_range("beta2", options_.beta2, kBetaRange, "0.999");
   if (is_adam(kind_)) require_valid_adam(options_);
@@ -83,8 +86,21 @@ void Optimizer::prepare(Place& place, std::uint64_t parameters) {
   for (const View<float>& moment : memory()) fill(place, 0.0F, moment);
 }
 
+void Optimizer::prepare(Place& place, std::span<const Tensor> tensors) {
+  std::uint64_t parameters = 0;
+  runs_.clear();
+  for (const Tensor& tensor : tensors) {
+    const bool decayed = decays(options_, tensor);
+    if (runs_.empty() || runs_.back().decays != decayed) runs_.push_back({parameters, 0, decayed});
+    runs_.back().size += tensor.size;
+    parameters += tensor.size;
+  }
+  prepare(place, parameters);
+}
+
 void Optimizer::copy_from(Place& place, const Optimizer& other) {
   steps_ = other.steps_;
+  runs_ = other.runs_;
   first_.reserve(place, other.first_.capacity());
   second_.reserve(place, other.second_.capacity());
   copy(place, other.first_.view(), first_.view());
@@ -113,17 +129,34 @@ void Optimizer::step(Place& place, float learning_rate, View<const float> gradie
 
 void Optimizer::step_part(Place& place, float learning_rate, std::uint64_t offset, View<const float> gradient,
                           View<float> model) {
+  const std::uint64_t end = offset + model.size();
+  if (runs_.empty()) return step_run(place, learning_rate, {offset, model.size()}, gradient, model);
+  for (const Run& run : runs_) {
+    const std::uint64_t first = std::max(offset, run.offset);
+    const std::uint64_t last = std::min(end, run.offset + run.size);
+    if (first >= last) continue;
+    const Run part{first, last - first, run.decays};
+    step_run(place, learning_rate, part, gradient.sub(first - offset, part.size), model.sub(first - offset, part.size));
+  }
+}
+
+void Optimizer::step_run(Place& place, float learning_rate, const Run& run, View<const float> gradient,
+                         View<float> model) {
   const auto part = [&](const Buffer<float>& moment) {
-    return moment.capacity() > 0 ? moment.view().sub(offset, model.size()) : moment.view();
+    return moment.capacity() > 0 ? moment.view().sub(run.offset, run.size) : moment.view();
   };
   if (is_adam(kind_)) {
     const bool decoupled = kind_ == OptimizerKind::adamw;
-    return adam_step(place, adam_coefficients(options_, learning_rate, steps_, decoupled), gradient, part(first_),
-                     part(second_), model);
+    AdamCoefficients coefficients = adam_coefficients(options_, learning_rate, steps_, decoupled);
+    if (!run.decays) {
+      coefficients.weight_decay = 0.0F;
+      coefficients.shrink = 1.0F;
+    }
+    return adam_step(place, coefficients, gradient, part(first_), part(second_), model);
   }
   const Coefficients coefficients{.learning_rate = learning_rate,
                                   .momentum = static_cast<float>(options_.momentum),
-                                  .weight_decay = static_cast<float>(options_.weight_decay),
+                                  .weight_decay = run.decays ? static_cast<float>(options_.weight_decay) : 0.0F,
                                   .nesterov = options_.nesterov};
   sgd_step(place, coefficients, gradient, part(first_), model);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <limits>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +27,11 @@ OptimizerKind optimizer_kind(std::string_view name);
 /// Whether the kind keeps two moments and takes beta1, beta2 and epsilon.
 constexpr bool is_adam(OptimizerKind kind) { return kind == OptimizerKind::adam || kind == OptimizerKind::adamw; }
 
+/// Whether the weight decay of these options applies to a tensor.
+inline bool decays(const OptimizerOptions& options, const Tensor& tensor) {
+  return tensor.matrix || options.weight_decay_on == "all";
+}
+
 /// Updates a model along a direction, with SGD (momentum, optionally Nesterov's, and weight decay), Adam with bias
 /// correction, Adam with decoupled weight decay (adamw), or a host's own optimizer, which it calls. The updates are the
 /// same, operation for operation, as the kernels in kernels/descent, without fused operations.
@@ -35,12 +41,15 @@ class Optimizer {
   explicit Optimizer(OptimizerOptions options);
 
   void prepare(Place& place, std::uint64_t parameters);
+  /// For these tensors, of which the weight decay may leave some out.
+  void prepare(Place& place, std::span<const Tensor> tensors);
   void step(Place& place, float learning_rate, View<const float> gradient, View<float> model);
   /// The same step in parts, for optimizers other than a host's: first count_step, then each part of the model once.
   void count_step() { ++steps_; }
   void step_part(Place& place, float learning_rate, std::uint64_t offset, View<const float> gradient,
                  View<float> model);
-  /// The factor by which a step multiplies the model, apart from the gradient: 1 − η·weight_decay of adamw, otherwise 1.
+  /// The factor by which a step multiplies what the weight decay applies to, apart from the gradient: 1 − η·weight_decay
+  /// of adamw, otherwise 1.
   float shrink(float learning_rate) const;
 
   /// Copies the memory of another optimizer with the same settings.
@@ -64,8 +73,17 @@ class Optimizer {
   bool is_host() const { return kind_ == OptimizerKind::host; }
 
  private:
+  /// Neighbouring tensors that the weight decay applies to, or does not.
+  struct Run {
+    std::uint64_t offset = 0;
+    std::uint64_t size = 0;
+    bool decays = true;
+  };
+  void step_run(Place& place, float learning_rate, const Run& run, View<const float> gradient, View<float> model);
+
   OptimizerOptions options_;
   OptimizerKind kind_;
+  std::vector<Run> runs_;  ///< of the model; empty: it applies to everything
   std::uint64_t steps_ = 0;
   Buffer<float> first_;   ///< momentum, or Adam's first moment
   Buffer<float> second_;  ///< Adam's second moment

@@ -83,8 +83,8 @@ class OptimizerLocalStep : public LocalStep {
 void OptimizerLocalStep::prepare(MethodCore& core, UpdateMemory& memory) {
   core_ = &core;
   memory_ = &memory;
-  optimizer_.prepare(place(), parameters());
-  tried_.prepare(place(), parameters());
+  optimizer_.prepare(place(), core.tensors());
+  tried_.prepare(place(), core.tensors());
   shrink_.prepare(core.tensors());
   start_.reserve(place(), keeps_start() ? parameters() : 0);
   fill(place(), 0.0F, start_.view(keeps_start() ? parameters() : 0));
@@ -93,7 +93,10 @@ void OptimizerLocalStep::prepare(MethodCore& core, UpdateMemory& memory) {
 void OptimizerLocalStep::begin(const StepInput& input) {
   learning_rate_ = input.learning_rate;
   if (input.shrink.empty()) {
-    shrink_.set(optimizer_.shrink(learning_rate_));
+    const float shrink = optimizer_.shrink(learning_rate_);
+    shrink_.set_by_tensor([&](std::size_t tensor) {
+      return decays(optimizer_.options(), core_->tensors()[tensor]) ? shrink : 1.0F;
+    });
   } else {
     shrink_.set(input.shrink);
   }

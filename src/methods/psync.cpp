@@ -38,7 +38,7 @@ class Psync : public ModelBase {
  private:
   void prepare() override {
     blocks_.prepare(tensors());
-    optimizer_.prepare(place(), parameters());
+    optimizer_.prepare(place(), tensors());
     tried_.reserve(place(), parameters());
     mean_.reserve(place(), blocks_.size());
     make_exchange();

@@ -35,7 +35,7 @@ RoundMethod::RoundMethod(const Settings& settings, const OptimizerOptions& optim
 }
 
 void RoundMethod::prepare() {
-  optimizer_.prepare(place(), parameters());
+  optimizer_.prepare(place(), tensors());
   for (Buffer<float>* buffer : {&centre_, &next_centre_}) {
     buffer->reserve(place(), parameters());
     fill(place(), 0.0F, buffer->view(parameters()));

@@ -25,6 +25,7 @@ class SgdLocalStep : public LocalStep {
  public:
   SgdLocalStep(const LocalStepOptions& options, const OptimizerOptions& optimizer)
       : options_(options),
+        optimizer_(optimizer),
         usual_{.momentum = static_cast<float>(optimizer.momentum),
                .weight_decay = static_cast<float>(optimizer.weight_decay),
                .nesterov = optimizer.nesterov} {}
@@ -66,6 +67,7 @@ class SgdLocalStep : public LocalStep {
   View<float> met_error() const { return met_error_.view(steps_alone() ? parameters() : 0); }
 
   LocalStepOptions options_;
+  OptimizerOptions optimizer_;
   Coefficients usual_;
   MethodCore* core_ = nullptr;
   UpdateMemory* memory_ = nullptr;
@@ -89,7 +91,11 @@ void SgdLocalStep::prepare(MethodCore& core, UpdateMemory& memory) {
 void SgdLocalStep::begin(const StepInput& input) {
   if (input.tensors.empty()) {
     usual_.learning_rate = input.learning_rate;
-    coefficients_.set(usual_);
+    coefficients_.set_by_tensor([&](std::size_t tensor) {
+      Coefficients coefficients = usual_;
+      if (!decays(optimizer_, core_->tensors()[tensor])) coefficients.weight_decay = 0.0F;
+      return coefficients;
+    });
   } else {
     coefficients_.set(input.tensors);
   }

@@ -114,7 +114,7 @@ constexpr MemoryBytes kWithMemory{0, 8, "most with memory = error"};
 // clang-format off
 const std::vector<MethodRow>& rows() {
   static const std::vector<MethodRow> table{
-      {"sgd", Face::gradient, "dense all-reduce, mean", "baseline", 0, 12, {}, {order()}, make_sgd},
+      {"sgd", Face::gradient, "dense all-reduce, mean", "baseline", 0, 12, {.usual = {.network_rate = 0.05}}, {order()}, make_sgd},
       {"adam", Face::gradient, "sgd's mean, lifted with Adam", "Kingma, Ba 2015", 0, 12,
        {.optimizer = "adam", .usual = {.network_rate = 1e-3, .momentum = 0.0}}, {order()}, make_sgd},
       {"fp16", Face::gradient, "dense, 16-bit IEEE values both ways", "baseline", 0, 6, {}, {}, make_fp16},
@@ -194,6 +194,7 @@ std::vector<AgreedField> fields_of(const OptimizerOptions& optimizer) {
           {"optimizer's momentum", text_of(optimizer.momentum)},
           {"optimizer's nesterov", optimizer.nesterov ? "true" : "false"},
           {"optimizer's weight_decay", text_of(optimizer.weight_decay)},
+          {"optimizer's weight_decay_on", optimizer.weight_decay_on},
           {"optimizer's beta1", text_of(optimizer.beta1)},
           {"optimizer's beta2", text_of(optimizer.beta2)},
           {"optimizer's epsilon", text_of(optimizer.epsilon)}};
@@ -227,7 +228,12 @@ std::vector<SettingText> kept_settings(const MethodRow& row, const Settings& set
     add("beta2", text_of(optimizer.beta2));
     add("epsilon", text_of(optimizer.epsilon));
   }
-  if (kind != OptimizerKind::host) add("weight_decay", text_of(optimizer.weight_decay));
+  if (kind != OptimizerKind::host) {
+    add("weight_decay", text_of(optimizer.weight_decay));
+    if (optimizer.weight_decay_on != OptimizerOptions().weight_decay_on) {
+      kept.emplace_back("optimizer's weight_decay_on", optimizer.weight_decay_on);
+    }
+  }
   return kept;
 }
 

@@ -27,7 +27,8 @@ struct MemoryBytes {
   const char* remark = "";  ///< which settings make it more or less; empty if none does
 };
 
-/// Settings to begin with. A rate of 0 means SGD's; a method whose steps do not shrink with the gradients has its own.
+/// Settings to begin with. A rate of 0 means that of the problem or task, with the task's optimizer. A method whose
+/// steps do not shrink with the gradients has its own rate, and so has one that is named after its optimizer.
 struct UsualSettings {
   double problem_rate = 0.0;  ///< learning rate on a problem of the table
   double network_rate = 0.0;  ///< learning rate on a network

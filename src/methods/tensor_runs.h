@@ -25,6 +25,10 @@ class TensorRuns {
 
   void set(const Value& all) { std::fill(values_.begin(), values_.end(), all); }
   void set(std::span<const Value> each) { std::copy(each.begin(), each.end(), values_.begin()); }
+  template <class Of>
+  void set_by_tensor(Of&& of) {
+    for (std::size_t tensor = 0; tensor < values_.size(); ++tensor) values_[tensor] = of(tensor);
+  }
   std::span<const Value> values() const { return values_; }
 
   /// Calls work(run) for the tensors from `first_tensor` on, which begin at `offset` of the model and have `size`

@@ -53,6 +53,7 @@ std::string metrics_line(const StepRecord& record) {
   json["batch_loss"] = json_number(record.batch_loss);
   if (record.loss) json["loss"] = json_number(record.loss);
   if (record.accuracy) json["accuracy"] = json_number(record.accuracy);
+  if (record.perplexity) json["perplexity"] = json_number(record.perplexity);
   if (record.distance) json["distance"] = json_number(record.distance);
   if (record.residual_norm) json["residual_norm"] = json_number(record.residual_norm);
   json["payload_bytes"] = report.traffic.payload_bytes;
@@ -88,6 +89,7 @@ std::string result_json(const RunConfig& config, const RunResult& result) {
   json["seed"] = config.seed;
   json["loss"] = json_number(result.loss);
   json["accuracy"] = json_number(result.accuracy);
+  json["perplexity"] = json_number(result.perplexity);
   json["distance"] = json_number(result.distance);
   json["steps_by_rank"] = result.steps_by_rank;
   json["rounds"] = result.rounds;

@@ -91,6 +91,7 @@ class MetricsReader {
          .seconds = step.seconds,
          .loss = record.number("loss"),
          .accuracy = record.share("accuracy"),
+         .perplexity = record.amount("perplexity"),
          .distance = record.number("distance"),
          .residual_norm = record.amount("residual_norm")});
   }
@@ -116,11 +117,13 @@ void use_own_bytes(RecordedRun& run) {
 
 void end_of_metrics(RecordedRun& run) {
   RecordedEnd& end = run.end;
-  end.loss = end.accuracy = end.distance = end.mean_bits = end.wall_seconds = std::numeric_limits<double>::quiet_NaN();
+  end.loss = end.accuracy = end.perplexity = end.distance = end.mean_bits = end.wall_seconds =
+      std::numeric_limits<double>::quiet_NaN();
   if (!run.evaluations.empty()) {
     const RecordedEvaluation& last = run.evaluations.back();
     end.loss = last.loss;
     end.accuracy = last.accuracy;
+    end.perplexity = last.perplexity;
     end.distance = last.distance;
   }
   if (run.steps.empty()) return;
@@ -154,6 +157,7 @@ void end_of_result(RecordedRun& run, const JsonRecord& result) {
   end.finished = true;
   end.loss = result.number("loss");
   end.accuracy = result.share("accuracy");
+  end.perplexity = result.amount("perplexity");
   end.distance = result.number("distance");
   if (result.has("mean_bits")) end.mean_bits = result.amount("mean_bits");
   end.wall_seconds = result.amount("wall_seconds");

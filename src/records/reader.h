@@ -26,7 +26,8 @@ struct RecordedEvaluation {
   std::uint64_t sent_bytes = 0;  ///< since the start: largest over ranks, or rank 0's (RecordedRun::by_rank)
   double seconds = 0.0;          ///< since the start, like RecordedStep::seconds
   double loss = 0.0;
-  double accuracy = 0.0;  ///< a share, 0 to 1
+  double accuracy = 0.0;    ///< a share, 0 to 1
+  double perplexity = 0.0;  ///< of a model of language
   double distance = 0.0;
   double residual_norm = 0.0;
 };
@@ -36,6 +37,7 @@ struct RecordedEnd {
   bool finished = false;  ///< true: from result.json; false: these are the last figures that were recorded
   double loss = 0.0;
   double accuracy = 0.0;
+  double perplexity = 0.0;
   double distance = 0.0;
   double mean_bits = 0.0;
   double payload_bytes_per_step = 0.0;  ///< largest over ranks

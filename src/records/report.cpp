@@ -49,6 +49,7 @@ std::vector<double> values_of(const std::vector<Row>& rows, Value Row::*member) 
 Json evaluations_of(const RecordedRun& run) {
   const auto& all = run.evaluations;
   const Columns curves{values_of(all, &RecordedEvaluation::loss), values_of(all, &RecordedEvaluation::accuracy),
+                       values_of(all, &RecordedEvaluation::perplexity),
                        values_of(all, &RecordedEvaluation::distance),
                        values_of(all, &RecordedEvaluation::residual_norm)};
   const auto rows = thinned_rows(curves, all.size());
@@ -58,8 +59,9 @@ Json evaluations_of(const RecordedRun& run) {
   json["seconds"] = column(values_of(all, &RecordedEvaluation::seconds), rows);
   add_column(json, "loss", curves[0], rows);
   add_column(json, "accuracy", curves[1], rows);
-  add_column(json, "distance", curves[2], rows);
-  add_column(json, "residual_norm", curves[3], rows);
+  add_column(json, "perplexity", curves[2], rows);
+  add_column(json, "distance", curves[3], rows);
+  add_column(json, "residual_norm", curves[4], rows);
   return json;
 }
 
@@ -79,6 +81,7 @@ Json end_of(const RecordedRun& run) {
           {"steps", run.steps.empty() ? 0 : run.steps.back().step},
           {"accuracy", figure(end.accuracy)},
           {"loss", figure(end.loss)},
+          {"perplexity", figure(end.perplexity)},
           {"distance", figure(end.distance)},
           {"payload_bytes_per_step", figure(end.payload_bytes_per_step)},
           {"sent_bytes_per_step", figure(end.sent_bytes_per_step)},

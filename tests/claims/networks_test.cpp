@@ -56,7 +56,7 @@ TEST(NetworkRuns, HaveNamesOfTheirOwnAndValidConfigurations) {
     const RunConfig config = config_of(run, {});
     EXPECT_NO_THROW(require_valid(config)) << run.name;
     EXPECT_EQ(config.task.sampling, "replacement");
-    EXPECT_EQ(config.eval_interval, 500U);
+    EXPECT_EQ(config.eval_interval, config.task.name == "text" ? 100U : 500U);
   }
   EXPECT_THROW(run_named("def-65"), InvalidConfig);
 }
@@ -98,6 +98,44 @@ TEST(NetworkClaims, FallWithTheFigureThatTheyAreAbout) {
     result_named(results, each.run).accuracy = each.accuracy;
     EXPECT_FALSE(holds(each.claim, results)) << each.claim << " with " << each.run << " at " << each.accuracy;
   }
+}
+
+// By validation losses and bytes: models of language have no accuracy.
+TEST(NetworkClaims, OnLanguageAreDecidedByLosses) {
+  struct Change {
+    const char* run;
+    double loss;
+    double bytes;
+  };
+  const auto with = [](const Change& change) {
+    auto results = independent_results(std::nan(""));
+    const Change usual[] = {{"gpt-adam", 1.5, 1e6},          {"gpt-signum", 1.51, 1e5},
+                            {"gpt-topk-1", 1.7, 3e4},        {"gpt-qsgd-6", 1.6, 2e5},
+                            {"gpt-block-quant-4", 1.51, 1e5}, {"gpt-def-topk-2", 1.6, 2e4},
+                            {"gpt-def-topk-0.2", 1.7, 2e3},  {"gpt-diloco-32", 1.7, 3e4}};
+    for (const Change& each : usual) {
+      NetworkResult& result = result_named(results, each.run);
+      const bool changed = std::string_view(each.run) == change.run;
+      result.loss = changed ? change.loss : each.loss;
+      result.sent_bytes_per_step = changed ? change.bytes : each.bytes;
+    }
+    return results;
+  };
+  const auto usual = with({"", 0.0, 0.0});
+  const struct {
+    const char* claim;
+    std::vector<Change> against;
+  } cases[] = {{"signum-gpt", {{"gpt-signum", 1.53, 1e5}}},
+               {"topk-adam-fails", {{"gpt-topk-1", 1.55, 3e4}}},
+               {"chunk-quant-gpt", {{"gpt-block-quant-4", 1.53, 1e5}, {"gpt-qsgd-6", 1.52, 2e5}}},
+               {"def-topk-gpt", {{"gpt-def-topk-2", 1.69, 2e4}, {"gpt-def-topk-2", 1.6, 4e4}}},
+               {"diloco-gpt", {{"gpt-def-topk-0.2", 1.8, 2e3}, {"gpt-def-topk-0.2", 1.7, 4e3}}}};
+  for (const auto& each : cases) {
+    EXPECT_TRUE(holds(each.claim, usual)) << each.claim;
+    for (const Change& change : each.against) EXPECT_FALSE(holds(each.claim, with(change))) << each.claim;
+  }
+  const auto judged = judge_claim(claim_named("signum-gpt", Subject::networks), Figures(usual));
+  EXPECT_EQ(judged.outcome->measured, "gpt-adam 1.500, gpt-signum 1.510");
 }
 
 TEST(NetworkClaims, NameTheRunsThatAreMissing) {
@@ -143,6 +181,17 @@ TEST(NetworkResults, StandInAPageWithVerdicts) {
   EXPECT_EQ(with_section(page, section), page);
   EXPECT_TRUE(page.starts_with("above\n") && page.ends_with("\nbelow\n"));
   EXPECT_THROW(with_section("a page without marks", section), InvalidConfig);
+}
+
+TEST(NetworkResults, OfOneTaskMakeAPageOfThatTask) {
+  NetworkResult result{.run = "gpt-adam", .seed = 1, .steps = 600};
+  result.accuracy = std::nan("");
+  result.loss = 1.25;
+  const std::string section = markdown(Figures({result}));
+  EXPECT_NE(section.find("| gpt-adam | 4 |  |  |  | 1.250 | 1.250 |"), std::string::npos) << section;
+  EXPECT_NE(section.find("signum-gpt"), std::string::npos) << section;
+  EXPECT_EQ(section.find("def-divergence"), std::string::npos) << section;
+  EXPECT_EQ(section.find("mgrawa"), std::string::npos) << section;
 }
 
 RunOptions small_options(const std::string& out) {

@@ -106,6 +106,19 @@ TEST(RealData, AgNewsIsReadable) {
   EXPECT_LT(static_cast<double>(unknown), 0.15 * static_cast<double>(words));
 }
 
+TEST(RealData, TinyShakespeareIsWhole) {
+  const auto task = real_task("tiny-shakespeare", {.context = 256});
+  NEED(task);
+  EXPECT_EQ(task->classes(), 65);
+  EXPECT_EQ(task->train_size(), 1003854U - 256U);
+  EXPECT_EQ(task->test_size(), (111540U - 1U) / 256U);
+  std::vector<std::int64_t> tokens(256);
+  task->train_tokens(std::vector<std::uint32_t>{0}, tokens);
+  std::string text;
+  for (const std::int64_t token : tokens) text += task->alphabet()[static_cast<std::size_t>(token)];
+  EXPECT_TRUE(text.starts_with("First Citizen:\nBefore we proceed any further, hear me speak.")) << text;
+}
+
 }  // namespace
 }  // namespace laconic
 

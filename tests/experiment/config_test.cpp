@@ -121,6 +121,66 @@ TEST(Config, OfATaskHasWhatSuitsTheMethod) {
   for (std::size_t i = 0; i < entries.size(); ++i) EXPECT_EQ(again[i].value, entries[i].value) << entries[i].key;
 }
 
+TEST(Config, OfATextTrainsATransformer) {
+  const auto of = [](const std::string& method, std::vector<ConfigEntry> more = {}) {
+    std::vector<ConfigEntry> entries{{"task", "name", "text"}, {"method", "name", method}, {"run", "steps", "1000"}};
+    entries.insert(entries.end(), more.begin(), more.end());
+    return config_from(entries);
+  };
+  const RunConfig topk = of("topk");
+  EXPECT_EQ(topk.optimizer.name, "adam");
+  EXPECT_EQ(topk.optimizer.momentum, 0.0);
+  EXPECT_EQ(topk.learning_rate, 1e-3);
+  EXPECT_EQ(topk.clip, 1.0);
+  EXPECT_TRUE(topk.cosine);
+  EXPECT_TRUE(topk.schedule.empty());
+  EXPECT_EQ(topk.warmup, 100U);
+  for (const char* method : {"mgrawa", "def", "def-topk", "diloco", "block-quant"}) {
+    EXPECT_EQ(of(method).optimizer.name, "adam") << method;
+    EXPECT_EQ(of(method).learning_rate, 1e-3) << method;
+  }
+  // Those with an optimizer of their own keep it.
+  EXPECT_EQ(of("sgd").optimizer.name, "sgd");
+  EXPECT_EQ(of("sgd").learning_rate, 0.05);
+  EXPECT_EQ(of("signum").optimizer.name, "sgd");
+  EXPECT_EQ(of("signum").learning_rate, 5e-4);
+  EXPECT_EQ(of("adam").learning_rate, 1e-3);
+  EXPECT_EQ(of("topk", {{"optimizer", "name", "sgd"}}).optimizer.momentum, 0.9);
+  // What is given stays; a warm-up of one's own leaves the cosine.
+  EXPECT_EQ(of("topk", {{"run", "warmup", "7"}}).warmup, 7U);
+  EXPECT_TRUE(of("topk", {{"run", "warmup", "7"}}).cosine);
+  EXPECT_FALSE(of("topk", {{"run", "schedule", "none"}}).cosine);
+  EXPECT_EQ(of("topk", {{"run", "schedule", "none"}}).warmup, 0U);
+  EXPECT_EQ(of("topk", {{"run", "schedule", "cosine"}}).warmup, 100U);
+  EXPECT_EQ(of("topk", {{"run", "clip", "0"}}).clip, 0.0);
+  for (const RunConfig& config : {topk, of("sgd"), of("signum", {{"run", "schedule", "10:0.5"}})}) {
+    EXPECT_TRUE(same(entries_of(config_from(entries_of(config))), entries_of(config)));
+  }
+}
+
+TEST(LearningRate, RisesAndFallsAlongACosine) {
+  RunConfig config;
+  config.learning_rate = 2.0;
+  config.steps = 110;
+  config.warmup = 10;
+  config.cosine = true;
+  EXPECT_DOUBLE_EQ(learning_rate_at(config, 0), 2.0 / 11.0);
+  EXPECT_DOUBLE_EQ(learning_rate_at(config, 9), 20.0 / 11.0);
+  EXPECT_DOUBLE_EQ(learning_rate_at(config, 10), 2.0);
+  EXPECT_NEAR(learning_rate_at(config, 60), 2.0 * 0.55, 1e-12) << "half of the way between 1 and a tenth";
+  EXPECT_NEAR(learning_rate_at(config, 110), 0.2, 1e-12);
+  EXPECT_NEAR(learning_rate_at(config, 500), 0.2, 1e-12) << "a worker ahead of the others";
+  config.cosine = false;
+  config.schedule = {{50, 0.5}};
+  EXPECT_DOUBLE_EQ(learning_rate_at(config, 4), 10.0 / 11.0);
+  EXPECT_DOUBLE_EQ(learning_rate_at(config, 49), 2.0);
+  EXPECT_DOUBLE_EQ(learning_rate_at(config, 50), 1.0);
+  config = {};
+  config.warmup = 200;  // longer than the run
+  config.cosine = true;
+  EXPECT_DOUBLE_EQ(learning_rate_at(config, 99), config.learning_rate * 100.0 / 201.0);
+}
+
 TEST(Config, OfAProblemHasALearningRateThatSuitsTheMethod) {
   const auto of = [](const std::string& method, std::vector<ConfigEntry> more = {}) {
     std::vector<ConfigEntry> entries{{"problem", "name", "logistic-regression"}, {"method", "name", method}};

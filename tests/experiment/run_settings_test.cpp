@@ -31,6 +31,8 @@ constexpr Sample kSamples[] = {
     {"run", "seed", "18446744073709551615", "18446744073709551616"},
     {"run", "learning_rate", "0.5", "-1"},
     {"run", "schedule", "2:0.1,4:0.5", "2:-1"},
+    {"run", "warmup", "5", "-1"},
+    {"run", "clip", "2.5", "-1"},
     {"run", "nonfinite", "skip", "ignore"},
     {"run", "eval_interval", "3", "x"},
     {"run", "adversaries", "2", "5"},
@@ -41,6 +43,7 @@ constexpr Sample kSamples[] = {
     {"run", "timeout", "30", "0"},
     {"run", "threads", "2", "1025"},
     {"task", "model", "mlp", nullptr},
+    {"task", "text", "book.txt", nullptr},
     {"task", "batch", "32", "0"},
     {"task", "sampling", "replacement", "often"},
     {"task", "skew", "0.5", "2"},
@@ -54,6 +57,7 @@ constexpr Sample kSamples[] = {
     {"optimizer", "momentum", "0.5", "1"},
     {"optimizer", "nesterov", "true", "maybe"},
     {"optimizer", "weight_decay", "0.01", "1"},
+    {"optimizer", "weight_decay_on", "matrices", "norms"},
     {"optimizer", "beta1", "0.8", "1"},
     {"optimizer", "beta2", "0.9", "-0.1"},
     {"optimizer", "epsilon", "1e-06", "0"},
@@ -100,7 +104,7 @@ TEST(RunSettings, AreRefusedWithTheirPlace) {
 TEST(RunSettings, DescribeRangeAndDefault) {
   EXPECT_EQ(find_run_setting("task", "batch")->description(),
             "1..65536: samples per step of each worker; default 16");
-  EXPECT_EQ(find_run_setting("task", "model")->description(), "such as mlp, cnn, resnet18; default: the task's");
+  EXPECT_EQ(find_run_setting("task", "model")->description(), "such as mlp, cnn, resnet18, gpt; default: the task's");
   EXPECT_TRUE(find_run_setting("run", "timeout")->description().starts_with("(0, 86400]: "));
   EXPECT_TRUE(find_run_setting("run", "eval_interval")->description("50").ends_with("; default: 50"));
   EXPECT_EQ(find_run_setting("run", "batch"), nullptr);
@@ -115,7 +119,7 @@ TEST(RunSettings, DescribeDefaultsThatDependOnTheMethod) {
   EXPECT_EQ(find_run_setting("optimizer", "nesterov")->usual,
             "false; with --task false, but true for mgrawa, lgrawa, easgd, lsgd, localsgd");
   EXPECT_EQ(find_run_setting("run", "schedule")->usual,
-            "none; with --task 50:0.1,75:0.1 for 100 steps, in proportion for others");
+            "none; with --task 50:0.1,75:0.1 for 100 steps, in proportion for others; on text cosine");
 }
 
 // What a resumed run may have other than the checkpoint: nothing that decides what is computed or recorded.

@@ -228,5 +228,42 @@ TEST(Run, OfNoStepsReadsOutTheStart) {
   EXPECT_EQ(result.total_sent_bytes, 0U);
 }
 
+// One worker, plain SGD: a step is the learning rate times the gradient, which clipping scales down to its norm.
+TEST(Run, ClipsEachWorkersGradient) {
+  RunConfig config = small_run(method_row("sgd"));
+  config.workers = 1;
+  config.learning_rate = 1.0;
+  const auto step_of = [&](double clip) {
+    config.clip = clip;
+    config.steps = 0;
+    const std::vector<float> start = run_threads(config).front().model;
+    config.steps = 1;
+    std::vector<double> step;
+    const std::vector<float> end = run_threads(config).front().model;
+    for (std::size_t i = 0; i < start.size(); ++i) step.push_back(static_cast<double>(start[i]) - end[i]);
+    return step;
+  };
+  const auto length = [](const std::vector<double>& step) {
+    return std::sqrt(std::inner_product(step.begin(), step.end(), step.begin(), 0.0));
+  };
+  const auto whole = step_of(0.0);
+  const double norm = length(whole);
+  EXPECT_EQ(step_of(1.01 * norm), whole) << "short enough";
+  const auto clipped = step_of(0.25 * norm);
+  EXPECT_NEAR(length(clipped), 0.25 * norm, 1e-6 * norm);
+  for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(clipped[i], 0.25 * whole[i], 1e-6 * norm);
+}
+
+// What workers remember and send is made of clipped gradients, so that it does not depend on the number of threads.
+TEST(Run, ClipsAlikeWithAnyNumberOfThreads) {
+  RunConfig config = small_run(method_row("topk"));
+  config.clip = 0.01;
+  const auto one = run_threads(config).front().model;
+  config.threads = 3;
+  EXPECT_EQ(run_threads(config).front().model, one);
+  config.clip = 0.0;
+  EXPECT_NE(run_threads(config).front().model, one);
+}
+
 }  // namespace
 }  // namespace laconic

@@ -49,7 +49,7 @@ const std::vector<Layer>& layers() {
         {"src/methods", core},
         {"src/problems", core},
         {"src/network", core},
-        {"src/experiment", methods},
+        {"src/experiment", plus(methods, {"src/data"})},
         {"src/records", records},
         {"src/torch/plugin/c10d", plus(transport, {"src/transport"})},
         {"src/torch/plugin", plugin},

@@ -179,5 +179,40 @@ TEST(OptimizerTest, RefusalsNameValueAndRange) {
   EXPECT_TRUE(contains(text({.nesterov = true}), "nesterov needs a momentum above 0"));
 }
 
+// Between two matrices lies a tensor that is none: it steps as without weight decay, in one piece or in parts.
+TEST_P(EveryOptimizer, DecaysMatricesAlone) {
+  const std::vector<Tensor> tensors{{"first", 100}, {"norm", 57, false}, {"second", 100}};
+  OptimizerOptions options = GetParam().options;
+  options.weight_decay = 0.1;
+  OptimizerOptions without = options;
+  without.weight_decay = 0.0;
+  Place place;
+  Optimizer everywhere(options), nowhere(without);
+  everywhere.prepare(place, tensors);
+  nowhere.prepare(place, tensors);
+  options.weight_decay_on = "matrices";
+  Optimizer whole(options), parts(options);
+  whole.prepare(place, tensors);
+  parts.prepare(place, tensors);
+  auto decayed = start_point(), plain = decayed, mixed = decayed, in_parts = decayed;
+  for (int number = 0; number < 10; ++number) {
+    const auto gradient = gradient_of(number);
+    const float rate = learning_rate(number);
+    everywhere.step(place, rate, gradient, decayed);
+    nowhere.step(place, rate, gradient, plain);
+    whole.step(place, rate, gradient, mixed);
+    parts.count_step();
+    for (const auto& [offset, size] : {std::pair{0U, 130U}, {130U, 127U}}) {
+      parts.step_part(place, rate, offset, View<const float>(gradient).sub(offset, size),
+                      View<float>(in_parts).sub(offset, size));
+    }
+  }
+  EXPECT_EQ(in_parts, mixed);
+  for (std::size_t i = 0; i < kParameters; ++i) {
+    EXPECT_EQ(mixed[i], i >= 100 && i < 157 ? plain[i] : decayed[i]) << i;
+  }
+  EXPECT_NE(decayed, plain);
+}
+
 }  // namespace
 }  // namespace laconic::test

@@ -40,8 +40,10 @@ TEST_F(Data, ListSaysWhatIsHere) {
   const Outcome outcome = laconic("data list --json", "LACONIC_DATA='" + folder_.string() + "'");
   ASSERT_EQ(outcome.code, 0) << outcome.text;
   const auto rows = nlohmann::json::parse(outcome.text);
-  ASSERT_EQ(rows.size(), 6U);
+  ASSERT_EQ(rows.size(), 8U);
   EXPECT_EQ(rows[0]["name"], "digits");
+  EXPECT_EQ(rows[6]["name"], "text");
+  EXPECT_TRUE(rows[6]["classes"].is_null()) << "the text decides";
   EXPECT_TRUE(rows[5]["files"][0]["path"].is_null());
   EXPECT_EQ(rows[5]["files"][1]["path"], file("ag-news/test.csv"));
 }
@@ -68,6 +70,14 @@ TEST_F(Data, ShowDrawsDigits) {
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(std::count(outcome.text.begin(), outcome.text.end(), '\n'), 29);
   EXPECT_NE(outcome.text.find('@'), std::string::npos);
+}
+
+TEST_F(Data, ShowPrintsAText) {
+  const Outcome outcome = laconic("data show text --count 20");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_GT(outcome.text.size(), 20U * 64U);
+  EXPECT_NE(outcome.text.find(":\n"), std::string::npos) << outcome.text;
+  EXPECT_TRUE(contains(laconic("data get text").text, "needs no files"));
 }
 
 TEST_F(Data, GetWithoutANetworkSaysWhereToPutWhat) {

@@ -380,6 +380,47 @@ TEST_F(Files, OfThePageOnExperimentsRun) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "run1" / "metrics.jsonl"));
 }
 
+#if LACONIC_TORCH
+TEST_F(Files, OfThePageOfExamplesRun) {
+  const auto commands = commands_of(LACONIC_DOCS "/examples.md");
+  ASSERT_GE(commands.size(), 3U);
+  for (const std::string& command : commands) {
+    if (command.starts_with("report") && !LACONIC_REPORT) continue;
+    const Outcome outcome = shell("cd '" + folder_.string() + "' && '" LACONIC_PROGRAM "' " + command);
+    EXPECT_EQ(outcome.code, 0) << command << '\n' << outcome.text;
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "runs" / "signum" / "metrics.jsonl"));
+}
+
+// Perplexity takes the place of the accuracy everywhere, and the trained model writes at the end.
+TEST_F(Files, OfALanguageModelHaveItsPerplexity) {
+  std::ofstream text(file("text.txt"));
+  for (int i = 0; i < 400; ++i) text << i << (i % 10 == 9 ? '\n' : ' ');
+  text.close();
+  const std::string flags = "--task text --text '" + file("text.txt") + "' --workers 2 --batch 2 --steps 3 ";
+  const Outcome outcome = laconic("train " + flags + "--eval-interval 1 --sample 30 --out '" + file("one") + "'");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "adam on text with gpt-small, 2 workers, 3 steps")) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "  perplexity ")) << outcome.text;
+  EXPECT_FALSE(contains(outcome.text, "accuracy")) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "The model writes")) << outcome.text;
+  const auto result = json("one/result.json");
+  EXPECT_NEAR(result.at("perplexity").get<double>(), std::exp(result.at("loss").get<double>()), 1e-9);
+  EXPECT_TRUE(result.at("accuracy").is_null());
+  EXPECT_EQ(json("one/config.json").at("task").at("text"), file("text.txt"));
+  EXPECT_EQ(json("one/config.json").at("run").at("schedule"), "cosine");
+  const Outcome again = laconic("train --config '" + file("one/config.json") + "' --sample 0 --out '" + file("two") + "'");
+  ASSERT_EQ(again.code, 0) << again.text;
+  EXPECT_EQ(json("two/result.json").at("loss"), result.at("loss"));
+  EXPECT_FALSE(contains(again.text, "The model writes")) << again.text;
+  const Outcome table = laconic("compare " + flags + "--methods adam,signum");
+  EXPECT_TRUE(contains(table.text, "PERPLEXITY")) << table.text;
+  expect_one_line_error(laconic("train --task digits --text '" + file("text.txt") + "'"), 2, "reads no text file");
+  expect_one_line_error(laconic("train --task text --text '" + file("none") + "'"), 2, "there is no text file");
+  expect_one_line_error(laconic("train --task text --model cnn --steps 1"), 2, "use gpt or gpt-small");
+}
+#endif
+
 #if LACONIC_MPI
 TEST_F(Files, OfAnMpiRunAreThoseOfThreads) {
   const std::string flags = "--problem logistic-regression --steps 20 --method topk --keep 0.1 --out ";

@@ -20,6 +20,10 @@ inline InputShape texts(int length, int vocabulary) {
   return {.kind = InputKind::text, .length = length, .vocabulary = vocabulary};
 }
 
+inline InputShape characters(int length, int vocabulary) {
+  return {.kind = InputKind::characters, .length = length, .vocabulary = vocabulary};
+}
+
 /// A batch of normal pixels, or of texts whose lengths differ.
 inline torch::Tensor some_input(const InputShape& shape, int batch, std::uint64_t seed = 1) {
   const RandomStream stream{.seed = seed};
@@ -40,8 +44,9 @@ inline torch::Tensor some_input(const InputShape& shape, int batch, std::uint64_
 
 /// Cross entropy of the classes 0, 1, 2, 0, 1, …
 inline torch::Tensor loss_of(nets::Network& network, const torch::Tensor& input) {
-  const torch::Tensor labels = torch::arange(input.size(0), torch::kLong).remainder(3);
-  return torch::cross_entropy_loss(network.forward(input), labels);
+  const torch::Tensor logits = network.forward(input);
+  const torch::Tensor labels = torch::arange(logits.size(0), torch::kLong).remainder(3);
+  return torch::cross_entropy_loss(logits, labels);
 }
 
 /// All parameters, one after the other.

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cmath>
 #include <deque>
@@ -16,6 +17,7 @@
 #include "json_output.h"
 #include "laconic/error.h"
 #include "methods/table.h"
+#include "metric_text.h"
 #include "records/json_record.h"
 #include "records/writer.h"
 #include "run_flags.h"
@@ -61,25 +63,25 @@ std::string link_column(const Link& link) {
                                     : fmt::format("@{:.0f}G", link.bits_per_second / 1e9);
 }
 
-std::string accuracy_text(const std::optional<double>& accuracy) { return accuracy ? percent_text(*accuracy) : "-"; }
+/// The heading of the figure beside the loss, which is the same for all methods that ran.
+std::string metric_heading(const std::vector<Row>& rows) {
+  const auto ran = std::find_if(rows.begin(), rows.end(), [](const Row& row) { return row.error.empty(); });
+  std::string name = metric_text(ran != rows.end() ? ran->result : RunResult()).name;
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char letter) { return std::toupper(letter); });
+  return name;
+}
 
-/// Accuracy where a network was trained, else the distance from the optimum where it is known.
 std::string table_of(const std::vector<Row>& rows) {
-  const bool networks = std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.result.accuracy; });
-  std::vector<std::vector<std::string>> cells{{"METHOD", "LOSS", networks ? "ACCURACY" : "DISTANCE", "PAYLOAD/STEP",
-                                               "SENT/STEP", "SENT TOTAL", "STEP", "ROUNDS"}};
+  std::vector<std::vector<std::string>> cells{{"METHOD", "LOSS", metric_heading(rows), "PAYLOAD/STEP", "SENT/STEP",
+                                               "SENT TOTAL", "STEP", "ROUNDS"}};
   for (const Link& link : forecast_links()) cells[0].push_back(link_column(link));
   for (const Row& row : rows) {
     if (!row.error.empty()) {
       cells.push_back({row.method, "failed"});
       continue;
     }
-    const auto& distance = row.result.distance;
     const RankFigures& figures = row.figures;
-    cells.push_back({row.method, fmt::format("{:.6e}", row.result.loss),
-                     networks   ? accuracy_text(row.result.accuracy)
-                     : distance ? fmt::format("{:.4e}", *distance)
-                                : "-",
+    cells.push_back({row.method, fmt::format("{:.6e}", row.result.loss), metric_text(row.result).value,
                      bytes_text(figures.payload_bytes_per_step), bytes_text(figures.sent_bytes_per_step),
                      bytes_text(static_cast<double>(figures.total_sent_bytes)), seconds_text(figures.step_seconds),
                      std::to_string(row.result.rounds)});
@@ -111,6 +113,7 @@ Json json_of(const Row& row) {
   Json json{{"method", row.method}, {"learning_rate", row.learning_rate}};
   const auto put = [&](const char* key, const Json& value) { json[key] = ran ? value : Json(); };
   put("accuracy", json_number(row.result.accuracy));
+  put("perplexity", json_number(row.result.perplexity));
   put("loss", json_number(row.result.loss));
   put("distance", json_number(row.result.distance));
   put("payload_bytes_per_step", figures.payload_bytes_per_step);
@@ -301,6 +304,7 @@ void add_compare(CLI::App& program) {
       "  laconic compare --problem linear-regression --methods sgd,topk,regtopk --keep 0.6\n"
       "  laconic compare --problem logistic-regression --steps 200 --out runs --json rows.json\n"
       "  laconic compare --task digits --methods sgd,topk,def,signum --keep 0.01 --out runs\n"
+      "  laconic compare --task text --methods adam,signum,topk --keep 0.01 --steps 300 --out runs\n"
       "  laconic compare --methods sgd,signsgd --problem noisy-quadratic --set signsgd.learning_rate=0.01\n"
       "A parameter applies to all methods that have it; --set METHOD.NAME=VALUE sets it for one method.\n"
       "The exit code is 0 if a method could be run, 1 if none could, 2 for a wrong call. If a full disk or a lost\n"

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "commands.h"
 #include "data/task.h"
 #include "download.h"
@@ -47,10 +48,11 @@ void list_text(const std::string& folder) {
   std::vector<std::vector<std::string>> rows{
       {"TASK", "CLASSES", "TRAIN", "TEST", "MODEL", "FILES", "WHAT IT IS", "SOURCE"}};
   for (const TaskRow& row : task_table()) {
-    rows.push_back({row.name, std::to_string(row.classes), std::to_string(row.train_size),
+    rows.push_back({row.name, row.classes > 0 ? std::to_string(row.classes) : "-", std::to_string(row.train_size),
                     std::to_string(row.test_size), row.model, state_of(row, folder), row.summary, row.source});
   }
-  std::cout << text_table(rows, {false, true, true, true}) << "\nFILES: in " << folder
+  std::cout << text_table(rows, {false, true, true, true})
+            << "\nTRAIN, TEST: samples; of texts without classes characters.\nFILES: in " << folder
             << " (--data or LACONIC_DATA name another folder); laconic data get TASK fetches them.\n";
 }
 
@@ -66,7 +68,7 @@ std::string list_json(const std::string& folder) {
                    {"summary", row.summary},
                    {"source", row.source},
                    {"model", row.model},
-                   {"classes", row.classes},
+                   {"classes", row.classes > 0 ? Json(row.classes) : Json()},
                    {"train_samples", row.train_size},
                    {"test_samples", row.test_size},
                    {"files", std::move(files)}});
@@ -113,9 +115,28 @@ void show_images(const Task& task, std::uint32_t first, std::uint32_t count) {
   }
 }
 
+/// The validation's windows follow each other in the text.
+void show_characters(const Task& task) {
+  const std::uint32_t count = task.test_size();
+  std::vector<std::int64_t> tokens(task.input().size() * count);
+  task.test_tokens(0, count, tokens);
+  std::string line;
+  for (const std::int64_t token : tokens) {
+    const char byte = task.alphabet()[static_cast<std::size_t>(token)];
+    if (byte != '\n') {
+      line += byte;
+      continue;
+    }
+    std::cout << printable(line) << '\n';
+    line.clear();
+  }
+  std::cout << printable(line) << '\n';
+}
+
 void show(const DataFlags& flags) {
   const auto task = make_task(
       flags.name, {.data_folder = flags.folder, .seed = flags.seed, .train_samples = 1, .test_samples = flags.count});
+  if (task->input().kind == InputKind::characters) return show_characters(*task);
   if (task->input().kind != InputKind::image) throw InvalidConfig(task->name() + " has no images to show");
   static constexpr std::uint32_t kAcross = 4;
   for (std::uint32_t first = 0; first < task->test_size(); first += kAcross) {
@@ -131,7 +152,7 @@ void show(const DataFlags& flags) {
 
 void add_data(CLI::App& program) {
   CLI::App* command =
-      program.add_subcommand("data", "Lists data sets, fetches their files, shows their images");
+      program.add_subcommand("data", "Lists data sets, fetches their files, shows their images or text");
   command->require_subcommand(1);
   auto flags = std::make_shared<DataFlags>();
 
@@ -148,11 +169,11 @@ void add_data(CLI::App& program) {
   fetch->add_option("--to,--data", flags->folder, "folder in which to create the task's folder")->capture_default_str();
   fetch->callback([flags] { get(*flags); });
 
-  CLI::App* images = command->add_subcommand("show", "Shows a task's first test images as text");
+  CLI::App* images = command->add_subcommand("show", "Shows a task's first test images as text, or the beginning of its validation text");
   images->add_option("task", flags->name, "its name")->required();
   images->add_option("--data", flags->folder, "folder that holds the tasks' folders")->capture_default_str();
   images->add_option("--seed", flags->seed, "seed of generated tasks")->capture_default_str();
-  images->add_option("--count", flags->count, "number of images")->check(whole_in(1, 100))->capture_default_str();
+  images->add_option("--count", flags->count, "number of images, or of windows of 64 characters")->check(whole_in(1, 100))->capture_default_str();
   images->callback([flags] { show(*flags); });
 
   command->footer(
@@ -160,6 +181,7 @@ void add_data(CLI::App& program) {
       "  laconic data list\n"
       "  laconic data get fashion-mnist --to data\n"
       "  laconic data show digits --count 4\n"
+      "  laconic data show text --count 20\n"
       "The folder is --data; if it is not given, LACONIC_DATA; if that is not set, data in the working folder.");
 }
 

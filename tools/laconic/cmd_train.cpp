@@ -5,11 +5,13 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <sstream>
 
 #include "base/printable.h"
 #include "commands.h"
 #include "json_output.h"
 #include "laconic/error.h"
+#include "metric_text.h"
 #include "records/config_file.h"
 #include "records/file_names.h"
 #include "records/formats.h"
@@ -17,6 +19,7 @@
 #include "run_flags.h"
 #include "runner.h"
 #include "text_table.h"
+#include "usage.h"
 #include "workloads.h"
 
 namespace laconic::tools {
@@ -28,10 +31,9 @@ struct Arguments {
   std::string out;
   std::string resume;
   bool overwrite = false;
+  std::uint32_t sample = 200;
   JsonOutput json;
 };
-
-std::string optional_text(const std::optional<double>& value) { return value ? fmt::format("{:.4e}", *value) : "-"; }
 
 /// On a terminal one line that is written over, else a plain line now and then; and the run's folder.
 class Watcher final : public Observer {
@@ -54,12 +56,11 @@ class Watcher final : public Observer {
     folder_.on_step(record);
     sent_ += record.report.traffic.sent_bytes;
     if (!record.loss) return;
-    const std::string worth =
-        record.accuracy ? "accuracy " + percent_text(*record.accuracy) : "distance " + optional_text(record.distance);
+    const MetricText worth = metric_text(record);
     // The whole run's, where it is known: one that goes on has sent before.
     if (!record.sent_by_rank.empty()) sent_ = record.sent_by_rank.front();
-    const std::string line = fmt::format("step {:>6}  loss {:.6e}  {}  sent {}", record.step, *record.loss, worth,
-                                         bytes_text(static_cast<double>(sent_)));
+    const std::string line = fmt::format("step {:>6}  loss {:.6e}  {} {}  sent {}", record.step, *record.loss,
+                                         worth.name, worth.value, bytes_text(static_cast<double>(sent_)));
     if (terminal_) {
       std::fprintf(stream_, "\r\033[K%s", line.c_str());
     } else if (stream_ == stdout && (record.step == 1 || record.step / every_ != last_ / every_)) {
@@ -88,11 +89,11 @@ std::string summary(const RunConfig& config, const RunResult& result) {
   const double steps = std::max(1.0, static_cast<double>(result.steps));
   const Traffic& traffic = result.traffic;
   const auto share = [&](double seconds) { return seconds_text(seconds / steps); };
+  const MetricText worth = metric_text(result);
   std::vector<std::vector<std::string>> rows{
       {"run", config.method + " on " + setting_of(config)},
       {"loss", fmt::format("{:.6e}", result.loss)},
-      {result.accuracy ? "accuracy" : "distance",
-       result.accuracy ? percent_text(*result.accuracy) : optional_text(result.distance)},
+      {worth.name, worth.value},
       {"payload", bytes_text(static_cast<double>(traffic.payload_bytes) / steps) + " per step"},
       {"sent", bytes_text(static_cast<double>(traffic.sent_bytes) / steps) + " per step by rank 0, " +
                    bytes_text(static_cast<double>(result.total_sent_bytes)) + " in total by all ranks"},
@@ -107,13 +108,30 @@ std::string summary(const RunConfig& config, const RunResult& result) {
   return text_table(rows);
 }
 
+/// The lines of a text, each of them safe to print.
+std::string printable_lines(const std::string& text) {
+  std::stringstream lines(text);
+  std::string safe;
+  for (std::string line; std::getline(lines, line);) safe += printable(line) + "\n";
+  return safe;
+}
+
+/// What the model writes at the point that was tested last, if it is one of language.
+void show_text(const Arguments& arguments, const RunConfig& config, const Workload& workload, const RunResult& result) {
+  if (arguments.json.on_stdout()) return;
+  const std::string text = workload.write_text(config, result.model, arguments.sample);
+  if (!text.empty()) std::cout << "\nThe model writes (--sample sets the length):\n" << printable_lines(text) << std::flush;
+}
+
 RunConfig config_of(const Arguments& arguments, int processes) {
   if (arguments.method.find(',') != std::string::npos) {
     throw InvalidConfig("--method takes one method, got " + arguments.method + ": laconic compare --methods " +
                         arguments.method + " runs several");
   }
   const std::string in_file = arguments.flags.method_in_file();
-  const std::string method = !arguments.method.empty() ? arguments.method : !in_file.empty() ? in_file : RunConfig().method;
+  const std::string method = !arguments.method.empty() ? arguments.method
+                             : !in_file.empty()        ? in_file
+                                                       : arguments.flags.usual_method();
   RunConfig config = arguments.flags.config(method, false, processes);
   arguments.flags.require_used({config.method});
   require_place_for_checkpoints(config, arguments.out);
@@ -170,6 +188,7 @@ void train(const Arguments& arguments, Runner& runner) {
   watcher.clear();
   if (!arguments.json.on_stdout()) std::cout << summary(config, result) << std::flush;
   folder.finish(result);
+  show_text(arguments, config, *workload, result);
   arguments.json.write(result_json(config, result));
 }
 
@@ -178,7 +197,7 @@ void train(const Arguments& arguments, Runner& runner) {
 void add_train(CLI::App& program) {
   CLI::App* command = program.add_subcommand("train", "Runs one method on one problem or task");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("--method", arguments->method, "one of " + method_names() + "; default sgd")->option_text("NAME");
+  command->add_option("--method", arguments->method, "one of " + method_names() + "; default sgd, on text adam")->option_text("NAME");
   arguments->flags.add_to(*command, "1, on a task 50");
   command->add_option("--out", arguments->out, "write config.json, metrics.jsonl and result.json into DIR")
       ->option_text("DIR");
@@ -187,6 +206,12 @@ void add_train(CLI::App& program) {
       ->add_option("--resume", arguments->resume,
                    "continue the run in DIR from its newest checkpoint, or from the checkpoint DIR")
       ->option_text("DIR");
+  command
+      ->add_option("--sample", arguments->sample,
+                   "0..100000: characters that a trained model of language writes at the end, drawn with the run's seed; "
+                   "0: none; default 200")
+      ->check(whole_in(0, 100000))
+      ->option_text("NUMBER");
   arguments->json.add_to(*command, "the result");
   command->footer(
       "Examples:\n"
@@ -194,6 +219,8 @@ void add_train(CLI::App& program) {
       "  laconic train --config run1/config.json --seed 2\n"
       "  laconic train --task digits --method regtopk --keep 0.01 --out run2 --checkpoint-interval 100\n"
       "  laconic train --resume run2\n"
+      "  laconic train --task text --method signum --workers 4\n"
+      "  laconic train --task text --text book.txt --model gpt --method signum --sample 500\n"
       "  laconic train --task cifar10 --model resnet18 --device cuda --workers 8 --method topk --keep 0.01\n"
       "  laconic train --problem noisy-quadratic --set dimension=1000 --method signsgd --workers 7 --lr 0.01\n"
       "  mpirun -n 4 laconic train --problem logistic-regression --method qsgd --bits 4\n"

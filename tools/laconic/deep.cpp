@@ -32,7 +32,7 @@
 namespace laconic::tools {
 
 void DeepFlags::add_to(CLI::App& command) {
-  command.add_flag("--deep", deep, "check claims about a network on Fashion-MNIST instead; takes hours on two cores");
+  command.add_flag("--deep", deep, "check claims about networks instead: a cnn on Fashion-MNIST, a small gpt on text; takes hours on two cores");
   const auto with_deep = [this](CLI::Option* option) {
     option->description("with --deep: " + option->get_description());
     options_.push_back(option);
@@ -40,12 +40,14 @@ void DeepFlags::add_to(CLI::App& command) {
   };
   with_deep(command.add_option("--data", data, "folder of the data sets' folders; default: LACONIC_DATA, or data"))
       ->option_text("DIR");
+  with_deep(command.add_option("--text", text, "text file for the claims about gpt; default: a text that the program writes"))
+      ->option_text("FILE");
   with_deep(command.add_option("--device", device, "where networks are trained: cpu or cuda; default cpu"))
       ->option_text("NAME");
   with_deep(command.add_option("--out", out, "folder for the runs; runs that are complete there are not repeated"))
       ->option_text("DIR")
       ->capture_default_str();
-  with_deep(command.add_option("--steps", steps, "steps per run; default 3000"))
+  with_deep(command.add_option("--steps", steps, "steps per run; default 3000, of gpt 600"))
       ->check(whole_in(6, 1000000))
       ->option_text("NUMBER");
   with_deep(command.add_option("--first-seed", first_seed, "the first seed; default 1"))
@@ -87,17 +89,22 @@ std::vector<std::string> split(const std::string& text) {
 
 std::string percent(double value) { return std::isnan(value) ? "-" : fmt::format("{:.1f}", value); }
 
+/// How a run ended: "91.9 %", or of a model of language "loss 1.234".
+std::string end_text(const claims::NetworkResult& result) {
+  return std::isnan(result.accuracy) ? fmt::format("loss {:.3f}", result.loss) : percent(result.accuracy) + " %";
+}
+
 void show_results(const std::vector<claims::NetworkResult>& results) {
   std::vector<std::vector<std::string>> rows{
-      {"RUN", "SEED", "1/6", "1/3", "1/2", "END", "INDEPENDENT", "BITS", "ROUNDS", "SECONDS"}};
+      {"RUN", "SEED", "1/6", "1/3", "1/2", "END", "LOSS", "INDEPENDENT", "BITS", "ROUNDS", "SECONDS"}};
   for (const claims::NetworkResult& result : results) {
     rows.push_back({result.run, std::to_string(result.seed), percent(result.after(1.0 / 6.0)),
-                    percent(result.after(1.0 / 3.0)), percent(result.after(0.5)), percent(result.accuracy),
+                    percent(result.after(1.0 / 3.0)), percent(result.after(0.5)), percent(result.accuracy), fmt::format("{:.3f}", result.loss),
                     percent(claims::run_named(result.run).independent.end),
                     result.mean_bits > 0.0 ? fmt::format("{:.2f}", result.mean_bits) : "-",
                     std::to_string(result.rounds), fmt::format("{:.0f}", result.wall_seconds)});
   }
-  std::cout << text_table(rows, {false, true, true, true, true, true, true, true, true, true});
+  std::cout << text_table(rows, {false, true, true, true, true, true, true, true, true, true, true});
 }
 
 std::vector<std::string> chosen_runs(const DeepFlags& flags, const std::vector<const Claim*>& claims) {
@@ -125,8 +132,8 @@ class Board {
   void show(const claims::Progress& progress, const claims::NetworkResult* done) {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
     if (done != nullptr) {
-      say(fmt::format("{:>5.0f} s  {} of {}  {} seed {}: {} %, {:.0f} s", seconds, progress.finished, progress.total,
-                      done->run, done->seed, percent(done->accuracy), done->wall_seconds));
+      say(fmt::format("{:>5.0f} s  {} of {}  {} seed {}: {}, {:.0f} s", seconds, progress.finished, progress.total,
+                      done->run, done->seed, end_text(*done), done->wall_seconds));
     }
     std::string text = fmt::format("{} of {} runs, {:.0f} s", progress.finished, progress.total, seconds);
     for (const auto& run : progress.active) {
@@ -145,6 +152,7 @@ class Board {
 claims::RunOptions options_of(const DeepFlags& flags, int seeds) {
   claims::RunOptions options;
   options.scale.device = flags.device;
+  options.scale.text = flags.text;
   options.scale.steps = static_cast<std::uint32_t>(flags.steps);
   options.scale.seed = static_cast<std::uint64_t>(flags.first_seed);
   options.seeds = seeds > 0 ? seeds : 2;

@@ -15,9 +15,10 @@ struct DeepFlags {
   bool run_only = false;
   std::string runs;  ///< names that commas separate
   std::string data;
+  std::string text;
   std::string device = "cpu";
   std::string out = "runs/deep";
-  int steps = 3000;
+  int steps = 0;
   int first_seed = 1;
   int jobs = 0;
   double seconds = 0.0;

@@ -156,6 +156,12 @@ bool RunFlags::given(const std::string& key) const {
 
 std::string RunFlags::method_in_file() const { return last_value(file_entries(), "method", "name"); }
 
+std::string RunFlags::usual_method() const {
+  const std::string in_file = problem_.empty() ? last_value(file_entries(), "task", "name") : "";
+  const std::string task = task_.empty() ? in_file : task_;
+  return task.empty() ? RunConfig().method : task_row(task).training.method;
+}
+
 std::vector<ConfigEntry> RunFlags::assigned(const std::string& problem, const std::string& method, bool shared) const {
   std::vector<ConfigEntry> entries;
   for (const std::string& assignment : assignments_) {

@@ -28,6 +28,8 @@ class RunFlags {
   const std::string& data_folder() const { return data_folder_; }
   /// What --config names, if it does.
   std::string method_in_file() const;
+  /// The method to run if none is named: that of the task.
+  std::string usual_method() const;
   /// InvalidConfig if a parameter was given that none of the methods has, or --set names another method.
   void require_used(const std::vector<std::string>& methods) const;
 

@@ -210,4 +210,57 @@ ClaimOutcome regtopk(const Figures& figures) {
   return outcome;
 }
 
+namespace {
+
+/// How far above Adam's validation loss a run of the language model ends.
+double above_adam(const Figures& figures, const char* name) { return figures.loss(name) - figures.loss("gpt-adam"); }
+
+/// Losses with three decimals, and a row a run: its mean, its perplexity, its bytes, and each seed's loss.
+ClaimOutcome language_outcome(const Figures& figures, const Names& names) {
+  ClaimOutcome outcome;
+  outcome.columns = {"run", "loss", "perplexity", "above Adam", "bytes a step", "seeds"};
+  for (const char* name : names) {
+    std::string seeds;
+    for (const NetworkResult* result : figures.of(name)) append(seeds, " ", fixed(result->loss, 3));
+    append(outcome.measured, ", ", std::string(name) + " " + fixed(figures.loss(name), 3));
+    outcome.rows.push_back({name, fixed(figures.loss(name), 3), fixed(std::exp(figures.loss(name)), 2),
+                            fixed(above_adam(figures, name), 3), fixed(figures.bytes(name), 0), seeds});
+  }
+  return outcome;
+}
+
+}  // namespace
+
+ClaimOutcome signum_gpt(const Figures& figures) {
+  ClaimOutcome outcome = language_outcome(figures, {"gpt-adam", "gpt-signum"});
+  outcome.holds = above_adam(figures, "gpt-signum") <= 0.02;
+  return outcome;
+}
+
+ClaimOutcome topk_adam_fails(const Figures& figures) {
+  ClaimOutcome outcome = language_outcome(figures, {"gpt-adam", "gpt-topk-1"});
+  outcome.holds = above_adam(figures, "gpt-topk-1") >= 0.1;
+  return outcome;
+}
+
+ClaimOutcome chunk_quant_gpt(const Figures& figures) {
+  ClaimOutcome outcome = language_outcome(figures, {"gpt-adam", "gpt-block-quant-4", "gpt-qsgd-6"});
+  outcome.holds = above_adam(figures, "gpt-block-quant-4") <= 0.02 && above_adam(figures, "gpt-qsgd-6") >= 0.05;
+  return outcome;
+}
+
+ClaimOutcome def_topk_gpt(const Figures& figures) {
+  ClaimOutcome outcome = language_outcome(figures, {"gpt-adam", "gpt-def-topk-2", "gpt-topk-1"});
+  outcome.holds = figures.loss("gpt-def-topk-2") <= figures.loss("gpt-topk-1") - 0.05 &&
+                  figures.bytes("gpt-def-topk-2") < figures.bytes("gpt-topk-1");
+  return outcome;
+}
+
+ClaimOutcome diloco_gpt(const Figures& figures) {
+  ClaimOutcome outcome = language_outcome(figures, {"gpt-adam", "gpt-diloco-32", "gpt-def-topk-0.2"});
+  outcome.holds = figures.loss("gpt-def-topk-0.2") <= figures.loss("gpt-diloco-32") + 0.05 &&
+                  figures.bytes("gpt-def-topk-0.2") <= figures.bytes("gpt-diloco-32") / 10.0;
+  return outcome;
+}
+
 }  // namespace laconic::claims

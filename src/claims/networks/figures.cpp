@@ -31,6 +31,12 @@ double Figures::mean(std::string_view run, Figure figure) const {
 double Figures::accuracy(std::string_view run, double share) const {
   return mean(run, [&](const NetworkResult& result) { return result.after(share); });
 }
+double Figures::loss(std::string_view run) const {
+  return mean(run, [](const NetworkResult& result) { return result.loss; });
+}
+double Figures::bytes(std::string_view run) const {
+  return mean(run, [](const NetworkResult& result) { return result.sent_bytes_per_step; });
+}
 double Figures::bits(std::string_view run) const {
   return mean(run, [](const NetworkResult& result) { return result.mean_bits; });
 }

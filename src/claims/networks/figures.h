@@ -17,6 +17,10 @@ class Figures {
 
   /// Percent, after this share of the steps (NetworkResult::after).
   double accuracy(std::string_view run, double share = 1.0) const;
+  /// Of the test or validation, at the end.
+  double loss(std::string_view run) const;
+  /// Bytes that the rank that sends the most sends per step.
+  double bytes(std::string_view run) const;
   double bits(std::string_view run) const;
   double rounds(std::string_view run) const;
   double trace(std::string_view run) const;

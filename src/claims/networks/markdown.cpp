@@ -20,7 +20,10 @@ std::string row(const std::vector<std::string>& cells) {
 
 std::string seeds_of(const std::vector<const NetworkResult*>& results) {
   std::string text;
-  for (const NetworkResult* result : results) append(text, ", ", fixed(result->accuracy, 1));
+  for (const NetworkResult* result : results) {
+    const bool language = std::isnan(result->accuracy);
+    append(text, ", ", language ? fixed(result->loss, 3) : fixed(result->accuracy, 1));
+  }
   return text;
 }
 
@@ -34,10 +37,17 @@ std::string run_row(const NetworkRun& run, const Figures& figures) {
   std::string verdict;
   if (!std::isnan(apart)) verdict = std::abs(apart) <= run.tolerance ? "yes" : "**no**";
   return row({run.name, std::to_string(run.workers), cell(figures.accuracy(run.name, 1.0 / 6.0), 1),
-              cell(figures.accuracy(run.name, 1.0 / 3.0), 1), cell(figures.accuracy(run.name, 0.5), 1), cell(end, 1),
-              seeds_of(results), cell(run.independent.end, 1), cell(apart, 1), verdict,
+              cell(figures.accuracy(run.name, 1.0 / 3.0), 1), cell(figures.accuracy(run.name, 0.5), 1),
+              std::isnan(end) ? fixed(figures.loss(run.name), 3) : fixed(end, 1), seeds_of(results), cell(run.independent.end, 1), cell(apart, 1), verdict,
               figures.bits(run.name) > 0.0 ? fixed(figures.bits(run.name), 2) : "",
               figures.rounds(run.name) > 0.0 ? fixed(figures.rounds(run.name), 0) : "", fixed(bytes, 0)});
+}
+
+/// The tasks that there are figures of. A page is about them: runs and claims of other tasks do not stand there.
+std::set<std::string> tasks_of(const Figures& figures) {
+  std::set<std::string> tasks;
+  for (const NetworkResult& result : figures.all()) tasks.insert(run_named(result.run).task);
+  return tasks;
 }
 
 /// "3,000 steps, seeds 1, 2": what the figures are of.
@@ -53,7 +63,8 @@ std::string origin(const Figures& figures) {
   for (const std::uint32_t each : steps) append(step_list, ", ", std::to_string(each));
   for (const std::uint64_t each : seeds) append(seed_list, ", ", std::to_string(each));
   return "Steps a run: " + step_list + ". Seeds: " + seed_list +
-         ". Accuracies in percent, means over seeds; bytes are those that the busiest rank sends in a step.\n\n";
+         ". Accuracies in percent" + (tasks_of(figures).contains("text") ? ", of gpt validation losses" : "") +
+         ", means over seeds; bytes are those that the busiest rank sends in a step.\n\n";
 }
 
 std::string runs_table(const Figures& figures) {
@@ -61,11 +72,12 @@ std::string runs_table(const Figures& figures) {
                           "within bounds", "bits", "rounds", "bytes a step"});
   text += "|---|--:|--:|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|\n";
   std::string absent;
+  const auto tasks = tasks_of(figures);
   for (const NetworkRun& run : run_table()) {
-    if (figures.of(run.name).empty()) {
-      append(absent, ", ", run.name);
-    } else {
+    if (!figures.of(run.name).empty()) {
       text += run_row(run, figures);
+    } else if (tasks.contains(run.task)) {
+      append(absent, ", ", run.name);
     }
   }
   if (!absent.empty()) text += "\nNot run: " + absent + ".\n";
@@ -75,7 +87,9 @@ std::string runs_table(const Figures& figures) {
 std::string claims_table(const Figures& figures) {
   std::string text = row({"claim", "published", "independent model", "measured", "rule", "verdict"});
   text += "|---|---|---|---|---|---|\n";
+  const auto tasks = tasks_of(figures);
   for (const Claim& claim : claims_on(Subject::networks)) {
+    if (!tasks.contains(run_named(std::get<NetworkCheck>(claim.check).runs.front()).task)) continue;
     const CheckedClaim checked = judge_claim(claim, figures);
     const std::string bold = checked.outcome && !checked.outcome->holds ? "**" : "";
     text += row({claim.name, claim.published, claim.independent, measured(checked), claim.rule,

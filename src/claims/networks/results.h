@@ -21,10 +21,10 @@ struct NetworkResult {
   std::string run;
   std::uint64_t seed = 0;
   std::uint32_t steps = 0;
-  /// Percent, by the number of steps that had been made.
+  /// Percent, by the number of steps that had been made. NaN for a model of language.
   std::map<std::uint64_t, double> accuracies{};
-  double accuracy = 0.0;  ///< percent, at the end
-  double loss = 0.0;      ///< NaN where the run diverged
+  double accuracy = 0.0;  ///< percent, at the end; NaN for a model of language
+  double loss = 0.0;      ///< at the end; NaN where the run diverged
   double mean_bits = 0.0;
   std::uint64_t rounds = 0;
   double sent_bytes_per_step = 0.0;  ///< of the rank that sends the most

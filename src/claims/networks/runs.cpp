@@ -1,6 +1,7 @@
 #include "claims/networks/runs.h"
 
 #include "base/suggestion.h"
+#include "data/task.h"
 #include "laconic/error.h"
 
 namespace laconic::claims {
@@ -15,6 +16,15 @@ NetworkRun keeping_model(NetworkRun run) {
 
 NetworkRun within(double tolerance, NetworkRun run) {
   run.tolerance = tolerance;
+  return run;
+}
+
+/// A small transformer on characters, with 4 workers.
+NetworkRun on_text(NetworkRun run) {
+  run.workers = 4;
+  run.task = "text";
+  run.model = "gpt-small";
+  run.steps = 600;
   return run;
 }
 
@@ -81,6 +91,15 @@ const std::vector<NetworkRun>& rows() {
       {"topk-1-16-workers", "topk", {.keep = 0.01}, ends_at(91.9), 16},
       {"topk-0.1-16-workers", "topk", {.keep = 0.001}, ends_at(91.0), 16},
       {"topk-1-union-keep-16-workers", "topk", {.keep = 0.01, .union_ = "keep"}, ends_at(91.4), 16},
+
+      on_text({"gpt-adam", "adam"}),
+      on_text({"gpt-signum", "signum"}),
+      on_text({"gpt-topk-1", "topk", {.keep = 0.01}}),
+      on_text({"gpt-qsgd-6", "qsgd", {.bits = 6}}),
+      on_text({"gpt-block-quant-4", "block-quant", {.bits = 4}}),
+      on_text({"gpt-def-topk-2", "def-topk", {.keep = 0.02, .lambda = 0.5}}),
+      on_text({"gpt-def-topk-0.2", "def-topk", {.keep = 0.002, .lambda = 1}}),
+      on_text({"gpt-diloco-32", "diloco", {.period = 32}}),
   };
   return table;
 }
@@ -93,8 +112,9 @@ std::span<const NetworkRun> run_table() { return rows(); }
 const NetworkRun& run_named(std::string_view name) { return row_named(run_table(), name, "deep run"); }
 
 RunConfig config_of(const NetworkRun& run, const Scale& scale) {
-  RunConfig config = default_task_config(scale.task, run.method);
-  config.task.model = scale.model;
+  RunConfig config = default_task_config(scale.task.empty() ? run.task : scale.task, run.method);
+  config.task.model = scale.model.empty() ? run.model : scale.model;
+  if (task_row(config.task.name).takes_text_file) config.task.text = scale.text;
   config.task.device = scale.device;
   config.task.batch = run.batch;
   config.task.sampling = "replacement";
@@ -104,10 +124,10 @@ RunConfig config_of(const NetworkRun& run, const Scale& scale) {
   config.workers = scale.workers > 0 ? scale.workers : run.workers;
   config.adversaries = run.adversaries;
   if (run.learning_rate > 0.0) config.learning_rate = run.learning_rate;
-  config.steps = scale.steps;
+  config.steps = scale.steps > 0 ? scale.steps : run.steps;
   config.seed = scale.seed;
-  config.schedule = default_task_schedule(scale.steps);
-  config.eval_interval = std::max(1U, scale.steps / 6);
+  set_default_schedule(config);
+  config.eval_interval = std::max(1U, config.steps / 6);
   config.checkpoint_interval = config.eval_interval;
   config.nonfinite = NonfinitePolicy::skip;
   config.timeout = 600.0;

@@ -34,14 +34,18 @@ struct NetworkRun {
   bool keeps_model = false;  ///< the tested model stays with the record, for what is measured there later
   std::uint32_t batch = 16;  ///< of a worker
   double tolerance = 1.0;    ///< how far it may end from its independent figure, which has one seed, in points
+  const char* task = "fashion-mnist";
+  const char* model = "cnn";
+  std::uint32_t steps = 3000;
 };
 
-/// What all runs have in common. Batches are drawn with replacement; the learning rate drops at 1/2 and 3/4.
+/// What all runs have in common. Batches are drawn with replacement; the learning rate has the task's schedule.
 struct Scale {
-  std::string task = "fashion-mnist";
-  std::string model = "cnn";
+  std::string task{};   ///< empty: the run's own
+  std::string model{};  ///< empty: the run's own
+  std::string text{};   ///< a file for runs on the task `text`; empty: the text that the program writes
   std::string device = "cpu";
-  std::uint32_t steps = 3000;
+  std::uint32_t steps = 0;  ///< 0: the run's own number
   std::uint64_t seed = 1;
   int workers = 0;                  ///< 0: the run's own number
   std::uint32_t train_samples = 0;  ///< 0: all
@@ -54,8 +58,8 @@ std::span<const NetworkRun> run_table();
 /// InvalidConfig with the nearest name where there is none of this.
 const NetworkRun& run_named(std::string_view name);
 
-/// A step that is not finite is dropped, so that a run which diverges ends with the accuracy of guessing. Tested after
-/// each sixth of the steps.
+/// A step that is not finite is dropped, so that a run which diverges ends with the accuracy or loss of guessing. Tested
+/// after each sixth of the steps.
 RunConfig config_of(const NetworkRun& run, const Scale& scale);
 
 }  // namespace laconic::claims

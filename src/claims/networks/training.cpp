@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <system_error>
 #include <thread>
 
@@ -177,8 +179,13 @@ std::vector<NetworkResult> make_runs(const std::vector<std::string>& names, cons
   const bool all_there = std::all_of(records.begin(), records.end(), is_whole);
   if (!all_there) {
     require_training_device(options.scale.device);
-    // Reading the data set once tells early whether it is there.
-    make_task(options.scale.task, {.data_folder = options.data_folder});
+    // Reading each data set once tells early whether it is there.
+    std::set<std::string> tasks;
+    for (const Record& record : records) {
+      const TaskConfig& task = record.config.task;
+      if (!tasks.insert(task.name).second) continue;
+      make_task(task.name, {.data_folder = options.data_folder, .text_file = task.text});
+    }
   }
   return Foreman(std::move(records), options).work();
 }

@@ -17,6 +17,8 @@ NetworkPointer make_resnet50(Builder& builder, const InputShape& input, int clas
 NetworkPointer make_wrn28_10(Builder& builder, const InputShape& input, int classes, const ModelOptions& options);
 NetworkPointer make_vgg16(Builder& builder, const InputShape& input, int classes, const ModelOptions& options);
 NetworkPointer make_bilstm(Builder& builder, const InputShape& input, int classes, const ModelOptions& options);
+NetworkPointer make_gpt(Builder& builder, const InputShape& input, int classes, const ModelOptions& options);
+NetworkPointer make_gpt_small(Builder& builder, const InputShape& input, int classes, const ModelOptions& options);
 
 /// [batch, channels, height, width] to the mean of each channel, [batch, channels].
 inline torch::Tensor global_mean(const torch::Tensor& input) { return input.mean({2, 3}); }

@@ -36,7 +36,7 @@ struct Conditions {
 /// If torchvision has the model, parameters and buffers have its names, so that Python can load them.
 class Network : public torch::nn::Module {
  public:
-  /// Logits, [batch, classes].
+  /// Logits, [batch, classes]; of characters [batch·length, classes], for the character behind each of the input's.
   virtual torch::Tensor forward(const torch::Tensor& input) = 0;
 
   /// Sets the draws of the next forward passes in training mode. Two passes with the same key drop the same entries.
@@ -55,7 +55,7 @@ enum class Pooling : std::uint8_t { mean, last };
 
 /// What may differ between networks of one name.
 struct ModelOptions {
-  std::optional<double> dropout{};  ///< in [0, 1); default: the model's own (wrn28-10: 0, bilstm: 0.5)
+  std::optional<double> dropout{};  ///< in [0, 1); default: the model's own (wrn28-10: 0, bilstm: 0.5, gpt: 0.2)
   Pooling pooling = Pooling::mean;  ///< of bilstm
 };
 
@@ -64,9 +64,10 @@ class Builder;
 struct ModelRow {
   const char* name;
   const char* summary;
-  bool takes_text;
+  InputKind takes;
   bool has_dropout;
   int smallest_side;  ///< of an image
+  int context;        ///< most characters that it reads at once, if it takes characters
   std::shared_ptr<Network> (*make)(Builder& builder, const InputShape& input, int classes, const ModelOptions& options);
 };
 

@@ -84,7 +84,7 @@ FlatNetwork::FlatNetwork(std::shared_ptr<nets::Network> network, Device device)
   const torch::NoGradGuard no_gradients;
   std::vector<torch::Tensor> parameters;
   for (const auto& entry : network_->named_parameters()) {
-    tensors_.push_back({entry.key(), entries_of(entry.value())});
+    tensors_.push_back({entry.key(), entries_of(entry.value()), entry.value().dim() >= 2});
     offsets_.push_back(size_);
     size_ += entries_of(entry.value());
     parameters.push_back(entry.value());

@@ -5,7 +5,12 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "base/buffer.h"
+#include "base/check.h"
+#include "base/philox.h"
+#include "base/transfer.h"
 #include "experiment/derive.h"
 #include "experiment/gather.h"
 #include "kernels/elementwise/elementwise.h"
@@ -19,12 +24,21 @@ namespace {
 
 /// Batches that a worker gives to statistics that are estimated anew: its first ones.
 constexpr std::uint32_t kStatisticsBatches = 20;
-/// Samples of one forward pass over the test set.
+/// Samples of one forward pass over the test set, and what they may predict together.
 constexpr std::uint32_t kTestBatch = 250;
+constexpr std::uint32_t kTestPredictions = 16000;
 
 template <class T>
 View<T> entries(torch::Tensor& tensor) {
   return {tensor.data_ptr<T>(), static_cast<std::size_t>(tensor.numel())};
+}
+
+/// A token by the shares that a softmax gives to each: the first at which their sum passes a draw from [0, 1).
+std::int64_t draw_token(const torch::Tensor& logits, double draw) {
+  const torch::Tensor shares = torch::softmax(logits.to(torch::kCPU, torch::kDouble), 0).cumsum(0);
+  const double* sums = shares.const_data_ptr<double>();
+  const std::int64_t last = shares.numel() - 1;
+  return std::min<std::int64_t>(last, std::upper_bound(sums, sums + last, draw) - sums);
 }
 
 }  // namespace
@@ -55,7 +69,7 @@ torch::Tensor NetworkLearner::on_device(const torch::Tensor& batch) const {
 torch::Tensor NetworkLearner::inputs_of(std::span<const std::uint32_t> samples, std::uint32_t epoch) const {
   const InputShape shape = task_->input();
   const auto count = static_cast<std::int64_t>(samples.size());
-  if (shape.kind == InputKind::text) {
+  if (shape.kind != InputKind::image) {
     torch::Tensor tokens = batch_memory({count, shape.length}, torch::kLong);
     task_->train_tokens(samples, entries<std::int64_t>(tokens));
     return on_device(tokens);
@@ -65,16 +79,15 @@ torch::Tensor NetworkLearner::inputs_of(std::span<const std::uint32_t> samples, 
   return on_device(images);
 }
 
-torch::Tensor NetworkLearner::labels_of(std::span<const std::uint32_t> samples) const {
-  torch::Tensor labels = batch_memory({static_cast<std::int64_t>(samples.size())}, torch::kLong);
-  std::int64_t* values = entries<std::int64_t>(labels).begin();
-  for (const std::uint32_t sample : samples) *values++ = task_->train_label(sample);
-  return on_device(labels);
+torch::Tensor NetworkLearner::targets_of(std::span<const std::uint32_t> samples) const {
+  torch::Tensor targets = batch_memory({static_cast<std::int64_t>(samples.size()) * task_->targets()}, torch::kLong);
+  task_->train_targets(samples, entries<std::int64_t>(targets));
+  return on_device(targets);
 }
 
 torch::Tensor NetworkLearner::test_inputs(std::uint32_t first, std::uint32_t count) const {
   const InputShape shape = task_->input();
-  if (shape.kind == InputKind::text) {
+  if (shape.kind != InputKind::image) {
     torch::Tensor tokens = batch_memory({count, shape.length}, torch::kLong);
     task_->test_tokens(first, count, entries<std::int64_t>(tokens));
     return on_device(tokens);
@@ -84,11 +97,14 @@ torch::Tensor NetworkLearner::test_inputs(std::uint32_t first, std::uint32_t cou
   return on_device(images);
 }
 
-torch::Tensor NetworkLearner::test_labels(std::uint32_t first, std::uint32_t count) const {
-  torch::Tensor labels = batch_memory({count}, torch::kLong);
-  const View<std::int64_t> values = entries<std::int64_t>(labels);
-  for (std::uint32_t i = 0; i < count; ++i) values[i] = task_->test_label(first + i);
-  return on_device(labels);
+torch::Tensor NetworkLearner::test_targets(std::uint32_t first, std::uint32_t count) const {
+  torch::Tensor targets = batch_memory({std::int64_t{count} * task_->targets()}, torch::kLong);
+  task_->test_targets(first, count, entries<std::int64_t>(targets));
+  return on_device(targets);
+}
+
+std::uint32_t NetworkLearner::test_batch() const {
+  return std::clamp(kTestPredictions / static_cast<std::uint32_t>(task_->targets()), 1U, kTestBatch);
 }
 
 torch::Tensor NetworkLearner::logits_of(std::span<const std::uint32_t> samples, std::uint32_t epoch) {
@@ -97,7 +113,7 @@ torch::Tensor NetworkLearner::logits_of(std::span<const std::uint32_t> samples, 
 }
 
 torch::Tensor NetworkLearner::loss_of(std::span<const std::uint32_t> samples, std::uint32_t epoch) {
-  return torch::cross_entropy_loss(logits_of(samples, epoch), labels_of(samples));
+  return torch::cross_entropy_loss(logits_of(samples, epoch), targets_of(samples));
 }
 
 double NetworkLearner::gradient(std::uint32_t step, View<float> model, View<float> gradient, const Ready& ready) {
@@ -178,13 +194,26 @@ Evaluation NetworkLearner::evaluate(View<float> point, Communicator* group) {
     for (const Count& each : all) {
       count.loss += each.loss;
       count.right += each.right;
-      count.samples += each.samples;
+      count.predictions += each.predictions;
     }
     tested_statistics_ = network_.read_buffers();
   }
   network_.write_buffers(own_statistics_);
-  const auto samples = static_cast<double>(count.samples);
-  return {.loss = count.loss / samples, .accuracy = static_cast<double>(count.right) / samples};
+  return evaluation_of(count);
+}
+
+Evaluation NetworkLearner::evaluation_of(const Count& count) const {
+  const auto predictions = static_cast<double>(count.predictions);
+  Evaluation worth{.loss = count.loss / predictions};
+  switch (task_->metric()) {
+    case Metric::accuracy:
+      worth.accuracy = static_cast<double>(count.right) / predictions;
+      break;
+    case Metric::perplexity:
+      worth.perplexity = std::exp(worth.loss);
+      break;
+  }
+  return worth;
 }
 
 /// The sums stay on the device until the end, so that batches follow each other without a wait.
@@ -193,16 +222,41 @@ NetworkLearner::Count NetworkLearner::test(std::uint32_t first, std::uint32_t la
   network_.network().eval();
   torch::Tensor loss = torch::zeros({}, torch::device(network_.device()).dtype(torch::kDouble));
   torch::Tensor right = torch::zeros({}, torch::device(network_.device()).dtype(torch::kLong));
-  for (std::uint32_t begin = first; begin < last; begin += kTestBatch) {
-    const std::uint32_t count = std::min(kTestBatch, last - begin);
-    const torch::Tensor labels = test_labels(begin, count);
+  const std::uint32_t batch = test_batch();
+  for (std::uint32_t begin = first; begin < last; begin += batch) {
+    const std::uint32_t count = std::min(batch, last - begin);
+    const torch::Tensor targets = test_targets(begin, count);
     const torch::Tensor logits = network_.network().forward(test_inputs(begin, count));
-    loss += torch::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum);
-    right += logits.argmax(1).eq(labels).sum();
+    loss += torch::cross_entropy_loss(logits, targets, {}, at::Reduction::Sum);
+    right += logits.argmax(1).eq(targets).sum();
   }
   return {.loss = loss.item<double>(),
           .right = static_cast<std::uint64_t>(right.item<std::int64_t>()),
-          .samples = last - first};
+          .predictions = std::uint64_t{last - first} * static_cast<std::uint64_t>(task_->targets())};
+}
+
+std::string NetworkLearner::write_text(View<const float> point, std::uint32_t characters) {
+  const std::string& alphabet = task_->alphabet();
+  LACONIC_CHECK(!alphabet.empty());
+  const torch::NoGradGuard no_graph;
+  Buffer<float> here;
+  here.reserve(*place_, point.size());
+  copy_from_host(*place_, point.data(), here.view(point.size()));
+  network_.rebind(here.view(point.size()));
+  network_.network().eval();
+  const std::size_t line_break = alphabet.find('\n');
+  std::vector<std::int64_t> tokens{line_break == std::string::npos ? 0 : static_cast<std::int64_t>(line_break)};
+  std::string text;
+  const RandomStream stream{.seed = config_.seed, .purpose = Purpose::text_sample};
+  for (std::uint32_t i = 0; i < characters; ++i) {
+    const std::size_t read = std::min<std::size_t>(tokens.size(), static_cast<std::size_t>(task_->input().length));
+    torch::Tensor input = batch_memory({1, static_cast<std::int64_t>(read)}, torch::kLong);
+    std::copy(tokens.end() - static_cast<std::ptrdiff_t>(read), tokens.end(), entries<std::int64_t>(input).begin());
+    const torch::Tensor logits = network_.network().forward(on_device(input));
+    tokens.push_back(draw_token(logits[-1], draw32(stream, i) * 0x1p-32));
+    text += alphabet[static_cast<std::size_t>(tokens.back())];
+  }
+  return text;
 }
 
 void NetworkLearner::write_model(const std::string& path, View<const float> point) {

@@ -28,6 +28,10 @@ class NetworkLearner final : public Learner {
   void save(State& state) const override;
   void load(const State& state) override;
 
+  /// Text that the model writes at a point in CPU memory: each character is drawn from what the model predicts behind
+  /// those before it. It begins behind a line break. Only for tasks of characters.
+  std::string write_text(View<const float> point, std::uint32_t characters);
+
   FlatNetwork& network() { return network_; }
   const Task& task() const { return *task_; }
   /// The statistics that batch norm uses when this point is tested. Collective, like evaluate. The learner's own
@@ -37,10 +41,11 @@ class NetworkLearner final : public Learner {
   torch::Tensor loss_of(std::span<const std::uint32_t> samples, std::uint32_t epoch);
 
  private:
+  /// Sums over predictions: one per sample, or one per character.
   struct Count {
     double loss = 0.0;
     std::uint64_t right = 0;
-    std::uint64_t samples = 0;
+    std::uint64_t predictions = 0;
   };
 
   /// CPU memory for a batch. For a GPU it is pinned, so that a copy from there does not wait.
@@ -50,9 +55,12 @@ class NetworkLearner final : public Learner {
   torch::Tensor test_inputs(std::uint32_t first, std::uint32_t count) const;
   /// Dropout, if the network has it, is drawn by (seed, epoch, sample), like augmentation.
   torch::Tensor logits_of(std::span<const std::uint32_t> samples, std::uint32_t epoch);
-  torch::Tensor labels_of(std::span<const std::uint32_t> samples) const;
+  torch::Tensor targets_of(std::span<const std::uint32_t> samples) const;
   void settle_statistics(Communicator* group);
-  torch::Tensor test_labels(std::uint32_t first, std::uint32_t count) const;
+  torch::Tensor test_targets(std::uint32_t first, std::uint32_t count) const;
+  /// Samples of one forward pass over the test set.
+  std::uint32_t test_batch() const;
+  Evaluation evaluation_of(const Count& count) const;
   Count test(std::uint32_t first, std::uint32_t last);
 
   RunConfig config_;

@@ -13,14 +13,22 @@ RunConfig with_model(RunConfig config) {
   return config;
 }
 
+TaskOptions options_of(const RunConfig& config, const std::string& data_folder) {
+  TaskOptions options{.data_folder = data_folder,
+                      .seed = config.seed,
+                      .augment = config.task.augment,
+                      .train_samples = static_cast<int>(config.task.train_samples),
+                      .test_samples = static_cast<int>(config.task.test_samples)};
+  options.text_file = config.task.text;
+  // A model that takes no characters is refused when it is made for them.
+  if (const int context = nets::model_row(config.task.model).context; context > 0) options.context = context;
+  return options;
+}
+
 class TaskWorkload final : public Workload {
  public:
   TaskWorkload(const RunConfig& config, const std::string& data_folder)
-      : task_(make_task(config.task.name, {.data_folder = data_folder,
-                                           .seed = config.seed,
-                                           .augment = config.task.augment,
-                                           .train_samples = static_cast<int>(config.task.train_samples),
-                                           .test_samples = static_cast<int>(config.task.test_samples)})),
+      : task_(make_task(config.task.name, options_of(config, data_folder))),
         sampler_(std::make_shared<Sampler>(
             task_->train_labels(), config.workers,
             SamplerOptions{.seed = config.seed,
@@ -34,6 +42,11 @@ class TaskWorkload final : public Workload {
   }
 
   std::string note() const override { return task_->note(); }
+
+  std::string write_text(const RunConfig& config, View<const float> model, std::uint32_t characters) const override {
+    if (task_->alphabet().empty() || characters == 0) return {};
+    return NetworkLearner(with_model(config), task_, sampler_, 0).write_text(model, characters);
+  }
 
  private:
   std::shared_ptr<const Task> task_;

@@ -16,6 +16,7 @@
 namespace laconic::nets {
 namespace {
 
+using test::characters;
 using test::images;
 using test::message_of;
 using test::texts;
@@ -36,7 +37,8 @@ TEST(Models, HaveAsManyParametersAsIsKnown) {
       {"resnet34", images(3, 64), 1000, 21'797'672}, {"resnet50", images(3, 32), 10, 23'520'842},
       {"resnet50", images(3, 64), 1000, 25'557'032}, {"wrn28-10", images(3, 32), 10, 36'479'194},
       {"wrn28-10", images(3, 32), 100, 36'536'884},  {"vgg16", images(3, 32), 10, 14'728'266},
-      {"bilstm", texts(32, 1000), 4, 393'220},
+      {"bilstm", texts(32, 1000), 4, 393'220},       {"gpt", characters(256, 65), 65, 10'745'088},
+      {"gpt-small", characters(64, 65), 65, 607'232},
   };
   for (const Known& known : table) {
     EXPECT_EQ(parameter_count(*make_network(known.name, known.input, known.classes, 1)), known.parameters)
@@ -50,7 +52,7 @@ TEST(Models, GiveALogitAClass) {
       {"resnet18", images(3, 16), 5, 0}, {"resnet18", images(3, 64), 5, 0}, {"resnet20", images(3, 32), 10, 0},
       {"resnet20", images(1, 7), 3, 0},  {"resnet34", images(1, 9), 3, 0},  {"resnet50", images(3, 8), 3, 0},
       {"wrn28-10", images(3, 4), 3, 0},  {"vgg16", images(1, 28), 10, 0},   {"vgg16", images(3, 32), 10, 0},
-      {"bilstm", texts(6, 20), 4, 0},
+      {"bilstm", texts(6, 20), 4, 0},    {"gpt", characters(6, 20), 20, 0}, {"gpt-small", characters(64, 5), 5, 0},
   };
   for (const Known& known : table) {
     const auto network = make_network(known.name, known.input, known.classes, 1);
@@ -59,7 +61,8 @@ TEST(Models, GiveALogitAClass) {
       network->train(training);
       const torch::NoGradGuard no_gradients;
       const torch::Tensor logits = network->forward(input);
-      EXPECT_EQ(logits.sizes(), at::IntArrayRef({3, known.classes})) << known.name;
+      const int targets = known.input.kind == InputKind::characters ? known.input.length : 1;
+      EXPECT_EQ(logits.sizes(), at::IntArrayRef({3 * targets, known.classes})) << known.name;
       EXPECT_TRUE(torch::isfinite(logits).all().item<bool>()) << known.name;
       EXPECT_GT((logits[0] - logits[1]).abs().max().item<float>(), 0.0F) << known.name << " does not look at its input";
     }
@@ -131,9 +134,46 @@ TEST(Models, StartTextsAsPyTorchDoes) {
   EXPECT_NEAR(weight.pow(2).mean().item<double>(), 1.0 / 3, 6.0 / 256 * std::sqrt(1.0 / 5 - 1.0 / 9));
 }
 
+// Matrices are normal(0, 0.02²), those that add to the residual smaller by √(2·layers); norms are 1. Six standard errors.
+TEST(Models, StartTransformersAsPublicTrainersDo) {
+  const auto network = make_network("gpt-small", characters(64, 65), 65, 3);
+  for (const auto& entry : network->named_parameters()) {
+    const torch::Tensor values = entry.value().detach().to(torch::kDouble).flatten();
+    if (entry.key().find("ln_") != std::string::npos) {
+      EXPECT_TRUE(values.eq(1.0).all().item<bool>()) << entry.key();
+      continue;
+    }
+    const bool residual = entry.key().find("c_proj") != std::string::npos;
+    const torch::Tensor scaled = values / (residual ? 0.02 / std::sqrt(6.0) : 0.02);
+    const double error = 6.0 / std::sqrt(static_cast<double>(scaled.numel()));
+    EXPECT_NEAR(scaled.mean().item<double>(), 0.0, error) << entry.key();
+    EXPECT_NEAR(scaled.pow(2).mean().item<double>(), 1.0, error * std::sqrt(2.0)) << entry.key();
+  }
+}
+
+// What is predicted behind a character depends on it and on all before it, and on nothing after it.
+TEST(Models, OfCharactersDoNotLookAhead) {
+  const auto network = make_network("gpt-small", characters(10, 20), 20, 4);
+  network->eval();
+  const torch::NoGradGuard no_gradients;
+  const torch::Tensor text = test::some_input(characters(10, 20), 1);
+  const torch::Tensor logits = network->forward(text);
+  for (int changed = 0; changed < 10; ++changed) {
+    torch::Tensor other = text.clone();
+    other[0][changed] = (text[0][changed] + 1).remainder(20);
+    const torch::Tensor difference = (network->forward(other) - logits).abs().amax(1);
+    for (int place = 0; place < 10; ++place) {
+      EXPECT_EQ(difference[place].item<float>() > 0.0F, place >= changed) << changed << ' ' << place;
+    }
+  }
+  const torch::Tensor beginning = network->forward(text.narrow(1, 0, 4));
+  EXPECT_LT((beginning - logits.narrow(0, 0, 4)).abs().max().item<float>(), 1e-5F) << "of fewer characters";
+}
+
 // The derivative along a random direction of each tensor, in double precision: backward against two forward passes.
 void expect_right_gradients(const char* name, const InputShape& shape, const ModelOptions& options = {}) {
-  const auto network = make_network(name, shape, 3, 9, options);
+  const int classes = shape.kind == InputKind::characters ? shape.vocabulary : 3;
+  const auto network = make_network(name, shape, classes, 9, options);
   network->set_draws({.seed = 4, .epoch = 2, .samples = {}});
   network->to(torch::kDouble);
   torch::Tensor input = test::some_input(shape, 4);
@@ -166,12 +206,13 @@ TEST(Models, HaveTheGradientsOfTheirLoss) {
   expect_right_gradients("resnet20", images(3, 8));
   expect_right_gradients("bilstm", texts(5, 11), {.dropout = 0.3});
   expect_right_gradients("bilstm", texts(5, 11), {.dropout = 0.3, .pooling = Pooling::last});
+  expect_right_gradients("gpt-small", characters(7, 11), {.dropout = 0.3});
 }
 
 TEST(Models, ComputeTheSameBitsInTwoThreadsAtOnce) {
   const auto work = [](const char* name, const InputShape& shape, torch::Tensor& result) {
     at::set_num_threads(1);
-    const auto network = make_network(name, shape, 10, 12);
+    const auto network = make_network(name, shape, shape.kind == InputKind::characters ? shape.vocabulary : 10, 12);
     for (std::uint32_t pass = 0; pass < 3; ++pass) {
       network->set_draws({.seed = 1, .epoch = pass, .samples = {}});
       test::loss_of(*network, test::some_input(shape, 8, pass)).backward();
@@ -179,7 +220,8 @@ TEST(Models, ComputeTheSameBitsInTwoThreadsAtOnce) {
     result = torch::cat({test::gradients_of(*network), test::flattened(network->buffers())});
   };
   for (const auto& [name, shape] :
-       {std::pair{"cnn", images(1, 28)}, {"resnet20", images(3, 16)}, {"bilstm", texts(9, 30)}}) {
+       {std::pair{"cnn", images(1, 28)}, {"resnet20", images(3, 16)}, {"bilstm", texts(9, 30)},
+        {"gpt", characters(12, 30)}}) {
     std::array<torch::Tensor, 2> results;
     std::thread other([&, name = name, shape = shape] { work(name, shape, results[1]); });
     work(name, shape, results[0]);
@@ -194,6 +236,8 @@ TEST(Models, NeverAskTorchsGenerator) {
   const auto network = make_network("bilstm", texts(5, 11), 4, 1, {.dropout = 0.5});
   test::loss_of(*network, test::some_input(texts(5, 11), 4)).backward();
   test::loss_of(*make_network("resnet20", images(3, 8), 10, 1), test::some_input(images(3, 8), 4)).backward();
+  const auto gpt = make_network("gpt-small", characters(5, 11), 11, 1, {.dropout = 0.5});
+  test::loss_of(*gpt, test::some_input(characters(5, 11), 4)).backward();
   EXPECT_TRUE(generator.get_state().equal(before));
 }
 
@@ -220,6 +264,9 @@ TEST(Models, RefuseWhatTheyDoNotTake) {
   EXPECT_PRED2(test::contains, refusal("cnn", texts(9, 30), 10), "use bilstm");
   EXPECT_PRED2(test::contains, refusal("bilstm", images(1, 28), 10), "takes texts");
   EXPECT_PRED2(test::contains, refusal("bilstm", texts(9, 1), 10), "got 1");
+  EXPECT_PRED2(test::contains, refusal("cnn", characters(9, 30), 30), "use gpt or gpt-small");
+  EXPECT_PRED2(test::contains, refusal("gpt", images(1, 28), 10), "takes characters and the task has images");
+  EXPECT_PRED2(test::contains, refusal("gpt-small", characters(65, 30), 30), "1 to 64 characters, got 65");
   EXPECT_PRED2(test::contains, refusal("cnn", images(1, 28), 1), "classes must be at least 2, got 1");
   EXPECT_PRED2(test::contains, refusal("cnn", images(1, 28), 10, {.dropout = 0.1}), "has no dropout");
   EXPECT_PRED2(test::contains, refusal("wrn28-10", images(3, 32), 10, {.dropout = 1.0}), "in [0, 1), got 1");

@@ -80,7 +80,8 @@ TEST_F(Export, IsReadByPython) {
   };
   std::string command = python + " -W ignore " + LACONIC_READ_MODEL;
   for (const auto& [name, shape] :
-       {Case{"cnn", images(1, 28)}, {"resnet18", images(3, 16)}, {"bilstm", test::texts(7, 50)}}) {
+       {Case{"cnn", images(1, 28)}, {"resnet18", images(3, 16)}, {"bilstm", test::texts(7, 50)},
+        {"gpt-small", test::characters(7, 10)}}) {
     const FlatNetwork network(make_network(name, shape, 10, 3));
     const torch::Tensor input = test::some_input(shape, 4);
     network.network().forward(input);  // moves the running statistics

@@ -82,7 +82,52 @@ class BiLstm(nn.Module):
         return self.fc(torch.cat(rows))
 
 
-MODELS = {"cnn": Cnn, "resnet18": ResNet18, "bilstm": BiLstm}
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.c_attn, self.c_proj = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(2, (4, -1)).transpose(1, 2) for part in self.c_attn(x).chunk(3, dim=2))
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.c_proj(y.transpose(1, 2).flatten(2))
+
+
+class GptBlock(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.ln_1, self.ln_2 = (nn.LayerNorm(width, bias=False) for _ in range(2))
+        self.attn = Attention(width)
+        self.mlp = nn.ModuleDict(
+            {"c_fc": nn.Linear(width, 4 * width, bias=False), "c_proj": nn.Linear(4 * width, width, bias=False)}
+        )
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp["c_proj"](nn.functional.gelu(self.mlp["c_fc"](self.ln_2(x))))
+
+
+class GptSmall(nn.Module):
+    def __init__(self, characters=10, context=7, width=128):
+        super().__init__()
+        self.transformer = nn.ModuleDict(
+            {
+                "wte": nn.Embedding(characters, width),
+                "wpe": nn.Embedding(context, width),
+                "h": nn.ModuleList(GptBlock(width) for _ in range(3)),
+                "ln_f": nn.LayerNorm(width, bias=False),
+            }
+        )
+
+    def forward(self, text):
+        parts = self.transformer
+        x = parts["wte"](text.long()) + parts["wpe"].weight
+        for block in parts["h"]:
+            x = block(x)
+        return (parts["ln_f"](x) @ parts["wte"].weight.T).flatten(0, 1)
+
+
+MODELS = {"cnn": Cnn, "resnet18": ResNet18, "bilstm": BiLstm, "gpt-small": GptSmall}
 
 for stem in sys.argv[1:]:
     tensors, remarks = read(stem + ".safetensors")

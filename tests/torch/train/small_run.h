@@ -22,6 +22,18 @@ inline RunConfig small_run(const std::string& method, const std::string& model =
   return config;
 }
 
+/// A run of the small transformer on the text that the program writes, of some seconds.
+inline RunConfig small_text_run(const std::string& method) {
+  RunConfig config = default_task_config("text", method);
+  config.task.batch = 2;
+  config.task.test_samples = 20;
+  config.workers = 2;
+  config.steps = 8;
+  config.eval_interval = 0;
+  set_default_schedule(config);
+  return config;
+}
+
 inline std::vector<RunResult> run(const RunConfig& config, const CheckpointPlan& plan = {}) {
   return run_threads(config, *task_workload(config, ""), nullptr, plan);
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "laconic/error.h"
@@ -17,6 +18,7 @@ namespace {
 
 using test::run;
 using test::small_run;
+using test::small_text_run;
 
 class EveryMethod : public testing::TestWithParam<std::string> {};
 
@@ -159,6 +161,68 @@ TEST(Training, LearnsDigits) {
   config.steps = 120;
   config.schedule = default_task_schedule(config.steps);
   EXPECT_GT(run(config).front().accuracy.value(), 0.5);
+}
+
+// Gradients first, then what methods make of them: the same bits twice, and on all ranks.
+TEST(Language, TrainsTheSameTwiceAndLowersTheLoss) {
+  for (const char* method : {"adam", "signum", "topk", "mgrawa"}) {
+    RunConfig config = small_text_run(method);
+    const auto first = run(config);
+    EXPECT_EQ(first.front().model, run(config).front().model) << method;
+    EXPECT_EQ(first.front().model, first.back().model) << method;
+    ASSERT_TRUE(first.front().perplexity.has_value());
+    EXPECT_FALSE(first.front().accuracy.has_value()) << "no classes are told apart";
+    EXPECT_DOUBLE_EQ(*first.front().perplexity, std::exp(first.front().loss));
+    config.steps = 0;
+    const RunResult before = run(config).front();
+    EXPECT_NEAR(before.loss, std::log(59.0), 0.2) << "at first every character is as likely";
+    EXPECT_LT(first.front().loss, before.loss) << method;
+    config.steps = 8;
+    config.seed = 2;
+    EXPECT_NE(run(config).front().model, first.front().model);
+  }
+}
+
+TEST(Language, HasTheGradientOfTheSeedWhateverRunsBeside) {
+  const RunConfig config = small_text_run("adam");
+  const auto workload = task_workload(config, "");
+  const auto gradient_of = [&](int rank) {
+    const auto learner = workload->make_learner(config, rank);
+    std::size_t size = 0;
+    for (const Tensor& tensor : learner->tensors()) size += tensor.size;
+    std::vector<float> model(size), gradient(size);
+    learner->start(model);
+    learner->gradient(3, model, gradient, {});
+    return gradient;
+  };
+  const auto first = gradient_of(0);
+  EXPECT_EQ(gradient_of(0), first);
+  EXPECT_NE(gradient_of(1), first) << "another worker reads other windows";
+}
+
+TEST(Language, WritesTextWithTheSeed) {
+  RunConfig config = small_text_run("adam");
+  const auto workload = task_workload(config, "");
+  const RunResult result = run_threads(config, *workload).front();
+  const std::string text = workload->write_text(config, result.model, 100);
+  EXPECT_EQ(text.size(), 100U);
+  EXPECT_EQ(workload->write_text(config, result.model, 30), text.substr(0, 30));
+  EXPECT_EQ(workload->write_text(config, result.model, 0), "");
+  config.seed = 7;
+  EXPECT_NE(workload->write_text(config, result.model, 100), text);
+  const RunConfig digits = small_run("sgd");
+  EXPECT_EQ(task_workload(digits, "")->write_text(digits, result.model, 100), "") << "no model of language";
+}
+
+// Clipping waits for the whole gradient, and nothing else changes when the limit is never reached.
+TEST(Language, ClipsWhatIsTooLong) {
+  RunConfig config = small_text_run("sgd");
+  config.clip = 0.0;
+  const auto plain = run(config).front().model;
+  config.clip = 1e6;
+  EXPECT_EQ(run(config).front().model, plain);
+  config.clip = 1e-3;
+  EXPECT_NE(run(config).front().model, plain);
 }
 
 }  // namespace

@@ -63,6 +63,7 @@
 
   const columns = [
     ['accuracy', 'Accuracy', percentText],
+    ['perplexity', 'Perplexity', (value) => digits(value, 4)],
     ['loss', 'Loss', (value) => digits(value, 4)],
     ['distance', 'Distance', (value) => digits(value, 4)],
     ['payload_bytes_per_step', 'Payload / step', bytesText],
@@ -123,6 +124,7 @@
   // What there may be: where it lies, which values count as none, how it is written.
   const measures = {
     accuracy: { title: 'Accuracy', table: 'evaluations', format: '.0%', hover: '%{y:.2%}' },
+    perplexity: { title: 'Perplexity', table: 'evaluations', format: '~g', hover: 'perplexity %{y:.4~g}', wide: 30 },
     loss: { title: 'Loss', table: 'evaluations', format: '~g', hover: 'loss %{y:.5~g}', wide: 30 },
     distance: { title: 'Distance', table: 'evaluations', format: '~g', hover: 'distance %{y:.5~g}', wide: 30 },
     bits: { title: 'Bits a value', table: 'steps', format: '~g', hover: '%{y} bits', shape: 'hv', dropZero: true },
@@ -131,6 +133,7 @@
   };
   const groups = [
     ['Accuracy', ['accuracy'], ['step', 'bytes', 'seconds']],
+    ['Perplexity', ['perplexity'], ['step', 'bytes', 'seconds']],
     ['Loss', ['loss'], ['step', 'bytes', 'seconds']],
     ['Distance from the optimum', ['distance'], ['step', 'bytes', 'seconds']],
     ['Inside the methods', ['bits', 'residual_norm', 'rounds'], ['step']],
