@@ -5,7 +5,9 @@
 #include "base/keep.h"
 #include "bench/cases.h"
 #include "bench/streams.h"
+#include "kernels/coded/coded.h"
 #include "kernels/regtopk/regtopk.h"
+#include "kernels/sparse/sparse.h"
 #include "kernels/topk/topk.h"
 
 #if LACONIC_TORCH
@@ -163,6 +165,57 @@ Case tied(const Inputs& inputs) {
   return on_other(inputs, [](std::size_t, float value) { return std::round(2 * value) / 2; });
 }
 
+/// Top-k in scopes of 4,096 entries, one in 64 of each.
+class TopkByScope {
+ public:
+  explicit TopkByScope(const Inputs& inputs)
+      : gradient_(inputs.gradient()),
+        start_(inputs.residual()),
+        scopes_{kEach, kEach / 64, keep_count(1.0 / 64, last_size(gradient_.size()))},
+        residual_(gradient_.size()),
+        indices_(scopes_.selected(gradient_.size())),
+        values_(indices_.capacity()) {}
+
+  void prepare() { std::memcpy(residual_.view().data(), start_.data(), start_.size_bytes()); }
+  void run(Place& place) {
+    Status status;
+    error_feedback_topk_by_scope(place, gradient_, residual_.view(), residual_.view(), scopes_,
+                                 {indices_.view(), values_.view()}, view_of(status));
+  }
+  void stream(ThreadPool& pool) { stream_add(pool, gradient_, residual_.view()); }
+  std::vector<View<const std::byte>> results() const {
+    return {as_bytes(residual_.view()), as_bytes(indices_.view()), as_bytes(values_.view())};
+  }
+
+ private:
+  static constexpr std::uint64_t kEach = 4096;
+  static std::uint64_t last_size(std::uint64_t n) { return n % kEach == 0 ? kEach : n % kEach; }
+
+  View<const float> gradient_;
+  View<const float> start_;
+  FixedScopes scopes_;
+  Buffer<float> residual_;
+  Buffer<std::uint32_t> indices_;
+  Buffer<float> values_;
+};
+
+/// A warm top-k, then its values as signs and magnitudes, whose error goes into the rest.
+template <ValueFormat kFormat>
+class CodedTopk : public Topk {
+ public:
+  explicit CodedTopk(const Inputs& inputs) : Topk(inputs.gradient(), inputs.residual()), errors_(selected().size()) {
+    set_guess(Topk(inputs.last_gradient(), inputs.residual()).threshold(inputs.place()));
+  }
+  void run(Place& place) override {
+    Topk::run(place);
+    code_values(place, kFormat, {}, {0, 1}, selected(), errors_.view(), view_of(status()));
+    scatter(place, {selected().indices, errors_.view()}, residual());
+  }
+
+ private:
+  Buffer<float> errors_;
+};
+
 /// RegTop-k a step after top-k: the last support is what the step before selected.
 class Regtopk {
  public:
@@ -203,6 +256,9 @@ std::vector<KernelEntry> topk_cases() {
       {"topk_clustered", kStream, clustered},
       {"topk_layered", kStream, layered},
       {"topk_tied", kStream, tied},
+      {"topk_chunk", kStream, make_case<TopkByScope>},
+      {"topk_sign", kStream, make_case<CodedTopk<ValueFormat::sign>>},
+      {"topk_two", kStream, make_case<CodedTopk<ValueFormat::two>>},
       {"regtopk", kStream, make_case<Regtopk>},
   };
 }

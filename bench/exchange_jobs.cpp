@@ -10,6 +10,7 @@
 #include "exchange/packed_vote.h"
 #include "exchange/quantized_sum.h"
 #include "exchange/sparse_sum.h"
+#include "kernels/coded/coded.h"
 
 namespace laconic::bench {
 namespace {
@@ -94,24 +95,25 @@ class SparseJob : public ExchangeJob {
       : setting_(setting),
         keeps_(options.coded_return),
         indices_(setting.supports.of_rank[static_cast<std::size_t>(communicator.rank())]),
-        values_(setting.values.of(communicator.rank(), indices_.size())),
+        format_(options.format),
+        values_(sent_values(communicator.rank())),
         mean_(setting.n),
-        sum_(communicator, place, setting.n, indices_.size(), std::move(options)) {}
+        sum_(communicator, place, setting.n, indices_.size(), options) {}
 
   void step(int) override {
     Status status;
-    sum_.start({View<const std::uint32_t>(indices_), values_}, mean_.view(), view_of(status));
+    sum_.start({View<const std::uint32_t>(indices_), View<const float>(values_)}, mean_.view(), view_of(status));
     sum_.finish();
   }
   const Traffic& traffic() const override { return sum_.traffic(); }
   View<const float> result() const override { return mean_.view(); }
 
-  /// The mean of all supports, dense; with coded_return each entry that came back.
+  /// The mean of all supports, dense; with coded_return each entry that came back, or if it was coded again its sign.
   std::string wrong() const override {
     std::vector<float> expected(setting_.n);
     for (int rank = 0; rank < setting_.workers; ++rank) {
       const auto& support = setting_.supports.of_rank[static_cast<std::size_t>(rank)];
-      const View<const float> values = setting_.values.of(rank, support.size());
+      const std::vector<float> values = sent_values(rank);
       for (std::size_t i = 0; i < support.size(); ++i) expected[support[i]] += values[i];
     }
     std::uint64_t present = 0;
@@ -119,6 +121,7 @@ class SparseJob : public ExchangeJob {
       const float mean = mean_.view()[i];
       present += mean != 0.0F ? 1 : 0;
       if (keeps_ && mean == 0.0F) continue;
+      if (keeps_ && is_coded(format_) && (mean < 0.0F) == (expected[i] < 0.0F)) continue;
       if (mean != expected[i] / static_cast<float>(setting_.workers)) {
         return "entry " + std::to_string(i) + " is not the mean in rank order";
       }
@@ -129,10 +132,24 @@ class SparseJob : public ExchangeJob {
   }
 
  private:
+  /// A rank's values, as a method makes them before it sends.
+  std::vector<float> sent_values(int rank) const {
+    auto indices = setting_.supports.of_rank[static_cast<std::size_t>(rank)];
+    const View<const float> given = setting_.values.of(rank, indices.size());
+    std::vector<float> values(given.begin(), given.end());
+    if (!is_coded(format_)) return values;
+    Place place({.threads = 1});
+    std::vector<float> errors(values.size());
+    Status status;
+    code_values(place, format_, {}, {0, 1}, {indices, values}, errors, view_of(status));
+    return values;
+  }
+
   const ExchangeSetting& setting_;
   bool keeps_;
   const std::vector<std::uint32_t>& indices_;
-  View<const float> values_;
+  ValueFormat format_;
+  std::vector<float> values_;
   Buffer<float> mean_;
   SparseSum sum_;
 };
@@ -267,10 +284,11 @@ JobPointer make(const ExchangeSetting& setting, Communicator& communicator, Plac
   return std::make_unique<Job>(setting, communicator, place, kArguments...);
 }
 
-template <SparseRoute kRoute, bool kKeepUnion>
+template <SparseRoute kRoute, bool kCodedReturn, ValueFormat kFormat = ValueFormat::f32>
 JobPointer make_sparse(const ExchangeSetting& setting, Communicator& communicator, Place& place) {
-  return std::make_unique<SparseJob>(setting, communicator, place,
-                                     SparseSumOptions{.route = kRoute, .coded_return = kKeepUnion});
+  return std::make_unique<SparseJob>(
+      setting, communicator, place,
+      SparseSumOptions{.route = kRoute, .format = kFormat, .cuts = {}, .coded_return = kCodedReturn});
 }
 
 /// A dense mean, and what arrives from all ranks several times over: as payload, decoded, summed, and as the union.
@@ -290,6 +308,9 @@ const std::vector<ExchangeEntry>& exchange_table() {
       {"sparse_gather", true, 2, sparse_memory, make_sparse<SparseRoute::gather, false>},
       {"sparse_range", true, 4, sparse_memory, make_sparse<SparseRoute::range, false>},
       {"sparse_range_keep", true, 4, sparse_memory, make_sparse<SparseRoute::range, true>},
+      {"sparse_sign", true, 2, sparse_memory, make_sparse<SparseRoute::gather, false, ValueFormat::sign>},
+      {"sparse_sign_coded", true, 4, sparse_memory, make_sparse<SparseRoute::range, true, ValueFormat::sign>},
+      {"sparse_two_coded", true, 4, sparse_memory, make_sparse<SparseRoute::range, true, ValueFormat::two>},
       {"vote", false, 2, [](int) { return 4.5; }, make<VoteJob>},
       {"quantized_gather", false, 1, [](int workers) { return 5.0 + workers; },
        make<QuantizedJob, QuantizedRoute::gather>},

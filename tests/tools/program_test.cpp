@@ -249,7 +249,8 @@ TEST_F(Files, OfKernelsHaveTheKeys) {
                              "quantize_4", "quantize_8", "dequantize_add_4", "dequantize_add_8", "norm_l2",
                              "norm_max",   "to_f16",     "to_bf16",          "from_f16",         "scatter_add",
                              "axpy",       "mean",       "checksum",         "gather_blocks",    "scope_norms",
-                             "quantize_scopes_4", "dequantize_scopes_4"}) {
+                             "topk_chunk", "topk_sign",  "topk_two",         "quantize_scopes_4",
+                             "dequantize_scopes_4"}) {
     EXPECT_TRUE(kernels.contains(kernel)) << kernel;
   }
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1) << "something was left behind";
@@ -287,12 +288,15 @@ TEST_F(Files, OfExchangesHaveTheKeys) {
                                        "sparse_gather",
                                        "sparse_range",
                                        "sparse_range_keep",
+                                       "sparse_sign",
+                                       "sparse_sign_coded",
+                                       "sparse_two_coded",
                                        "vote",
                                        "quantized_gather",
                                        "quantized_scatter",
                                        "quantized_by_chunk"};
   EXPECT_EQ(exchanges, expected);
-  EXPECT_EQ(json("x.json").size(), 2 * (6 + 3 * 3U));
+  EXPECT_EQ(json("x.json").size(), 2 * (6 + 6 * 3U));
 }
 
 TEST_F(Files, OfMethodsHaveTheKeys) {
