@@ -97,11 +97,11 @@ void ModelHost::after_round() {
   side().barrier().wait();
 }
 
-/// SGD's methods keep the point themselves: a change of the parameters would be lost.
+/// A method that keeps the point itself would lose a change of the parameters.
 void ModelHost::refresh_model() {
   const std::string* changed = parameters().changed();
   if (changed == nullptr) return;
-  if (is_sgd()) {
+  if (keeps_point()) {
     throw InvalidConfig("parameter " + *changed + " was changed since the last step, but " + name_ +
                         " keeps the point itself: load the optimizer's state with the model's, or make a new one");
   }
@@ -148,7 +148,7 @@ StepReport ModelHost::do_step(const HostStepInput& input) {
   const StepReport report = method_->step(step, model(), gradient());
   if (counted().rounds == rounds)
     counted().rounds += report.rounds;  // a method that meets in every step tells no round
-  if (report.rounds > 0 || moves_every_step()) write_model();
+  if (report.rounds > 0 || report.skipped || moves_every_step()) write_model();
   return report;
 }
 
@@ -187,10 +187,13 @@ OptimizerHost::Change ModelHost::prepare_redeal(const std::vector<State>& saved)
   const MethodMaker make = [&](Communicator& communicator, Place& place) {
     return make_model_method(name_, options_, optimizer_options(), communicator, place);
   };
-  std::vector<float> dealt(is_sgd() ? size_ : 0);
+  std::vector<float> dealt(keeps_point() ? size_ : 0);
+  if (const auto at = static_cast<std::size_t>(rank()); keeps_point() && at < saved.size()) {
+    saved[at].get("model", View<float>(dealt));  // in the middle of a round a rank goes on from its own
+  }
   State mine = redealt(states, rank(), ranks(), parameters().tensors(), make, View<float>(dealt));
   method_->require_loadable(mine);
-  if (!is_sgd()) dealt = dealt_model(saved, mine);
+  if (!keeps_point()) dealt = dealt_model(saved, mine);
   return [this, mine = std::move(mine), dealt = std::move(dealt)] {
     method_->load(mine);
     copy_from_host(place(), dealt.data(), model());

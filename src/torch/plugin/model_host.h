@@ -22,7 +22,7 @@ struct HostCalls {
 
 /// A model method around a training loop's own optimizer. Between steps the parameters are the point where the next
 /// gradient is taken. ef-rbgs, def and def-a are SGD themselves and update that point. For the other methods the loop's
-/// optimizer updates the parameters, and the method combines the models of all workers.
+/// optimizer updates the parameters, and the method combines the models, or the steps, of all workers.
 class ModelHost final : public OptimizerHost {
  public:
   /// Collective. Reads the start point, which must be the same on all ranks. Throws InvalidConfig for calls that do not
@@ -49,6 +49,8 @@ class ModelHost final : public OptimizerHost {
   void do_go_on() override;
 
   bool is_sgd() const { return traits_.is_sgd; }
+  /// Whether the method keeps the common point itself: the parameters are that point with the rank's own error in it.
+  bool keeps_point() const { return traits_.common == Common::point; }
   /// Whether every step changes the parameters in addition to the loop's optimizer.
   bool moves_every_step() const { return !traits_.meets_in_rounds || traits_.pulls_every_step; }
   void require_fitting_calls() const;

@@ -32,6 +32,8 @@ py::dict described(const MethodRow& row) {
   entry["most_memory_bytes"] = row.memory_bytes.most;
   entry["parameters"] = parameters;
   entry["is_sgd"] = row.traits.is_sgd;
+  entry["sends_updates"] = row.traits.sends_updates;
+  entry["suits"] = suits_name(row.traits.suits);
   entry["steps_alike"] = row.steps_alike();
   entry["takes_scoring"] = row.traits.takes_scoring;
   entry["needs_loss"] = row.traits.needs_loss;
@@ -58,7 +60,7 @@ void bind_info(py::module_& module) {
         return rows;
       },
       "The table of methods: name, face, summary, paper, memory_bytes and most_memory_bytes per parameter, parameters, "
-      "is_sgd, steps_alike, takes_scoring, needs_loss, optimizer (empty: any), min_size.");
+      "is_sgd, sends_updates, suits, steps_alike, takes_scoring, needs_loss, optimizer (empty: any), min_size.");
   module.def(
       "method",
       [](const std::string& name) {
