@@ -85,6 +85,10 @@ bool models_may_differ(const RunConfig& config) {
   return method_row(config.method).traits.meets_in_rounds;
 }
 
+bool workers_start_apart(const RunConfig& config) {
+  return method_row(config.method).traits.common == Common::centre;
+}
+
 MethodOptions derived_options(const RunConfig& config, const Problem& problem) {
   return derived_options(config, *problem_workload(problem));
 }

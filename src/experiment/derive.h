@@ -7,8 +7,11 @@ namespace laconic {
 /// Whether ranks step at their own pace and meet only in rounds.
 bool is_asynchronous(const RunConfig& config);
 
-/// Whether the method allows workers to have different models between rounds, so that each may start at its own point.
+/// Whether the method allows workers to have different models between rounds.
 bool models_may_differ(const RunConfig& config);
+
+/// Whether each worker may start at its own point: in rounds around a centre. Other methods share their start.
+bool workers_start_apart(const RunConfig& config);
 
 /// The settings with which an optimizer of that name steps a network by the configuration's method, unless others are
 /// given.

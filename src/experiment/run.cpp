@@ -129,7 +129,7 @@ class Worker {
     learner_->start(model_);
     const StepReport report = method_->start(model_);
     // A worker that the others left behind joins a round in its start, and has its model from there.
-    if (models_may_differ(config_) && report.rounds == 0) learner_->start_apart(model_);
+    if (workers_start_apart(config_) && report.rounds == 0) learner_->start_apart(model_);
     count_report(report);
     return report;
   }

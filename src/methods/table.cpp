@@ -139,12 +139,12 @@ const std::vector<MethodRow>& rows() {
       {"def-a", Face::model, "def's steps; reads out x", "Xu, Huang 2022", {16, 24, kWithLocalSteps}, 16.4, kBlockUpdates,
        with(block_parameters(), {lambda(), read("point"), momentum(), weight_decay(), local_steps(), diagnose()}),
        nullptr, make_def, "best lambda of the step, with diagnose"},
-      {"def-topk", Face::model, "the k largest of each worker's own optimizer step, gradients detached from the error", "Xu, Huang 2022; Stich et al. 2018", {17, 29, kWithOuterMomentum}, 17, kSparseUpdates,
+      {"def-topk", Face::model, "the k largest of each worker's own optimizer step, gradients detached from the error", "Xu, Huang 2022; Stich et al. 2018", {17, 29, kWithOuterMomentum}, 22.3, kSparseUpdates,
        with(sparse_parameters("0.02", "model", "sign"), {lambda("0.5"), period("1"), decay("1"), outer_rate("1"), outer_momentum("0"), read("mean"), diagnose()}),
        nullptr, make_largest_updates, "best lambda of the step, with diagnose"},
       {"diloco", Face::model, "rounds: the mean of the workers' moves, with an outer momentum", "Douillard et al. 2023", {16, 20, kWithAdam}, 28, kDenseRounds,
        {period("32"), outer_rate("0.7"), outer_momentum("0.9"), read("point"), order()}, nullptr, make_dense_updates},
-      {"sparseloco", Face::model, "rounds: the largest entries of the workers' moves; the rest decays", "Sarfi et al. 2025", {17, 29, kWithOuterMomentum}, 17, kSparseRounds,
+      {"sparseloco", Face::model, "rounds: the largest entries of the workers' moves; the rest decays", "Sarfi et al. 2025", {17, 29, kWithOuterMomentum}, 20.3, kSparseRounds,
        with(sparse_parameters("0.015625", "chunk", "two"), {lambda("0"), period("30"), decay("0.95"), outer_rate("1"), outer_momentum("0"), read("point"), diagnose()}),
        nullptr, make_largest_updates, "best lambda of the step, with diagnose"},
       {"psync", Face::model, "local step on each worker, then one random block of the models averaged", "Xie et al. 2020", {8, 12, "most with Adam"}, 8.2, {.common = Common::start},
@@ -255,6 +255,20 @@ Suits MethodRow::suits(const MethodOptions& options) const {
 bool MethodRow::keeps_residual(const MethodOptions& options) const {
   if (!has_parameter("memory") || !options.memory) return traits.keeps_residual;
   return options.memory == "error";
+}
+
+const char* suits_name(Suits suits) { return suits == Suits::any ? "any" : suits == Suits::sgd ? "sgd" : "vote"; }
+
+const char* suits_text(Suits suits) {
+  switch (suits) {
+    case Suits::sgd:
+      return "SGD; Adam-like optimizers learn less from its gradients";
+    case Suits::vote:
+      return "SGD without momentum: a vote is an optimizer itself, and an Adam-like one after it learns nothing";
+    case Suits::any:
+      break;
+  }
+  return "any optimizer: SGD, Adam, AdamW and others";
 }
 
 std::span<const MethodRow> method_table() { return rows(); }

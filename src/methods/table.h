@@ -44,7 +44,7 @@ enum class Common : std::uint8_t {
   start,   ///< nothing but the start of a new run: every rank has its own model, and there is no centre
 };
 
-/// The optimizers with which a method learns as the uncompressed one does (docs/updates.md has the measurements).
+/// The optimizers with which a method learns as the uncompressed one does (docs/updates.md says why).
 enum class Suits : std::uint8_t {
   any,   ///< SGD, AdamW and others
   sgd,   ///< SGD: compressed gradients make the second moments of Adam-like optimizers wrong
@@ -110,6 +110,10 @@ struct MethodRow {
 
 /// The method that sends everything uncompressed. Hosts use it for tensors and steps that they do not compress.
 inline constexpr const char* kDenseMethod = "sgd";
+
+/// "any", "sgd" or "vote", and what that means in a sentence.
+const char* suits_name(Suits suits);
+const char* suits_text(Suits suits);
 
 /// The one table of methods.
 std::span<const MethodRow> method_table();

@@ -38,7 +38,7 @@ void make_steps(const MethodRow& row, Communicator& communicator, Place& place, 
                 const std::function<void()>& when_done) {
   const auto rank = static_cast<std::uint32_t>(communicator.rank());
   MethodOptions options;
-  if (row.has_parameter("period")) options.period = 2;  // a round in the second step
+  if (row.traits.meets_in_rounds) options.period = 2;  // a round in the second step
   if (row.face == Face::gradient) {
     const auto method = make_method(row.name, options, communicator, place);
     register_one(*method, gradient.size());

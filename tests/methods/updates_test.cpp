@@ -299,6 +299,38 @@ TEST_P(Page, DropsAStepThatIsNotFinite) {
   });
 }
 
+/// Nothing is lost: x less the mean of all that is unsent moves by the mean of the workers' steps, exactly for small
+/// multiples of a half, also between meetings and with an optimizer that remembers.
+TEST(UpdatesConserve, TheMeanOfTheStepsExactly) {
+  const std::vector<UpdateRun> runs{
+      {"def_topk", "def-topk", {.keep = 0.1, .values = "f32", .lambda = 1.0}, {}},
+      {"def_topk_locally", "def-topk", {.keep = 0.1, .scope = "tensor", .values = "f32", .period = 2}, {}},
+      {"sparseloco", "sparseloco",
+       {.keep = 0.1, .scope = "chunk", .chunk = 512.0, .values = "f32", .decay = 1.0, .read = "mean", .period = 3}, {}},
+      {"diloco", "diloco", {.outer_rate = 1.0, .outer_momentum = 0.0, .read = "mean", .period = 3}, {}}};
+  for (const UpdateRun& run : runs) {
+    for (const int ranks : {1, 2, 4}) {
+      run_ranks(ranks, [&](Communicator& communicator) {
+        Worker worker(method_row(run.method), run.options, communicator, {.momentum = 0.5});
+        const auto n = worker.model.size();
+        Vector expected(n, 0.5);
+        Vector momentum(n, 0.0);  // of all workers together
+        for (std::uint32_t step = 0; step < 8; ++step) {
+          auto gradient = integer_gradient(n, communicator.rank(), step);
+          const auto sum = sum_everywhere(communicator, gradient);
+          worker.method->step({key_of(communicator, step), 0.5F}, worker.model, gradient);
+          const auto out = worker.read_out();
+          for (std::size_t i = 0; i < n; ++i) {
+            momentum[i] = 0.5 * momentum[i] + sum[i];
+            expected[i] -= 0.5 * momentum[i] / ranks;
+            ASSERT_EQ(static_cast<double>(out[i]), expected[i]) << run.name << " step " << step << " entry " << i;
+          }
+        }
+      });
+    }
+  }
+}
+
 /// A host's AdamW: our own with a weight decay of its own for every other tensor, told to the method by its factor.
 class HostAdamw {
  public:

@@ -33,11 +33,11 @@ std::string memory_text(const MemoryBytes& memory) {
 
 void show_table() {
   std::vector<std::vector<std::string>> methods{
-      {"METHOD", "FACE", "SCOPE", "MEMORY", "ON A GPU", "WHAT IT DOES", "PAPER"}};
+      {"METHOD", "FACE", "SCOPE", "SUITS", "MEMORY", "ON A GPU", "WHAT IT DOES", "PAPER"}};
   std::vector<std::vector<std::string>> parameters{{"METHOD", "PARAMETER", "RANGE", "DEFAULT", "WHAT IT IS"}};
   for (const MethodRow& row : method_table()) {
-    methods.push_back({row.name, face_name(row.face), scope_of(row).value_or("-"), memory_text(row.memory_bytes),
-                       text_of(row.device_bytes) + " B", row.summary, row.paper});
+    methods.push_back({row.name, face_name(row.face), scope_of(row).value_or("-"), suits_name(row.traits.suits),
+                       memory_text(row.memory_bytes), text_of(row.device_bytes) + " B", row.summary, row.paper});
     const char* name = row.name;  // once a method
     for (const Parameter& parameter : row.parameters) {
       parameters.push_back({name, parameter.name, parameter.range(), default_text(parameter), parameter.help});
@@ -46,7 +46,9 @@ void show_table() {
   }
   std::cout
       << text_table(methods)
-      << "\nMEMORY is bytes per parameter of the model on each rank, with default settings and SGD with momentum, and the\n"
+      << "\nSUITS: any: learns with SGD and AdamW as without compression; sgd: with SGD; vote: a vote is an optimizer\n"
+      << "itself, so use SGD without momentum, never an Adam-like optimizer.\n"
+      << "MEMORY is bytes per parameter of the model on each rank, with default settings and SGD with momentum, and the\n"
       << "most with other settings or another optimizer; laconic methods NAME shows with which. The optimizer's own\n"
       << "memory, messages, scratch and what grows with the entries that are sent come on top. ON A GPU is the same\n"
       << "with messages and scratch, for 8 ranks with default settings.\n\n"
@@ -57,7 +59,7 @@ void show_table() {
 /// What a face means, and how a script in Python takes such a method.
 std::vector<std::vector<std::string>> face_lines(const MethodRow& row) {
   if (row.face == Face::gradient) {
-    return {{"kind", "gradient method: combines the workers' gradients into one; works with any optimizer"},
+    return {{"kind", "gradient method: combines the workers' gradients into one"},
             {"python", fmt::format("laconic.attach(ddp, \"{}\")", row.name)}};
   }
   return {{"kind", "model method: decides where gradients are taken, or when models are averaged"},
@@ -67,6 +69,7 @@ std::vector<std::vector<std::string>> face_lines(const MethodRow& row) {
 void show_page(const MethodRow& row) {
   std::vector<std::vector<std::string>> lines{{"what", row.summary}, {"paper", row.paper}};
   for (auto& line : face_lines(row)) lines.push_back(std::move(line));
+  lines.push_back({"suits", suits_text(row.traits.suits)});
   std::string memory = memory_text(row.memory_bytes) + " per parameter of the model on each rank";
   if (*row.memory_bytes.remark != '\0') memory += fmt::format(" ({})", row.memory_bytes.remark);
   lines.push_back({"memory", memory});
@@ -97,6 +100,7 @@ Json json_of(const MethodRow& row) {
   return {{"name", row.name},
           {"face", face_name(row.face)},
           {"scope", scope ? Json(*scope) : Json()},
+          {"suits", suits_name(row.traits.suits)},
           {"memory_bytes", row.memory_bytes.usual},
           {"most_memory_bytes", row.memory_bytes.most},
           {"memory_remark", row.memory_bytes.remark},

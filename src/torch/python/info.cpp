@@ -19,15 +19,6 @@ py::dict described(const Parameter& parameter) {
   return entry;
 }
 
-const char* word_of(Suits suits) {
-  switch (suits) {
-    case Suits::any: return "any";
-    case Suits::sgd: return "sgd";
-    case Suits::vote: return "vote";
-  }
-  return "";
-}
-
 py::dict described(const MethodRow& row) {
   py::list parameters;
   for (const Parameter& parameter : row.parameters) parameters.append(described(parameter));
@@ -41,7 +32,7 @@ py::dict described(const MethodRow& row) {
   entry["parameters"] = parameters;
   entry["is_sgd"] = row.traits.is_sgd;
   entry["sends_updates"] = row.traits.sends_updates;
-  entry["suits"] = word_of(row.traits.suits);
+  entry["suits"] = suits_name(row.traits.suits);
   entry["steps_alike"] = row.steps_alike();
   entry["takes_scoring"] = row.traits.takes_scoring;
   entry["needs_loss"] = row.traits.needs_loss;
@@ -78,7 +69,7 @@ void bind_info(py::module_& module) {
   module.def(
       "suits",
       [](const std::string& method, const Texts& options) {
-        return word_of(method_row(method).suits(options_of(method, options)));
+        return suits_name(method_row(method).suits(options_of(method, options)));
       },
       py::arg("method"), py::arg("options"),
       "The optimizers that the method suits with these options: any, sgd or vote.");
