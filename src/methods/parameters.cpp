@@ -9,6 +9,10 @@ namespace laconic::parameters {
 
 namespace {
 
+Parameter l2_or_max() {
+  return word("norm", &MethodOptions::norm, {"l2", "max"}, "norm that scales values; max has far less noise per bit");
+}
+
 bool asks_for_chunks(const MethodOptions& options) { return options.scope == "chunk"; }
 /// For a method whose default is scope = chunk.
 bool leaves_chunks(const MethodOptions& options) { return !options.scope || asks_for_chunks(options); }
@@ -62,10 +66,8 @@ Parameter sparse_route() {
 Parameter bits(const char* fallback) {
   return whole("bits", &MethodOptions::bits, 2, 16, fallback, "bits per value, including one for the sign");
 }
-Parameter norm() {
-  return word("norm", &MethodOptions::norm, {"l2", "max"}, "norm that scales values; max has far less noise per bit")
-      .or_with("scope = chunk", "max", asks_for_chunks);
-}
+Parameter norm() { return l2_or_max().or_with("scope = chunk", "max", asks_for_chunks); }
+Parameter max_norm() { return l2_or_max().with("max"); }
 Parameter quantized_scope(const char* fallback) {
   return word("scope", &MethodOptions::scope, {"model", "tensor", "chunk"},
               "what one norm covers; chunk: runs of entries of the flat model, wherever tensors begin")
