@@ -97,8 +97,8 @@ Parameter quantized_route() {
 }
 Parameter quantized_return() {
   return word("return", &MethodOptions::return_, {"full", "requantized"},
-              "with scatter: how sums are returned; requantized adds noise that no bound covers, and with memory = error "
-              "the rank that summed an entry keeps its error");
+              "with scatter: how sums are returned; requantized adds noise that no bound covers, and with "
+              "memory = error the rank that summed an entry keeps its error");
 }
 Parameter period(const char* fallback) {
   return whole("period", &MethodOptions::period, 1, 1e9, fallback, "local steps between two rounds");

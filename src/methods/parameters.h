@@ -24,8 +24,8 @@ Parameter sparse_route();
 Parameter bits(const char* fallback);
 Parameter norm();
 Parameter max_norm();  ///< the same, with max as its default
-/// For the quantizers: what shares a norm, how many entries of the flat view that is with scope = chunk, how an entry is
-/// rounded, and whether the worker keeps what rounding left out.
+/// For the quantizers: what shares a norm, how many entries of the flat view that is with scope = chunk, how an entry
+/// is rounded, and whether the worker keeps what rounding left out.
 Parameter quantized_scope(const char* fallback);
 Parameter quantized_chunk(const char* scope_fallback);
 Parameter rounding();
