@@ -9,9 +9,9 @@
 namespace laconic::uniform {
 
 /// Quantized values of a range [begin, end) of a flat view. Both ends must be multiples of 512 entries from the start
-/// of their tensor, and of the entries of a fixed scope if the layout has those. The body has one float32 norm per slice
-/// (the part of a tensor inside the range) or per fixed scope, then each slice's packed fields, padded with zeros to 4
-/// bytes.
+/// of their tensor, and of the entries of a fixed scope if the layout has those. The body has one float32 norm per
+/// slice (the part of a tensor inside the range) or per fixed scope, then each slice's packed fields, padded with zeros
+/// to 4 bytes.
 std::uint64_t max_payload_bytes(const Layout& layout, std::uint64_t begin, std::uint64_t end, int bits);
 
 /// Norms of the layout's scopes, in the place's memory. norms.size() must be layout.scopes().

@@ -33,9 +33,9 @@ struct QuantizedSumOptions {
 ///          3. decode
 /// gather and scatter with the full return give the same bits.
 ///
-/// If a rest is asked for, nothing is lost: W·mean and the ranks' rests add up to the ranks' values, up to float rounding.
-/// A requantized return then quantizes the sum itself, and every rank divides what it decodes. The error of the sum is
-/// the owner's, who adds it to its rest.
+/// If a rest is asked for, nothing is lost: W·mean and the ranks' rests add up to the ranks' values, up to float
+/// rounding. A requantized return then quantizes the sum itself, and every rank divides what it decodes. The owner adds
+/// the error of the sum to its own rest.
 class QuantizedSum : public OwnerExchange {
  public:
   QuantizedSum(Communicator& communicator, Place& place, Layout layout, QuantizedSumOptions options = {});

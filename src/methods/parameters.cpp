@@ -9,6 +9,10 @@ namespace laconic::parameters {
 
 namespace {
 
+Parameter l2_or_max() {
+  return word("norm", &MethodOptions::norm, {"l2", "max"}, "norm that scales values; max has far less noise per bit");
+}
+
 bool asks_for_chunks(const MethodOptions& options) { return options.scope == "chunk"; }
 /// For a method whose default is scope = chunk.
 bool leaves_chunks(const MethodOptions& options) { return !options.scope || asks_for_chunks(options); }
@@ -86,10 +90,8 @@ Parameter sparse_return() {
 Parameter bits(const char* fallback) {
   return whole("bits", &MethodOptions::bits, 2, 16, fallback, "bits per value, including one for the sign");
 }
-Parameter norm() {
-  return word("norm", &MethodOptions::norm, {"l2", "max"}, "norm that scales values; max has far less noise per bit")
-      .or_with("scope = chunk", "max", asks_for_chunks);
-}
+Parameter norm() { return l2_or_max().or_with("scope = chunk", "max", asks_for_chunks); }
+Parameter max_norm() { return l2_or_max().with("max"); }
 Parameter quantized_scope(const char* fallback) {
   return word("scope", &MethodOptions::scope, {"model", "tensor", "chunk"},
               "what one norm covers; chunk: runs of entries of the flat model, wherever tensors begin")
@@ -116,8 +118,8 @@ Parameter quantized_route() {
 }
 Parameter quantized_return() {
   return word("return", &MethodOptions::return_, {"full", "requantized"},
-              "with scatter: how sums are returned; requantized adds noise that no bound covers, and with memory = error "
-              "the rank that summed an entry keeps its error");
+              "with scatter: how sums are returned; requantized adds noise that no bound covers, and with "
+              "memory = error the rank that summed an entry keeps its error");
 }
 Parameter period(const char* fallback) {
   return whole("period", &MethodOptions::period, 1, 1e9, fallback, "local steps between two rounds");

@@ -27,8 +27,9 @@ Parameter sparse_values(const char* fallback);
 Parameter sparse_return();
 Parameter bits(const char* fallback);
 Parameter norm();
-/// For the quantizers: what shares a norm, how many entries of the flat view that is with scope = chunk, how an entry is
-/// rounded, and whether the worker keeps what rounding left out.
+Parameter max_norm();  ///< the same, with max as its default
+/// For the quantizers: what shares a norm, how many entries of the flat view that is with scope = chunk, how an entry
+/// is rounded, and whether the worker keeps what rounding left out.
 Parameter quantized_scope(const char* fallback);
 Parameter quantized_chunk(const char* scope_fallback);
 Parameter rounding();

@@ -4,8 +4,8 @@
 //   3. send fields of `bits` and a norm a scope
 //   4. everyone: g = mean of what the workers sent
 // TernGrad is 2 bits (levels -1, 0, 1) of the largest magnitude. As published, neither has a memory.
-// memory = error: 1 has a = g + e in place of g, and after 3 e = a − what was sent. The owner of an index range whose sums
-// return requantized adds their error to its own e, so Σ e + W·g is what all workers had.
+// memory = error: 1 has a = g + e in place of g, and after 3 e = a − what was sent. The owner of an index range whose
+// sums return requantized adds their error to its own e, so Σ e + W·g is what all workers had.
 // block-quant is that with 4 bits to the nearest level, a norm for each 256 entries and a requantized return.
 
 #include "methods/quantized.h"

@@ -63,7 +63,7 @@ std::vector<Parameter> dqsgd_parameters() {
 /// Today's usual way to send few bits with any optimizer: a norm for every few entries, and nothing is lost.
 std::vector<Parameter> block_quant_parameters() {
   return {bits("4"),
-          norm().with("max"),
+          max_norm(),
           quantized_scope("chunk"),
           quantized_chunk("chunk"),
           rounding().with("nearest"),

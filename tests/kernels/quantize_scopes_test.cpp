@@ -98,8 +98,8 @@ TEST(QuantizeScopes, NearestIsFloorOfAHalfMore) {
     values[0] = -0.0F;
     for (std::size_t i = 1; i < 60; ++i) values[i] = static_cast<float>(i) * 2.0F / s * (i % 2 == 0 ? 1.0F : -1.0F);
     Floats norms(norms_of(values.size(), 256), 4.0F);  // a power of two: halves of a level are exact
-    const auto fields =
-        fields_of(quantized(place, values, norms, quantizer_of(bits, 256, Rounding::nearest)).packed, bits, values.size());
+    const Quantized result = quantized(place, values, norms, quantizer_of(bits, 256, Rounding::nearest));
+    const auto fields = fields_of(result.packed, bits, values.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double r = std::min(std::fabs(values[i]) * (s / 4.0F), s);
       const auto level = static_cast<std::uint32_t>(std::floor(r + 0.5));

@@ -52,7 +52,9 @@ Pair differing_in(const MethodRow& row, const Parameter& parameter) {
   }
   auto& saved = pair.saved.*parameter.number;
   if (!saved) saved = parameter.fallback.empty() ? 0.5 : std::stod(parameter.fallback);
-  const double other = name == "chunk" ? *saved * 2.0 : *saved == 0.0 ? (parameter.whole ? 5.0 : 0.25) : parameter.whole ? *saved + 1.0 : *saved * 0.75;
+  double other = parameter.whole ? *saved + 1.0 : *saved * 0.75;
+  if (*saved == 0.0) other = parameter.whole ? 5.0 : 0.25;
+  if (name == "chunk") other = *saved * 2.0;  // a power of two
   pair.mine.*parameter.number = other;
   return pair;
 }

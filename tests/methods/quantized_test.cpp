@@ -98,7 +98,7 @@ TEST(Quantized, DqsgdEqualsItsPage) {
   compare("dqsgd", {.norm = "max", .tau = tau, .norm_source = "exact"}, bits_of);
 }
 
-/// With two bits a level is the norm itself. Then integers stay integers, and nothing that is sent, summed or kept rounds.
+/// With two bits a level is the norm itself: integers stay integers, and nothing that is sent, summed or kept rounds.
 TEST(Quantized, NothingIsLostWithAMemory) {
   for (const int workers : {1, 2, 3, 4}) {
     for (const char* rounding : {"stochastic", "nearest"}) {

@@ -102,8 +102,8 @@ std::vector<std::vector<float>> gathered(Communicator& communicator, const std::
   return by_rank;
 }
 
-/// Error feedback: each step's mean and rests are those of the gradients and what was owed before, in float64. The rests
-/// that go on are the method's own, so that one that is too near to call does not part the two for good.
+/// Error feedback: each step's mean and rests are those of the gradients and what was owed before, in float64. The
+/// rests that go on are the method's own, so that one that is too near to call does not part the two for good.
 void check_memory(const char* name, const MethodOptions& options, int bits, QuantizerModel model) {
   SCOPED_TRACE(std::string(name) + ", scope " + options.scope.value_or("default") + ", rounding " +
                options.rounding.value_or("default") + ", return " + options.return_.value_or("default"));
@@ -130,7 +130,8 @@ void check_memory(const char* name, const MethodOptions& options, int bits, Quan
       for (std::size_t i = 0; i < residual.size(); ++i) {
         if (mean.open[i]) continue;
         const double allowed = mean.rest_magnitude[i] * std::ldexp(8.0, -24);
-        ASSERT_LE(std::abs(static_cast<double>(residual[i]) - mean.rests[me][i]), allowed) << "step " << step << ", " << i;
+        const double found = static_cast<double>(residual[i]);
+        ASSERT_LE(std::abs(found - mean.rests[me][i]), allowed) << "step " << step << ", " << i;
       }
     }
     EXPECT_LE(open, 2000);  // of 337,650: one that is too near to call makes its scope so, where sums are rounded again

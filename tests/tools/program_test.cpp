@@ -49,7 +49,8 @@ TEST(Program, HelpTellsParametersOfAllMethods) {
   std::istringstream words(text);
   for (std::string word; words >> word;) flat += word + " ";
   for (const char* part :
-       {"of topk, regtopk: automatic | gather | range", "Of qsgd, terngrad, dqsgd, block-quant: gather | scatter",
+       {"of topk, regtopk: automatic | gather | range", "Of qsgd, terngrad, dqsgd: gather | scatter",
+        "Of block-quant: gather | scatter",
         "Of easgd: [0, 1]: how far a round moves the centre", "of dqsgd: 1..1000000000000: steps of the run",
         "Of mgrawa, lgrawa, easgd, lsgd, localsgd: 0..1000000000000",
         "default 16 (mgrawa, lgrawa), 8 (easgd, lsgd, localsgd)",

@@ -27,8 +27,8 @@ struct NormPart {
 };
 void norms(Place& place, Each<NormPart> parts, Norm kind, StatusView status);
 
-/// The norms of the view's fixed scopes: norms[i] is that of the entries from i·scope on, `scope` of them or what is left.
-/// One pass on every device. `scope` is as require_fixed_scope has it. status.norm is left alone.
+/// The norms of the view's fixed scopes: norms[i] is that of the entries from i·scope on, `scope` of them or what is
+/// left. One pass on every device. `scope` is as require_fixed_scope has it. status.norm is left alone.
 void scope_norms(Place& place, View<const float> values, std::uint64_t scope, Norm kind, View<float> norms,
                  StatusView status);
 

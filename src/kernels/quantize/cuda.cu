@@ -138,8 +138,8 @@ __device__ void quantize_lane(const Lane& lane, const float* values, std::uint64
   }
 }
 
-/// A lane of a part with fixed scopes, rounding to nearest, or a rest. No scope is smaller than half of the rows that one
-/// block of Philox serves; one that is larger than a group has a single norm there.
+/// A lane of a part with fixed scopes, rounding to nearest, or a rest. No scope is smaller than half of the rows that
+/// one block of Philox serves; one that is larger than a group has a single norm there.
 __device__ void quantize_scopes_lane(const Lane& lane, const QuantizePart& part, const Quantizer& quantizer,
                                      int shift) {
   if (lane.group >= part.n / kPackGroup) return;

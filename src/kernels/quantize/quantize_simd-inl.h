@@ -166,7 +166,7 @@ struct RowQuantizer {
   }
 };
 
-/// Calls body(row, random) for the eight rows that use up one vector of blocks, the random bits in each word's low half.
+/// Calls body(row, random) for the eight rows that use up one vector of blocks; random bits are in each word's low half.
 template <class Body>
 HWY_INLINE void for_drawn_rows(std::uint64_t block, const QuantizePhilox& philox, const Body& body) {
   const WordVec low = hn::Set(QuantizeWords(), 0xFFFFU);
@@ -220,8 +220,8 @@ HWY_NOINLINE void settle_ties(const float* values, const Scales& scales, const Q
       for (std::size_t row = 0; row < kDrawRows; ++row) {
         const WordVec both = hn::Load(du, random + row / 2 * lanes);
         const std::size_t at = part + row * kPackLanes + lane;
-        const WordVec sum = rounded(hn::LoadU(d, values + at), row % 2 == 0 ? hn::And(both, low) : hn::ShiftRight<16>(both),
-                                    scales.units_of(at / kPackLanes));
+        const WordVec draw = row % 2 == 0 ? hn::And(both, low) : hn::ShiftRight<16>(both);
+        const WordVec sum = rounded(hn::LoadU(d, values + at), draw, scales.units_of(at / kPackLanes));
         if (hn::AllFalse(du, hn::Eq(hn::And(sum, low), low))) continue;
         hn::Store(sum, du, sums);
         const QuantizeScale& scale = scales.scale_of(at / kPackLanes);
