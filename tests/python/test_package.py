@@ -58,7 +58,7 @@ class PackageTest(unittest.TestCase):
     def test_has_a_version_and_the_table_of_methods(self) -> None:
         self.assertRegex(laconic.__version__, r"^\d+\.\d+\.\d+$")
         rows = {row["name"]: row for row in laconic.methods()}
-        self.assertEqual(len(rows), 24)
+        self.assertEqual(len(rows), 25)
         self.assertEqual(rows["topk"]["face"], "gradient")
         self.assertEqual(rows["def-a"]["face"], "model")
         self.assertIn("keep", [parameter["name"] for parameter in rows["regtopk"]["parameters"]])

@@ -49,12 +49,12 @@ TEST(Program, HelpTellsParametersOfAllMethods) {
   std::istringstream words(text);
   for (std::string word; words >> word;) flat += word + " ";
   for (const char* part :
-       {"of topk, regtopk: automatic | gather | range", "Of qsgd, terngrad, dqsgd: gather | scatter",
-        "Of block-quant: gather | scatter",
+       {"of topk, regtopk, def-topk, sparseloco: automatic | gather | range",
+        "Of qsgd, terngrad, dqsgd: gather | scatter", "Of block-quant: gather | scatter",
         "Of easgd: [0, 1]: how far a round moves the centre", "of dqsgd: 1..1000000000000: steps of the run",
         "Of mgrawa, lgrawa, easgd, lsgd, localsgd: 0..1000000000000",
-        "default 16 (mgrawa, lgrawa), 8 (easgd, lsgd, localsgd)",
-        "(0, 1]: share of the entries that is sent, 0.01 for 1 %; default 0.01; of topk, regtopk, randk"}) {
+        "default 1 (def-topk), 32 (diloco), 30 (sparseloco), 16 (mgrawa, lgrawa), 8 (easgd, lsgd, localsgd)",
+        "default 0.01 (topk, regtopk, randk), 0.02 (def-topk), 0.015625 (sparseloco)"}) {
     EXPECT_TRUE(contains(flat, part)) << part << '\n' << text;
   }
 }
