@@ -133,6 +133,7 @@ void search_scopes(Place& place, const Selection& selection, const FixedScopes& 
     const std::size_t room = std::min<std::size_t>(scopes.each, n) + kOverrun;
     section.indices = place.workspace().take<std::uint32_t>(room).data();
     section.values = place.workspace().take<std::uint32_t>(room).data();
+    section.scratch = place.workspace().take<std::uint32_t>(room).data();
     section.keys = section.values;
   }
   std::atomic<bool> finite{true};
