@@ -198,7 +198,9 @@ TEST(TaskTable, NamesAreDistinctAndUnknownOnesAreToldWhatThereIs) {
     return std::string("nothing was thrown");
   };
   EXPECT_EQ(said("digit"), "there is no task digit; did you mean digits?");
-  EXPECT_EQ(said("xyz"), "there is no task xyz; there are digits, fashion-mnist, mnist, cifar10, cifar100, ag-news");
+  EXPECT_EQ(said("xyz"),
+            "there is no task xyz; there are digits, fashion-mnist, mnist, cifar10, cifar100, ag-news, text, "
+            "tiny-shakespeare");
 }
 
 }  // namespace

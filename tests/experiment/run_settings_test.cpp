@@ -117,7 +117,7 @@ TEST(RunSettings, DescribeDefaultsThatDependOnTheMethod) {
             "signsgd, signum");
   EXPECT_EQ(find_run_setting("optimizer", "momentum")->usual, "0; with --task 0.9, but 0 for adam, signsgd, signum");
   EXPECT_EQ(find_run_setting("optimizer", "nesterov")->usual,
-            "false; with --task false, but true for mgrawa, lgrawa, easgd, lsgd, localsgd");
+            "false; with --task false, but true for diloco, sparseloco, mgrawa, lgrawa, easgd, lsgd, localsgd");
   EXPECT_EQ(find_run_setting("run", "schedule")->usual,
             "none; with --task 50:0.1,75:0.1 for 100 steps, in proportion for others; on text cosine");
 }

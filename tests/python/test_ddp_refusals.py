@@ -35,7 +35,7 @@ SETTINGS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"method": "qsgd", "min_size": 0, "return_": "requantized"}, ("got route = gather: set route = scatter",)),
     ({"method": "dqsgd", "tau": 1, "bit_budget": 4}, ("one of tau, kappa, error_budget, bit_budget, got 2: each",)),
     ({"method": "dqsgd", "rule": "convex"}, ("dqsgd: total_steps must be given for rule = convex, got none: set it",)),
-    ({"route": "gather", "union": "keep"}, ("union = keep needs", "got route = gather: use route = range")),
+    ({"route": "gather", "union": "keep"}, ("union = keep) needs", "got route = gather: use route = range")),
     ({"nonfinite": "ignore"}, ("nonfinite must be error or skip, got 'ignore': skip drops a step",)),
     ({"warmup": -1}, ("warmup must be a whole number in 0..4294967295, got -1: steps that travel dense",)),
     ({"warmup": 1.5}, ("warmup must be a whole number in 0..4294967295, got 1.5: steps that travel dense",)),

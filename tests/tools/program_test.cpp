@@ -87,7 +87,8 @@ TEST(Program, TellsWhatItCanDo) {
   const Outcome outcome = laconic("info", "LACONIC_SIMD=reference");
   EXPECT_EQ(outcome.code, 0) << outcome.text;
   for (const char* part :
-       {"wire version", "SIMD level     reference, vectors: none", "portable", "threads", "GPU", "MPI", "CUDA", "PyTorch", "report"}) {
+       {"wire version", "SIMD level     reference, vectors: none", "portable", "threads", "GPU", "MPI", "CUDA", "PyTorch",
+        "report"}) {
     EXPECT_TRUE(contains(outcome.text, part)) << part << '\n' << outcome.text;
   }
 }
