@@ -11,7 +11,7 @@
 namespace laconic {
 namespace {
 
-DenseSumOptions sum_options(const Settings& settings) {
+DenseSumOptions dense_sum_options(const Settings& settings) {
   DenseSumOptions options;
   if (settings.has("values")) options.format = value_format(settings);
   options.order = settings.is("order", "engine") ? SumOrder::engine : SumOrder::rank_order;
@@ -25,7 +25,7 @@ DenseSumOptions sum_options(const Settings& settings) {
 class BlockCompression : public UpdateCompression {
  public:
   explicit BlockCompression(const Settings& settings)
-      : options_(sum_options(settings)), blocks_(settings.number("ratio"), settings.is("scope", "tensor")) {}
+      : options_(dense_sum_options(settings)), blocks_(settings.number("ratio"), settings.is("scope", "tensor")) {}
 
   bool by_tensor() const override { return blocks_.by_tensor(); }
   void prepare(Place& place, std::span<const Tensor> tensors) override;
@@ -152,7 +152,7 @@ class LargestCompression : public UpdateCompression {
 
 class NoCompression : public UpdateCompression {
  public:
-  explicit NoCompression(const Settings& settings) : options_(sum_options(settings)) {}
+  explicit NoCompression(const Settings& settings) : options_(dense_sum_options(settings)) {}
 
   bool leaves_error() const override { return false; }
   bool by_tensor() const override { return true; }
