@@ -89,8 +89,8 @@ std::vector<std::string> split(const std::string& text) {
 
 std::string percent(double value) { return std::isnan(value) ? "-" : fmt::format("{:.1f}", value); }
 
-/// How a run ended: "91.9 %", or of a model of language "loss 1.234".
-std::string end_text(const claims::NetworkResult& result) {
+/// How a run ended: "91.9 %", or of a model of language "loss 1.234". Unused without torch, where no network trains.
+[[maybe_unused]] std::string end_text(const claims::NetworkResult& result) {
   return std::isnan(result.accuracy) ? fmt::format("loss {:.3f}", result.loss) : percent(result.accuracy) + " %";
 }
 
