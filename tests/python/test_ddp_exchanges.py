@@ -74,7 +74,13 @@ def compare(way: str, talking: bool, every: int = 1) -> list[str]:
 class ExchangesTest(unittest.TestCase):
     def test_all_are_there(self) -> None:
         texts = {f"{method} {' '.join(map(str, options.values()))}" for method, options in exchanges()}
-        for each in ("topk 0.05 model range keep", "regtopk 0.05 tensor gather", "qsgd tensor scatter requantized", "bf16 "):
+        for each in (
+            "topk 0.05 model range coded keep",
+            "topk 0.05 chunk range coded sum",
+            "regtopk 0.05 tensor gather exact",
+            "qsgd tensor scatter requantized",
+            "bf16 ",
+        ):
             self.assertIn(each, texts)
         self.assertGreaterEqual(len(texts), 40)
 
