@@ -147,7 +147,9 @@ class BenchmarkTest(unittest.TestCase):
             run_torchrun(2, script, "--quick", "--write", str(page))
             written = page.read_text()
             self.assertIn("6040 parameters in 5 tensors, 2 ranks over Gloo", written)
-            self.assertEqual(titles(written), titles(PAGE.read_text()))
+            # A method that came after the page was measured has its row when the page is written next.
+            measured = titles(PAGE.read_text())
+            self.assertEqual([title for title in titles(written) if title in measured], measured)
             self.assertLessEqual(set(gradient_methods()), set(titles(written)))
 
 
