@@ -13,6 +13,7 @@
 #include <span>
 
 #include "base/thread_pool.h"
+#include "base/workspace.h"
 #include "kernels/topk/selection.h"
 
 namespace laconic::topk {
@@ -56,6 +57,9 @@ struct alignas(64) Section {
   std::size_t equal = 0;    ///< candidates at the threshold; later, how many of them are selected
   std::size_t offset = 0;   ///< where this section's selected entries begin
 };
+
+/// Memory for `candidates` and the overrun. Candidates are selected by their values unless `keys` is set later.
+void make_room(Workspace& workspace, std::size_t candidates, Section& section);
 
 /// One pass over a section's range. If `again`, it reads a from `rest` instead of adding.
 void scan_section(SimdLevel level, const Selection& selection, Section& section, bool again);

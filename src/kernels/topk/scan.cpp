@@ -101,6 +101,13 @@ class Rescorer {
 
 }  // namespace
 
+void make_room(Workspace& workspace, std::size_t candidates, Section& section) {
+  for (std::uint32_t** array : {&section.indices, &section.values, &section.scratch}) {
+    *array = workspace.take<std::uint32_t>(candidates + kOverrun).data();
+  }
+  section.keys = section.values;
+}
+
 void scan_section(SimdLevel level, const Selection& selection, Section& section, bool again) {
   const std::size_t k = selection.selected.size();
   const std::int32_t start = section.bounds.candidate;

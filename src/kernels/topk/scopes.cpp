@@ -130,11 +130,7 @@ void search_scopes(Place& place, const Selection& selection, const FixedScopes& 
   const auto sections = place.workspace().take<Section>(most);
   for (std::size_t i = 0; i < most; ++i) {
     Section& section = *std::construct_at(&sections[i]);
-    const std::size_t room = std::min<std::size_t>(scopes.each, n) + kOverrun;
-    section.indices = place.workspace().take<std::uint32_t>(room).data();
-    section.values = place.workspace().take<std::uint32_t>(room).data();
-    section.scratch = place.workspace().take<std::uint32_t>(room).data();
-    section.keys = section.values;
+    make_room(place.workspace(), std::min<std::size_t>(scopes.each, n), section);
   }
   std::atomic<bool> finite{true};
   place.pool().run(most, [&](std::size_t i) {

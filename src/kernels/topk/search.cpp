@@ -52,12 +52,10 @@ class Search {
     // Three times k, so that each cut to k makes room for at least as much work as it costs.
     section.range = range;
     section.capacity = std::min(range.size(), std::max(3 * k(), kLeastCapacity)) + kBlock;
-    const std::size_t room = section.capacity + kOverrun;
-    section.indices = place_.workspace().take<std::uint32_t>(room).data();
-    section.values = place_.workspace().take<std::uint32_t>(room).data();
-    section.scratch = place_.workspace().take<std::uint32_t>(room).data();
-    section.keys =
-        selection_.rescored == nullptr ? section.values : place_.workspace().take<std::uint32_t>(room).data();
+    make_room(place_.workspace(), section.capacity, section);
+    if (selection_.rescored != nullptr) {
+      section.keys = place_.workspace().take<std::uint32_t>(section.capacity + kOverrun).data();
+    }
   }
 
   void scan(Bounds bounds, bool again) {
