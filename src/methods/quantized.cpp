@@ -15,7 +15,6 @@
 
 #include "kernels/elementwise/elementwise.h"
 #include "methods/makers.h"
-#include "methods/state_memory.h"
 
 namespace laconic {
 namespace {
@@ -63,31 +62,26 @@ std::vector<std::unique_ptr<QuantizedSum>> quantized_sums(const Settings& settin
 }
 
 void RoundingMemory::prepare(Place& place, std::uint64_t parameters) {
-  if (!remembers_) return;
-  parameters_ = parameters;
-  for (Buffer<float>* buffer : {&residual_, &next_residual_}) {
-    buffer->reserve(place, parameters);
-    fill(place, 0.0F, buffer->view(parameters));
-  }
+  if (remembers_) residual_.prepare(place, parameters);
 }
 
 View<float> RoundingMemory::add_to(Place& place, const Chunk& chunk, View<float> gradient) const {
   if (!remembers_) return {};
-  axpy(place, 1.0F, residual_.view(parameters_).sub(chunk.offset, chunk.size), gradient);
-  return next_residual_.view(parameters_).sub(chunk.offset, chunk.size);
+  axpy(place, 1.0F, residual_.of(chunk), gradient);
+  return residual_.next_of(chunk);
 }
 
 std::vector<View<float>> RoundingMemory::owed() const {
   if (!remembers_) return {};
-  return {residual_.view(parameters_)};
+  return {residual_.view()};
 }
 
 void RoundingMemory::save(Place& place, State& state) const {
-  if (remembers_) put_memory(state, "residual", place, residual_.view(parameters_));
+  if (remembers_) residual_.save(place, state);
 }
 
 void RoundingMemory::load(Place& place, const State& state) {
-  if (remembers_) get_memory(state, "residual", place, residual_.view(parameters_));
+  if (remembers_) residual_.load(place, state);
 }
 
 namespace {

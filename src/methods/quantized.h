@@ -1,12 +1,10 @@
 #pragma once
 
-#include <utility>
-
-#include "base/buffer.h"
 #include "exchange/quantized_sum.h"
 #include "laconic/error.h"
-#include "methods/settings.h"
 #include "methods/gradient_base.h"
+#include "methods/residual.h"
+#include "methods/settings.h"
 
 namespace laconic {
 
@@ -18,8 +16,8 @@ bool quantizes_by_tensor(const Settings& settings);
 std::vector<std::unique_ptr<QuantizedSum>> quantized_sums(const Settings& settings, const QuantizedSumOptions& options,
                                                           const ChunkPipeline& pipeline, Place& place);
 
-/// What a quantizing method remembers with memory = error: what the roundings of its messages left out. It is in memory
-/// twice, so that a dropped step leaves it as it was. With memory = none it has nothing and changes nothing.
+/// What a quantizing method remembers with memory = error: what the roundings of its messages left out. With
+/// memory = none it has nothing and changes nothing.
 class RoundingMemory {
  public:
   explicit RoundingMemory(const Settings& settings) : remembers_(settings.is("memory", "error")) {}
@@ -28,7 +26,7 @@ class RoundingMemory {
   /// Adds what is owed to a chunk's gradient. Returns where the exchange leaves the new rest.
   View<float> add_to(Place& place, const Chunk& chunk, View<float> gradient) const;
   /// The step counts: its rest is owed now.
-  void commit() { std::swap(residual_, next_residual_); }
+  void commit() { residual_.commit(); }
 
   std::vector<View<float>> owed() const;
   void save(Place& place, State& state) const;
@@ -36,9 +34,7 @@ class RoundingMemory {
 
  private:
   bool remembers_;
-  std::uint64_t parameters_ = 0;
-  Buffer<float> residual_;
-  Buffer<float> next_residual_;
+  Residual residual_;
 };
 
 }  // namespace laconic

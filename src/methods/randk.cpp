@@ -7,8 +7,6 @@
 // 2 is exactly uniform for every n and k (kernels/sparse/draw.h). Values of 16 bits are rounded before they are sent and
 // the rounding stays in e; the mean's own rounding on its way back does not.
 
-#include <utility>
-
 #include "base/philox.h"
 #include "codecs/signature.h"
 #include "exchange/dense_sum.h"
@@ -18,9 +16,9 @@
 #include "kernels/sparse/sparse.h"
 #include "laconic/error.h"
 #include "methods/makers.h"
-#include "methods/sparse_compression.h"
 #include "methods/gradient_base.h"
-#include "methods/state_memory.h"
+#include "methods/residual.h"
+#include "methods/sparse_compression.h"
 
 namespace laconic {
 namespace {
@@ -41,19 +39,14 @@ class Randk : public GradientBase {
   bool by_tensor() const override { return by_tensor_; }
   void prepare() override;
   void regrouped() override;
-  void save_memory(State& state) const override {
-    put_memory(state, "residual", place(), residual_.view(parameters()));
-  }
-  void load_memory(const State& state) override {
-    get_memory(state, "residual", place(), residual_.view(parameters()));
-  }
-  std::vector<View<float>> owed() override { return {residual_.view(parameters())}; }
+  void save_memory(State& state) const override { residual_.save(place(), state); }
+  void load_memory(const State& state) override { residual_.load(place(), state); }
+  std::vector<View<float>> owed() override { return {residual_.view()}; }
 
   Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
   void finish_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
-  void commit() override { std::swap(residual_, next_residual_); }
+  void commit() override { residual_.commit(); }
 
-  void correct(const Chunk& chunk, View<const float> gradient, StatusView status);
   void draw(const Scope& scope, std::uint64_t origin);
   SparseView selected(const ChunkSum& chunk_sum) const {
     return SparseView{indices_.view(), values_.view()}.sub(chunk_sum.first, chunk_sum.count);
@@ -63,8 +56,7 @@ class Randk : public GradientBase {
   bool by_tensor_;
   DenseSumOptions options_;
   Scopes scopes_;
-  Buffer<float> residual_;
-  Buffer<float> next_residual_;
+  Residual residual_;
   Buffer<std::uint32_t> indices_;
   Buffer<float> values_;
   Buffer<float> left_;          ///< what sending leaves of the selected: nothing, or the rounding
@@ -77,10 +69,7 @@ void Randk::prepare() {
                         ": its indices have 32 bits");
   }
   scopes_.prepare(tensors(), keep_, by_tensor_);
-  for (Buffer<float>* buffer : {&residual_, &next_residual_}) {
-    buffer->reserve(place(), parameters());
-    fill(place(), 0.0F, buffer->view(parameters()));
-  }
+  residual_.prepare(place(), parameters());
   indices_.reserve(place(), scopes_.selected());
   values_.reserve(place(), scopes_.selected());
   left_.reserve(place(), scopes_.selected());
@@ -100,9 +89,9 @@ Exchange& Randk::start_chunk(const Chunk& chunk, View<float> gradient, StatusVie
   const auto [indices, values] = selected(chunk_sum);
   {
     const Stopwatch watch(report.select_seconds);
-    const View<float> rest = next_residual_.view(parameters()).sub(chunk.offset, chunk.size);
+    const View<float> rest = residual_.next_of(chunk);
     const View<float> left = left_.view().sub(chunk_sum.first, chunk_sum.count);
-    correct(chunk, gradient, status);                                            // 1
+    add_residual(place(), gradient, residual_.of(chunk), rest, status);          // 1
     for (const Scope& scope : scopes_.of(chunk_sum)) draw(scope, chunk.offset);  // 2
     gather(place(), rest, indices, values);                                      // 3
     if (options_.format != ValueFormat::f32) round_through_16bit(place(), options_.format, values, left, status);
@@ -116,13 +105,6 @@ Exchange& Randk::start_chunk(const Chunk& chunk, View<float> gradient, StatusVie
 void Randk::finish_chunk(const Chunk& chunk, View<float> gradient, StatusView, StepReport&) {
   fill(place(), 0.0F, gradient);
   scatter(place(), selected(sums_[chunk.number]), gradient);
-}
-
-/// a = g + e, into the next residual.
-void Randk::correct(const Chunk& chunk, View<const float> gradient, StatusView status) {
-  const View<const float> residual = residual_.view(parameters()).sub(chunk.offset, chunk.size);
-  const View<float> rest = next_residual_.view(parameters()).sub(chunk.offset, chunk.size);
-  add_residual(place(), gradient, residual, rest, status);
 }
 
 /// Indices count from the chunk's origin.

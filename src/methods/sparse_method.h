@@ -1,14 +1,13 @@
 #pragma once
 
-#include "base/buffer.h"
 #include "methods/gradient_base.h"
+#include "methods/residual.h"
 #include "methods/settings.h"
 #include "methods/sparse_compression.h"
 
 namespace laconic {
 
-/// What Top-k and RegTop-k share: a residual and the sparse compression. Memory: the residual, twice, so that a dropped
-/// step leaves it as it was.
+/// What Top-k and RegTop-k share: a residual and the sparse compression.
 class SparseMethod : public GradientBase {
  protected:
   SparseMethod(const Settings& settings, Communicator& communicator, Place& place);
@@ -26,7 +25,7 @@ class SparseMethod : public GradientBase {
   void save_memory(State& state) const override;
   void load_memory(const State& state) override;
   void require_loadable_memory(const State& state) const override;
-  std::vector<View<float>> owed() override { return {residual_.view(parameters())}; }
+  std::vector<View<float>> owed() override { return {residual_.view()}; }
 
   bool by_tensor() const override { return compression_.by_tensor(); }
   Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
@@ -38,8 +37,7 @@ class SparseMethod : public GradientBase {
 
  private:
   SparseCompression compression_;
-  Buffer<float> residual_;
-  Buffer<float> next_residual_;
+  Residual residual_;
 };
 
 }  // namespace laconic

@@ -23,7 +23,6 @@ class TensorRuns {
     values_.resize(tensors.size());
   }
 
-  void set(const Value& all) { std::fill(values_.begin(), values_.end(), all); }
   void set(std::span<const Value> each) { std::copy(each.begin(), each.end(), values_.begin()); }
   template <class Of>
   void set_by_tensor(Of&& of) {
