@@ -16,10 +16,6 @@ namespace {
 
 constexpr std::size_t kInBias = 705;  ///< an entry of conv.bias
 
-StepKey key_of(Communicator& communicator, std::uint32_t step) {
-  return {42, step, static_cast<std::uint32_t>(communicator.rank())};
-}
-
 /// A gradient with a NaN on the last rank, in an entry that no block of 1 in 700 is likely to have.
 std::vector<float> bad_gradient(const Worker& worker, std::uint32_t step) {
   auto gradient = pull_gradient(worker.model, worker.communicator.rank(), step);

@@ -21,26 +21,6 @@ constexpr std::uint32_t kSteps = 50;
 /// The learning rate drops in the middle of a run.
 float rate_of(std::uint32_t step) { return step < 25 ? 0.05F : 0.005F; }
 
-StepKey key_of(Communicator& communicator, std::uint32_t step) {
-  return {42, step, static_cast<std::uint32_t>(communicator.rank())};
-}
-
-std::vector<float> saved(const Worker& worker, const std::string& name) {
-  const State state = worker.method->save();
-  std::vector<float> values(state.size(name));
-  state.get(name, View<float>(values));
-  return values;
-}
-
-double distance(const std::vector<float>& values, const Vector& expected) {
-  EXPECT_EQ(values.size(), expected.size());
-  double largest = 0.0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    largest = std::max(largest, std::abs(static_cast<double>(values[i]) - expected[i]));
-  }
-  return largest;
-}
-
 struct Case {
   std::string method;
   double lambda;
@@ -94,10 +74,10 @@ TEST_P(Trajectory, FollowsThePage) {
           [&](const Vector& p) { return random_block(small_model(), 8, each.scope == "tensor", step, p); });
       // Rounding of float32 in values of up to 10, over 50 steps of a contraction.
       ASSERT_LT(distance(worker.model, model.local[me]), 2e-5) << "step " << step;
-      ASSERT_LT(distance(saved(worker, "point"), model.x), 2e-5) << "step " << step;
+      ASSERT_LT(distance(saved(*worker.method, "point"), model.x), 2e-5) << "step " << step;
       Vector owed = model.e[me];
       for (std::size_t i = 0; i < owed.size(); ++i) owed[i] += model.delta[me][i];
-      ASSERT_LT(distance(saved(worker, "residual"), owed), 2e-5) << "step " << step;
+      ASSERT_LT(distance(saved(*worker.method, "residual"), owed), 2e-5) << "step " << step;
       ASSERT_LT(distance(worker.read_out(), each.method == "def" ? model.virtual_iterate() : model.x), 2e-5);
     }
   });
@@ -157,8 +137,8 @@ TEST(VirtualIterate, MovesByTheMeanOfTheMomentaExactly) {
           auto gradient = integer_gradient(n, communicator.rank(), step);
           const auto sum = sum_everywhere(communicator, gradient);
           worker.method->step({key_of(communicator, step), 0.5F}, worker.model, gradient);
-          const auto x = saved(worker, "point");
-          const auto owed = sum_everywhere(communicator, saved(worker, "residual"));
+          const auto x = saved(*worker.method, "point");
+          const auto owed = sum_everywhere(communicator, saved(*worker.method, "residual"));
           ASSERT_TRUE(same_everywhere(communicator, x));
           for (std::size_t i = 0; i < n; ++i) {
             y[i] -= 0.5 * sum[i] / ranks;
@@ -184,8 +164,8 @@ TEST(VirtualIterate, MovesByTheMeanOfNesterovsDirectionsExactly) {
         auto gradient = integer_gradient(n, communicator.rank(), step);
         const auto sum = sum_everywhere(communicator, gradient);
         worker.method->step({key_of(communicator, step), 0.5F}, worker.model, gradient);
-        const auto x = saved(worker, "point");
-        const auto owed = sum_everywhere(communicator, saved(worker, "residual"));
+        const auto x = saved(*worker.method, "point");
+        const auto owed = sum_everywhere(communicator, saved(*worker.method, "residual"));
         for (std::size_t i = 0; i < n; ++i) {
           m[i] = 0.5 * m[i] + sum[i];
           y[i] -= 0.5 * (sum[i] + 0.5 * m[i]) / 4;
@@ -204,8 +184,8 @@ TEST(Conservation, KeepsTheRoundingOf16BitValues) {
       const auto n = worker.model.size();
       for (std::uint32_t step = 0; step < 10; ++step) {
         auto gradient = normal_values(n, 100 * step + static_cast<std::uint64_t>(communicator.rank()));
-        const auto before = saved(worker, "residual");
-        const auto x = saved(worker, "point");
+        const auto before = saved(*worker.method, "residual");
+        const auto x = saved(*worker.method, "point");
         std::vector<float> sent(n);
         for (std::size_t i = 0; i < n; ++i) sent[i] = 0.25F * gradient[i] + before[i];
         const Vector block = random_block(small_model(), 8, true, step, Vector(n, 1.0));
@@ -219,11 +199,11 @@ TEST(Conservation, KeepsTheRoundingOf16BitValues) {
         }
         const auto sum = sum_everywhere(communicator, sent);
         worker.method->step({key_of(communicator, step), 0.25F}, worker.model, gradient);
-        ASSERT_TRUE(saved(worker, "residual") == left) << "step " << step;
+        ASSERT_TRUE(saved(*worker.method, "residual") == left) << "step " << step;
         std::vector<float> mean(n);
         for (std::size_t i = 0; i < n; ++i) mean[i] = static_cast<float>(sum[i]) / 2.0F;
         round_through_16bit(worker.place, format, mean, left, view_of(status));
-        const auto moved = saved(worker, "point");
+        const auto moved = saved(*worker.method, "point");
         for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(moved[i], x[i] - mean[i]);
       }
     });
@@ -236,13 +216,13 @@ TEST(LearningRate, ChangeDoesNotRescaleWhatIsOwed) {
   run_ranks(2, [](Communicator& communicator) {
     Worker worker(method_row("def"), {.ratio = 8}, communicator);
     for (std::uint32_t step = 0; step < 5; ++step) worker.step(step);
-    const auto before = saved(worker, "residual");
-    const auto x = saved(worker, "point");
+    const auto before = saved(*worker.method, "residual");
+    const auto x = saved(*worker.method, "point");
     const auto sum = sum_everywhere(communicator, before);
     auto gradient = pull_gradient(worker.model, communicator.rank(), 5);
     worker.method->step({key_of(communicator, 5), 0.0F}, worker.model, gradient);
-    const auto after = saved(worker, "residual");
-    const auto moved = saved(worker, "point");
+    const auto after = saved(*worker.method, "residual");
+    const auto moved = saved(*worker.method, "point");
     const Vector block = random_block(small_model(), 8, true, 5, Vector(x.size(), 1.0));
     for (std::size_t i = 0; i < x.size(); ++i) {
       ASSERT_EQ(after[i], block[i] != 0.0 ? 0.0F : before[i]);
@@ -301,7 +281,7 @@ TEST(Diagnosis, IsTheBestLambdaOfTheStep) {
       Worker worker(method_row("def-a"), {.ratio = 8, .diagnose = "on"}, communicator);
       for (std::uint32_t step = 0; step < 4; ++step) {
         const StepReport report = worker.step(step);
-        const auto own = saved(worker, "residual");
+        const auto own = saved(*worker.method, "residual");
         double squares = 0.0;
         for (const float value : own) squares += static_cast<double>(value) * static_cast<double>(value);
         const auto all_squares = sum_everywhere(communicator, {static_cast<float>(squares)});

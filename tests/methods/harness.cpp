@@ -1,5 +1,8 @@
 #include "methods/harness.h"
 
+#include <gtest/gtest.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -67,6 +70,26 @@ std::vector<float> Worker::read_out() {
   std::vector<float> out(model.size());
   method->read_out(model, out);
   return out;
+}
+
+StepKey key_of(const Communicator& communicator, std::uint32_t step) {
+  return {42, step, static_cast<std::uint32_t>(communicator.rank())};
+}
+
+std::vector<float> saved(const Method& method, const std::string& name) {
+  const State state = method.save();
+  std::vector<float> values(state.size(name));
+  if (!values.empty()) state.get(name, View<float>(values));
+  return values;
+}
+
+double distance(const std::vector<float>& values, const std::vector<double>& expected) {
+  EXPECT_EQ(values.size(), expected.size());
+  double largest = 0.0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    largest = std::max(largest, std::abs(static_cast<double>(values[i]) - expected[i]));
+  }
+  return largest;
 }
 
 bool same_everywhere(Communicator& communicator, const std::vector<float>& values) {

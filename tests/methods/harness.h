@@ -35,6 +35,15 @@ struct Worker {
   std::unique_ptr<ModelMethod> method;
 };
 
+/// The key of a rank's step: all tests have one seed.
+StepKey key_of(const Communicator& communicator, std::uint32_t step);
+
+/// A memory of a method by its name in the saved state.
+std::vector<float> saved(const Method& method, const std::string& name);
+
+/// The largest difference of an entry from what a float64 model expects.
+double distance(const std::vector<float>& values, const std::vector<double>& expected);
+
 /// True if all ranks hold the same bits.
 bool same_everywhere(Communicator& communicator, const std::vector<float>& values);
 

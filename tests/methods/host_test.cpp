@@ -16,10 +16,6 @@ namespace {
 
 constexpr float kRate = 0.05F;
 
-StepKey key_of(const Communicator& communicator, std::uint32_t step) {
-  return {42, step, static_cast<std::uint32_t>(communicator.rank())};
-}
-
 /// SGD with momentum as a host would run it, and how often it was asked to.
 struct HostSgd {
   explicit HostSgd(std::uint64_t parameters) : optimizer({.momentum = 0.9, .nesterov = true}), place({.threads = 1}) {

@@ -33,10 +33,6 @@ void score_on_shared_batch(View<const float> model, View<float> gradient) {
   std::copy(made.begin(), made.end(), gradient.begin());
 }
 
-StepKey key_of(Communicator& communicator, std::uint32_t step) {
-  return {42, step, static_cast<std::uint32_t>(communicator.rank())};
-}
-
 std::vector<float> centre_of(const ModelMethod& method, std::size_t n) {
   std::vector<float> centre(n);
   method.save().get("centre", centre);

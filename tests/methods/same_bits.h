@@ -65,10 +65,6 @@ struct MethodRun {
   std::uint64_t chunk_entries = 0;  ///< 0: the usual, one chunk of this small model
 };
 
-inline StepKey key_of(const Communicator& communicator, std::uint32_t step) {
-  return {42, step, static_cast<std::uint32_t>(communicator.rank())};
-}
-
 /// This step's gradient at a point. In one step a rank has an Inf, which all drop.
 inline std::vector<float> gradient_at(const std::vector<float>& model, int rank, std::uint32_t step) {
   auto gradient = pull_gradient(model, rank, step);

@@ -23,26 +23,6 @@ constexpr double kClose = 4e-5;
 
 float rate_of(std::uint32_t step) { return step < 20 ? 0.05F : 0.01F; }
 
-StepKey key_of(const Communicator& communicator, std::uint32_t step) {
-  return {42, step, static_cast<std::uint32_t>(communicator.rank())};
-}
-
-std::vector<float> saved(const ModelMethod& method, const std::string& name) {
-  const State state = method.save();
-  std::vector<float> values(state.size(name));
-  if (!values.empty()) state.get(name, View<float>(values));
-  return values;
-}
-
-double distance(const std::vector<float>& values, const Vector& expected) {
-  EXPECT_EQ(values.size(), expected.size());
-  double largest = 0.0;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    largest = std::max(largest, std::abs(static_cast<double>(values[i]) - expected[i]));
-  }
-  return largest;
-}
-
 /// Every rank's values, by rank. Collective.
 std::vector<std::vector<float>> gathered(Communicator& communicator, const std::vector<float>& values) {
   std::vector<float> all(values.size() * static_cast<std::size_t>(communicator.size()));
