@@ -48,6 +48,7 @@ struct TaskConfig {
   std::uint32_t scoring_batch = 0;
   int torch_threads = 1;
   std::string device = "cpu";
+  std::string precision = "f32";  ///< of a network's matrix products
 };
 
 /// Everything that determines a run. Problem settings and method options that are not given have the default of their

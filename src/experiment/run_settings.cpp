@@ -349,6 +349,7 @@ std::vector<RunSetting> task_rows() {
       whole("scoring_batch", &T::scoring_batch, 0U, 65536U, "samples that score the models of a round; 0: same as batch"),
       whole("torch_threads", &T::torch_threads, 1, kMostThreads, "threads of each worker's network; 1 gives the same bits everywhere"),
       word("device", &T::device, {"cpu", "cuda"}, "where networks and methods compute; with cuda all workers share the first GPU"),
+      word("precision", &T::precision, {"f32", "bf16"}, "what a network's matrix products take; bf16 rounds their inputs (autocast), while parameters, gradients and methods keep float32"),
   };
 }
 

@@ -53,6 +53,7 @@ constexpr Sample kSamples[] = {
     {"task", "scoring_batch", "64", "65537"},
     {"task", "torch_threads", "2", "0"},
     {"task", "device", "cuda", "abacus"},
+    {"task", "precision", "bf16", "f8"},
     {"optimizer", "name", "adam", "newton"},
     {"optimizer", "momentum", "0.5", "1"},
     {"optimizer", "nesterov", "true", "maybe"},

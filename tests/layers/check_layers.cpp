@@ -54,7 +54,7 @@ const std::vector<Layer>& layers() {
         {"src/torch/plugin/c10d", plus(transport, {"src/transport"})},
         {"src/torch/plugin", plugin},
         {"src/torch/python", plus(plugin, {"src/records", "src/torch/plugin"})},
-        {"src/torch/models", {"include/laconic", "src/base", "src/data", "src/problems"}},
+        {"src/torch/models", {"include/laconic", "src/base", "src/kernels", "src/data", "src/problems"}},
         {"src/torch/train", train},
         {"src/torch/diagnose", diagnose},
         {"src/claims/networks", plus(hosts, {"src/claims"})},

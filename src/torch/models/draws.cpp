@@ -33,10 +33,4 @@ void fill_normal(const RandomStream& stream, View<float> out) {
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(problems::normal(stream, i));
 }
 
-void fill_dropout(const RandomStream& stream, double drop, View<float> out) {
-  const auto dropped = static_cast<std::uint64_t>(drop * 0x1p32);
-  const auto kept = static_cast<float>(1.0 / (1.0 - drop));
-  for_draws(stream, out.size(), [&](std::size_t i, std::uint32_t draw) { out[i] = draw < dropped ? 0.0F : kept; });
-}
-
 }  // namespace laconic::nets

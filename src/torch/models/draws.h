@@ -13,7 +13,4 @@ void fill_uniform(const RandomStream& stream, double bound, View<float> out);
 /// Normal(0, 1). At most 2^32 entries.
 void fill_normal(const RandomStream& stream, View<float> out);
 
-/// 0 with probability `drop`, exact to 2^-32, and otherwise 1 / (1 − drop). drop in [0, 1).
-void fill_dropout(const RandomStream& stream, double drop, View<float> out);
-
 }  // namespace laconic::nets

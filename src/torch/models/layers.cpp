@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "kernels/dropout/dropout.h"
 #include "laconic/error.h"
 #include "torch/models/draws.h"
 
@@ -15,9 +16,26 @@ View<float> entries(torch::Tensor& tensor) {
   return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
 }
 
+at::Device device_of(const Place& place) { return place.device() == Device::cuda ? at::kCUDA : at::kCPU; }
+
 double default_bound(std::int64_t fan_in) { return 1.0 / std::sqrt(static_cast<double>(fan_in)); }
 
 }  // namespace
+
+void Conditions::set_draws(DrawKey key) {
+  draws_ = std::move(key);
+  samples_ = torch::Tensor();
+  if (draws_.samples.empty()) return;
+  const torch::Tensor here = torch::from_blob(draws_.samples.data(), {static_cast<std::int64_t>(draws_.samples.size())},
+                                              torch::kInt);
+  samples_ = here.to(device_of(*place_), torch::kInt, /*non_blocking=*/false, /*copy=*/true);
+}
+
+torch::Tensor Conditions::samples(std::int64_t rows) const {
+  if (!samples_.defined()) return torch::arange(rows, torch::device(device_of(*place_)).dtype(torch::kInt));
+  require_size("the draws' samples", draws_.samples.size(), static_cast<std::size_t>(rows));
+  return samples_;
+}
 
 torch::Tensor Builder::uniform(at::IntArrayRef sizes, double bound) {
   torch::Tensor tensor = torch::empty(sizes);
@@ -77,16 +95,16 @@ Dropout::Dropout(Builder& builder, double drop)
 
 torch::Tensor Dropout::forward(const torch::Tensor& input) const {
   if (!is_training() || drop_ == 0.0) return input;
-  const auto& [seed, epoch, samples] = conditions_->draws;
-  const auto rows = static_cast<std::size_t>(input.size(0));
-  if (!samples.empty()) require_size("the draws' samples", samples.size(), rows);
-  torch::Tensor mask = torch::empty(input.sizes(), torch::kFloat);
-  const std::size_t width = rows > 0 ? entries(mask).size() / rows : 0;
-  for (std::size_t row = 0; row < rows; ++row) {
-    const std::uint32_t sample = samples.empty() ? static_cast<std::uint32_t>(row) : samples[row];
-    fill_dropout({seed, epoch, sample, layer_, Purpose::dropout}, drop_, entries(mask).sub(row * width, width));
-  }
-  return input * mask.to(input.device(), input.scalar_type());
+  torch::Tensor mask = torch::empty(input.sizes(), torch::device(input.device()).dtype(torch::kFloat));
+  const torch::Tensor samples = conditions_->samples(input.size(0));
+  Place& place = conditions_->place();
+  const DrawKey& draws = conditions_->draws();
+  const RandomStream stream{.seed = draws.seed, .step = draws.epoch, .tensor = layer_, .purpose = Purpose::dropout};
+  const auto* first = reinterpret_cast<const std::uint32_t*>(samples.const_data_ptr<std::int32_t>());
+  const auto count = [](const torch::Tensor& tensor) { return static_cast<std::size_t>(tensor.numel()); };
+  dropout_mask(place, stream, {first, count(samples), place.device()}, drop_,
+               {mask.data_ptr<float>(), count(mask), place.device()});
+  return input * mask.to(input.scalar_type());
 }
 
 Embedding::Embedding(Builder& builder, int words, int width) {

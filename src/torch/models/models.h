@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "data/task.h"
+#include "laconic/place.h"
 
 // The networks that the program trains; docs/models.md describes their sizes and design choices. Initial values are
 // distributed like PyTorch's defaults, but they and dropout are drawn from our own random streams. torch's generator is
@@ -28,9 +29,23 @@ struct DrawKey {
 };
 
 /// Settings that the layers of one network read while it runs.
-struct Conditions {
-  DrawKey draws{};
+class Conditions {
+ public:
+  /// Where masks of dropout are drawn: the network's device, on torch's current stream there. One CPU thread at first.
+  void compute_on(std::shared_ptr<Place> place) { place_ = std::move(place); }
+  void set_draws(DrawKey key);
+
+  Place& place() const { return *place_; }
+  const DrawKey& draws() const { return draws_; }
+  /// The draws' samples on the place's device, for a batch of this many rows.
+  torch::Tensor samples(std::int64_t rows) const;
+
   double norm_momentum = 0.1;  ///< weight of the newest batch in batch norm's running statistics, as in PyTorch
+
+ private:
+  std::shared_ptr<Place> place_ = std::make_shared<Place>(CpuOptions{.threads = 1});
+  DrawKey draws_{};
+  torch::Tensor samples_{};  ///< undefined if the key names none
 };
 
 /// If torchvision has the model, parameters and buffers have its names, so that Python can load them.
@@ -40,7 +55,9 @@ class Network : public torch::nn::Module {
   virtual torch::Tensor forward(const torch::Tensor& input) = 0;
 
   /// Sets the draws of the next forward passes in training mode. Two passes with the same key drop the same entries.
-  void set_draws(DrawKey key) { conditions_->draws = std::move(key); }
+  void set_draws(DrawKey key) { conditions_->set_draws(std::move(key)); }
+  /// Before the first forward pass on a place that is not a CPU's, and before set_draws.
+  void compute_on(std::shared_ptr<Place> place) { conditions_->compute_on(std::move(place)); }
   /// 1, 1/2, 1/3, … for consecutive batches gives the plain mean of their statistics.
   void set_norm_momentum(double momentum) { conditions_->norm_momentum = momentum; }
 

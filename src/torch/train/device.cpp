@@ -1,6 +1,7 @@
 #include "torch/train/device.h"
 
 #include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/Stream.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -120,6 +121,22 @@ TorchOnPlace::~TorchOnPlace() {
   if (!on_gpu_) return;
   c10::AutogradState::get_tls_state().set_multithreading_enabled(multithreading_before_);
   exchange_stream(stream_before_);
+}
+
+/// Without torch's cache of rounded parameters: all threads would share it, and no parameter is rounded twice in a pass.
+InPrecision::InPrecision(const RunConfig& config)
+    : rounds_(config.task.precision == "bf16"), on_gpu_(is_gpu(config.task.device)) {
+  if (!rounds_) return;
+  const at::DeviceType device = on_gpu_ ? at::kCUDA : at::kCPU;
+  at::autocast::set_autocast_cache_enabled(false);
+  at::autocast::set_autocast_dtype(device, at::kBFloat16);
+  at::autocast::set_autocast_enabled(device, true);
+}
+
+InPrecision::~InPrecision() {
+  if (!rounds_) return;
+  at::autocast::set_autocast_enabled(on_gpu_ ? at::kCUDA : at::kCPU, false);
+  at::autocast::set_autocast_cache_enabled(true);
 }
 
 }  // namespace laconic

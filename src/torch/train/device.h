@@ -39,4 +39,18 @@ class TorchOnPlace {
   bool multithreading_before_ = true;
 };
 
+/// While it exists, torch's operators in this thread follow the run's precision: with bf16 those that gain from it round
+/// their inputs to bfloat16. Around a forward pass and its loss; backward follows what the forward pass did.
+class InPrecision {
+ public:
+  explicit InPrecision(const RunConfig& config);
+  ~InPrecision();
+  InPrecision(const InPrecision&) = delete;
+  InPrecision& operator=(const InPrecision&) = delete;
+
+ private:
+  bool rounds_;
+  bool on_gpu_;
+};
+
 }  // namespace laconic

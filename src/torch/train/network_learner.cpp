@@ -54,6 +54,7 @@ NetworkLearner::NetworkLearner(const RunConfig& config, std::shared_ptr<const Ta
       network_(nets::make_network(config.task.model, task_->input(), task_->classes(), config.seed),
                place_->device()) {
   at::set_num_threads(config.task.torch_threads);  // of this thread's operators
+  network_.network().compute_on(place_);
 }
 
 void NetworkLearner::start(View<float> model) { copy(*place_, network_.parameters(), model); }
@@ -109,7 +110,8 @@ std::uint32_t NetworkLearner::test_batch() const {
 
 torch::Tensor NetworkLearner::logits_of(std::span<const std::uint32_t> samples, std::uint32_t epoch) {
   network_.network().set_draws({config_.seed, epoch, {samples.begin(), samples.end()}});
-  return network_.network().forward(inputs_of(samples, epoch));
+  const InPrecision precision(config_);
+  return network_.network().forward(inputs_of(samples, epoch)).to(torch::kFloat);
 }
 
 torch::Tensor NetworkLearner::loss_of(std::span<const std::uint32_t> samples, std::uint32_t epoch) {
@@ -216,6 +218,11 @@ Evaluation NetworkLearner::evaluation_of(const Count& count) const {
   return worth;
 }
 
+torch::Tensor NetworkLearner::test_logits(const torch::Tensor& input) {
+  const InPrecision precision(config_);
+  return network_.network().forward(input).to(torch::kFloat);
+}
+
 /// The sums stay on the device until the end, so that batches follow each other without a wait.
 NetworkLearner::Count NetworkLearner::test(std::uint32_t first, std::uint32_t last) {
   const torch::NoGradGuard no_graph;
@@ -226,7 +233,7 @@ NetworkLearner::Count NetworkLearner::test(std::uint32_t first, std::uint32_t la
   for (std::uint32_t begin = first; begin < last; begin += batch) {
     const std::uint32_t count = std::min(batch, last - begin);
     const torch::Tensor targets = test_targets(begin, count);
-    const torch::Tensor logits = network_.network().forward(test_inputs(begin, count));
+    const torch::Tensor logits = test_logits(test_inputs(begin, count));
     loss += torch::cross_entropy_loss(logits, targets, {}, at::Reduction::Sum);
     right += logits.argmax(1).eq(targets).sum();
   }
@@ -252,7 +259,7 @@ std::string NetworkLearner::write_text(View<const float> point, std::uint32_t ch
     const std::size_t read = std::min<std::size_t>(tokens.size(), static_cast<std::size_t>(task_->input().length));
     torch::Tensor input = batch_memory({1, static_cast<std::int64_t>(read)}, torch::kLong);
     std::copy(tokens.end() - static_cast<std::ptrdiff_t>(read), tokens.end(), entries<std::int64_t>(input).begin());
-    const torch::Tensor logits = network_.network().forward(on_device(input));
+    const torch::Tensor logits = test_logits(on_device(input));
     tokens.push_back(draw_token(logits[-1], draw32(stream, i) * 0x1p-32));
     text += alphabet[static_cast<std::size_t>(tokens.back())];
   }

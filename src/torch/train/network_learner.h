@@ -55,6 +55,7 @@ class NetworkLearner final : public Learner {
   torch::Tensor test_inputs(std::uint32_t first, std::uint32_t count) const;
   /// Dropout, if the network has it, is drawn by (seed, epoch, sample), like augmentation.
   torch::Tensor logits_of(std::span<const std::uint32_t> samples, std::uint32_t epoch);
+  torch::Tensor test_logits(const torch::Tensor& input);
   torch::Tensor targets_of(std::span<const std::uint32_t> samples) const;
   void settle_statistics(Communicator* group);
   torch::Tensor test_targets(std::uint32_t first, std::uint32_t count) const;

@@ -77,7 +77,7 @@ class Dropouts : public ::testing::Test {
   torch::Tensor ones_ = torch::ones({100, 1000});
 
   torch::Tensor dropped(Dropout& layer, DrawKey key) {
-    builder_.conditions()->draws = key;
+    builder_.conditions()->set_draws(key);
     return layer.forward(ones_);
   }
 };
