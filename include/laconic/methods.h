@@ -47,6 +47,7 @@ struct MethodOptions {
   Number beta{};
   Word ties{};          ///< random | plus
   Number abstain{};     ///< share of the mean magnitude below which a worker casts no vote; 0: all vote
+  Number turns{};       ///< steps after which each entry has voted once
   Number early_sign{};  ///< number of first steps in which workers vote with the sign of the gradient itself
   // Quantizers.
   Number bits{};

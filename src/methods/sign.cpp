@@ -5,6 +5,8 @@
 // An SGD step with weight decay on g gives the paper's x − η(vote + λx): decay is outside the vote.
 // abstain: an entry below that share of the mean |v_n| casts no vote; g is 0 where nobody votes.
 // early_sign: in the first so many steps sign(g_n) votes, as the theory's warm-up asks (54 for β = 0.9).
+// turns: in step t only the entries i of the model with i mod turns = t mod turns vote, and their g is turns times as
+// large, so that an entry moves as far as if it voted in every step. v_n is kept up to date in all entries.
 
 #include <cmath>
 #include <optional>
@@ -16,6 +18,7 @@
 #include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/norm/norm.h"
+#include "kernels/stripe/stripe.h"
 #include "methods/makers.h"
 #include "methods/settings.h"
 #include "methods/gradient_base.h"
@@ -31,15 +34,18 @@ class SignMethod : public GradientBase {
         beta_(settings.has("beta") ? static_cast<float>(settings.number("beta")) : 0.0F),
         ties_(settings.is("ties", "plus") ? Ties::plus : Ties::random),
         abstain_(static_cast<float>(settings.number("abstain"))),
-        early_steps_(settings.has("early_sign") ? static_cast<std::uint64_t>(settings.number("early_sign")) : 0) {}
+        early_steps_(settings.has("early_sign") ? static_cast<std::uint64_t>(settings.number("early_sign")) : 0),
+        turns_(settings.has("turns") ? static_cast<std::uint64_t>(settings.number("turns")) : 1) {}
 
   /// A momentum is averaged where ranks come or go, but no rank owes it.
   double residual_norm() override { return 0.0; }
 
  private:
   bool remembers() const { return beta_ > 0.0F; }
-  /// Who abstains is decided by the mean of the whole model.
-  bool by_tensor() const override { return abstain_ == 0.0F; }
+  bool takes_turns() const { return turns_ > 1; }
+  Stripe stripe() const { return {steps_ % turns_, turns_}; }
+  /// Who abstains is decided by the mean of the whole model, and turns are taken by an entry's place in it.
+  bool by_tensor() const override { return abstain_ == 0.0F && !takes_turns(); }
   std::uint64_t usual_chunk_entries() const override { return std::uint64_t{1} << 20; }
 
   void prepare() override {
@@ -49,33 +55,55 @@ class SignMethod : public GradientBase {
         fill(place(), 0.0F, buffer->view(parameters()));
       }
     }
+    for (Buffer<float>* buffer : {&voting_, &votes_of_turn_}) {
+      if (takes_turns()) buffer->reserve(place(), stripe().longest_of(parameters()));
+    }
     make_exchanges();
   }
 
   void regrouped() override { make_exchanges(); }
 
   void make_exchanges() {
+    const auto layout = [&](const Chunk& chunk) {
+      return takes_turns() ? Layout(stripe().longest_of(chunk.size)) : pipeline().layout(chunk);
+    };
     if (abstain_ > 0.0F) {
       open_votes_ = pipeline().make_each([&](const Chunk& chunk, Communicator& channel) {
-        return std::make_unique<AbstainingVote>(channel, place(), pipeline().layout(chunk), ties_);
+        return std::make_unique<AbstainingVote>(channel, place(), layout(chunk), ties_);
       });
     } else {
       votes_ = pipeline().make_each([&](const Chunk& chunk, Communicator& channel) {
-        return std::make_unique<PackedVote>(channel, place(), pipeline().layout(chunk), ties_);
+        return std::make_unique<PackedVote>(channel, place(), layout(chunk), ties_);
       });
     }
   }
 
   Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override {
-    report.bits = abstain_ > 0.0F ? 2.0 : 1.0;
-    const View<const float> voting = add_momentum(chunk, gradient, report);
+    report.bits = (abstain_ > 0.0F ? 2.0 : 1.0) / static_cast<double>(turns_);
+    const View<const float> voting = of_this_turn(add_momentum(chunk, gradient, report), gradient, status, report);
+    const View<float> vote = takes_turns() ? votes_of_turn_.view() : gradient;
     if (abstain_ > 0.0F) {
       const float least = abstain_ * mean_magnitude(place(), voting);
-      open_votes_[chunk.number]->start(voting, least, key(), gradient, status);
+      open_votes_[chunk.number]->start(voting, least, key(), vote, status);
       return *open_votes_[chunk.number];
     }
-    votes_[chunk.number]->start(voting, key(), gradient, status);
+    votes_[chunk.number]->start(voting, key(), vote, status);
     return *votes_[chunk.number];
+  }
+
+  void finish_chunk(const Chunk&, View<float> aggregate, StatusView, StepReport&) override {
+    if (takes_turns()) put_stripe(place(), votes_of_turn_.view(), static_cast<float>(turns_), stripe(), aggregate);
+  }
+
+  /// What votes of `values`. A vote finds NaN and Inf in what votes; the rest of the gradient is looked at here, because
+  /// it enters the momentum.
+  View<const float> of_this_turn(View<const float> values, View<const float> gradient, StatusView status,
+                                 StepReport& report) {
+    if (!takes_turns()) return values;
+    const Stopwatch watch(report.select_seconds);
+    find_nonfinite(place(), gradient, status);
+    take_stripe(place(), values, stripe(), voting_.view());
+    return voting_.view();
   }
 
   /// v = β·v + (1 − β)·g, kept aside until the step counts. Returns what votes.
@@ -121,9 +149,12 @@ class SignMethod : public GradientBase {
   Ties ties_;
   float abstain_;
   std::uint64_t early_steps_;
+  std::uint64_t turns_;
   std::uint64_t steps_ = 0;
   Buffer<float> momentum_;
   Buffer<float> next_momentum_;
+  Buffer<float> voting_;         ///< entries whose turn it is
+  Buffer<float> votes_of_turn_;  ///< what became of them
   std::vector<std::unique_ptr<PackedVote>> votes_;
   std::vector<std::unique_ptr<AbstainingVote>> open_votes_;
 };

@@ -72,6 +72,11 @@ std::vector<Parameter> block_quant_parameters() {
           quantized_return().with("requantized")};
 }
 
+Parameter turns() {
+  return whole("turns", &Options::turns, 1, 1024, "1",
+               "in each step only every so many-th entry votes, in turn; as many times fewer bits");
+}
+
 Parameter early_sign() {
   return whole("early_sign", &Options::early_sign, 0, 1e9, "0",
                "first steps that vote with the gradient's own sign; the theory has 54 for beta 0.9")
@@ -152,7 +157,7 @@ const std::vector<MethodRow>& rows() {
       {"signsgd", Face::gradient, "majority vote on signs, one bit both ways", "Bernstein et al. 2018, 2019", 0, 0.4, kVote,
        {ties(), abstain()}, make_sign},
       {"signum", Face::gradient, "majority vote on the signs of the workers' momenta", "Bernstein et al. 2018, 2019", 8, 8.4, kVote,
-       {number("beta", &Options::beta, {0.0, 0.999999}, "0.9", "the worker's momentum"), ties(), abstain(),
+       {number("beta", &Options::beta, {0.0, 0.999999}, "0.9", "the worker's momentum"), ties(), abstain(), turns(),
         early_sign()},
        make_sign},
       {"qsgd", Face::gradient, "stochastic quantization to a fixed number of bits", "Alistarh et al. 2017", kWithMemory, 4.5, {.suits = Suits::sgd, .least_tensor_size = 10000},

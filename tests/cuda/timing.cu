@@ -7,6 +7,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/sign/sign.h"
+#include "kernels/vote/vote.h"
 #include "support/support.h"
 
 namespace laconic::test {
@@ -93,6 +94,32 @@ void verify(Place& place, Data& data) {
   }
 }
 
+/// Eight ballots over all entries, whose vote is checked in the first and in the last tile.
+std::vector<View<const std::uint32_t>> verified_ballots(Place& place, Data& data, const TieRule& ties) {
+  const std::size_t words = data.words.size();
+  const std::size_t checked = std::min(kTile / kSignsPerWord, words);
+  std::vector<View<const std::uint32_t>> ballots;
+  for (unsigned worker = 0; worker < 8; ++worker) {
+    const View<std::uint32_t> ballot = device_view<std::uint32_t>(words);
+    check(cudaMemset(ballot.data(), static_cast<int>(0x1D * worker + 0x35), ballot.size_bytes()), "cudaMemset");
+    ballots.push_back(ballot);
+  }
+  vote(place, ballots, ties, data.words);
+  Place host;
+  for (const std::size_t first : {std::size_t{0}, words - checked}) {
+    std::vector<std::vector<std::uint32_t>> here;
+    for (const auto& ballot : ballots) {
+      std::vector<std::uint32_t>& part = here.emplace_back(checked);
+      check(cudaMemcpy(part.data(), ballot.data() + first, checked * 4, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    }
+    const std::vector<View<const std::uint32_t>> views(here.begin(), here.end());
+    std::vector<std::uint32_t> expected(checked);
+    vote(host, views, {ties.ties, ties.stream, first}, expected);
+    require_equal(fetch(data.words.sub(first, checked)) == expected, "vote");
+  }
+  return ballots;
+}
+
 int run(std::size_t n) {
   const auto place = cuda_place();
   Data data(n);
@@ -107,6 +134,10 @@ int run(std::size_t n) {
       {"axpy", 12 * size, [&] { axpy(*place, 0.5F, data.values, data.sums); }, {}},
       {"pack_signs", 4.125 * size, [&] { pack_signs(*place, data.values, data.words, data.status); }, {}},
       {"unpack_signs", 4.125 * size, [&] { unpack_signs(*place, data.words, 1.0F, data.sums); }, {}}};
+  const TieRule ties{Ties::random, {.seed = 7, .step = 1, .purpose = Purpose::vote_ties}, 0};
+  const std::vector<View<const std::uint32_t>> ballots = verified_ballots(*place, data, ties);
+  jobs.push_back({"vote of 8 (bytes)", (8 + 1) / 8.0 * size, [&] { vote(*place, ballots, ties, data.words); }, {}});
+  jobs.push_back({"read of 1 byte", size, [&] { read(*place, data.values.sub(0, n / 4), sink); }, {}});
   for (const int bits : {4, 8, 7}) {
     jobs.push_back({"quantize_" + std::to_string(bits),
                     (4 + bits / 8.0) * size,

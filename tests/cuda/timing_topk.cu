@@ -4,6 +4,7 @@
 // entry, timed in the same turns.
 
 #include "cuda/timing.h"
+#include "kernels/coded/coded.h"
 #include "kernels/regtopk/regtopk.h"
 #include "kernels/regtopk/regularizer.h"
 #include "kernels/residual.h"
@@ -180,10 +181,41 @@ class Selections {
     return status.threshold;
   }
 
+  /// 64 of each 4,096 entries.
+  void select_by_scope() {
+    error_feedback_topk_by_scope(place_, gradient_, residual_, rest_, scopes(), list(scopes().selected(n_)), status_);
+  }
+  /// Ends the program unless the first scopes are what the processor selects from them.
+  void verify_scopes() {
+    select_by_scope();
+    const std::size_t part = std::min<std::size_t>(n_ / kScope, 1000) * kScope, selected = part / kScope * kKept;
+    const auto gradient = fetch(gradient_.sub(0, part));
+    const auto residual = fetch(residual_.sub(0, part));
+    std::vector<float> rest(part), values(selected);
+    std::vector<std::uint32_t> indices(selected);
+    Status status;
+    Place host;
+    error_feedback_topk_by_scope(host, gradient, residual, rest, {kScope, kKept, kKept}, {indices, values},
+                                 view_of(status));
+    require_equal(fetch(indices_.sub(0, selected)) == indices && fetch(values_.sub(0, selected)) == values &&
+                      fetch(rest_.sub(0, part)) == rest,
+                  "error_feedback_topk_by_scope");
+  }
+  void code(ValueFormat format, std::size_t k, View<float> errors) {
+    code_values(place_, format, {}, {0, 1}, list(k), errors, status_);
+  }
+  View<Status> status() const { return status_; }
+
   std::size_t size() const { return n_; }
   SparseView list(std::size_t count) const { return {indices_.sub(0, count), values_.sub(0, count)}; }
 
  private:
+  static constexpr std::uint64_t kScope = 4096, kKept = 64;
+  FixedScopes scopes() const {
+    const std::uint64_t last = n_ % kScope == 0 ? kScope : n_ % kScope;
+    return {kScope, kKept, std::max<std::uint64_t>(1, last * kKept / kScope)};
+  }
+
   void make_keys(const Case& each) {
     launch_over(place_, "keys", n_, keys_kernel, gradient_.data(), residual_.data(), keys_.data(), n_);
     if (!each.regularized) return;
@@ -255,6 +287,36 @@ void time_split(Place& place, Selections& selections) {
   print_jobs("normal", jobs);
 }
 
+/// A selection within short scopes, and what signs cost after a selection of 1 %. The selection restores what was coded.
+void time_scopes_and_codes(Place& place, Selections& selections) {
+  selections.verify_scopes();
+  const Case percent{"top-k 1 %, warm", selections.size() / 100, 1.0F};
+  const float threshold = selections.verify(percent, 0.0F);
+  const View<float> errors = device_view<float>(percent.k);
+  const std::vector<std::uint32_t> indices = fetch(selections.list(percent.k).indices);
+  std::vector<float> values = fetch(selections.list(percent.k).values), rest(values.size());
+  selections.code(ValueFormat::two, percent.k, errors);
+  Place host;
+  Status status;
+  std::vector<std::uint32_t> same = indices;
+  code_values(host, ValueFormat::two, {}, {0, 1}, {same, values}, rest, view_of(status));
+  require_equal(fetch(selections.list(percent.k).values) == values && fetch(errors) == rest, "code_values");
+  const auto guess = [&] { selections.set_threshold(threshold); };
+  const auto with = [&](ValueFormat format) {
+    return [&, format] {
+      selections.select(percent);
+      selections.code(format, percent.k, errors);
+    };
+  };
+  std::vector<Job> jobs{{"stream of 12 bytes", 0.0, [&] { selections.stream(); }, {}},
+                        {"top-k 64 of each 4096", 0.0, [&] { selections.select_by_scope(); }, {}},
+                        {percent.name, 0.0, [&] { selections.select(percent); }, {}, guess},
+                        {"the same, then sign", 0.0, with(ValueFormat::sign), {}, guess},
+                        {"the same, then two", 0.0, with(ValueFormat::two), {}, guess}};
+  time_all(place, jobs);
+  print_jobs("normal", jobs);
+}
+
 }  // namespace
 
 void time_selections(Place& place, std::size_t n) {
@@ -280,6 +342,7 @@ void time_selections(Place& place, std::size_t n) {
               {"RegTop-k 1 %, cold", percent, 0.0F, true},
               {"RegTop-k 0.1 %, warm", thousandth, 1.0F, true}});
   time_split(place, selections);
+  time_scopes_and_codes(place, selections);
   const std::vector<Case> awkward{{"top-k 1 %, warm", percent, 1.0F}, {"top-k 1 %, cold", percent, 0.0F}};
   const std::pair<const char*, Values> kinds[] = {{"clustered", Values::clustered},
                                                   {"equal", Values::equal},

@@ -64,6 +64,7 @@ TEST(Allocation, NorWithNumbersThatSwitchSomethingOn) {
       {"signsgd", {.abstain = 0.5}},
       {"signum", {.abstain = 0.5}},
       {"signum", {.early_sign = 6}},
+      {"signum", {.turns = 3}},
       {"def", {.ratio = 8, .momentum = 0.9, .weight_decay = 0.01, .local_steps = 3}},
       {"def-a", {.ratio = 8, .local_steps = 3, .diagnose = "on"}},
       {"ef-rbgs", {.ratio = 8, .momentum = 0.9}},

@@ -38,6 +38,7 @@ std::vector<Case> all_cases() {
   add("_memory", method_row("dqsgd"), {.memory = "error"}, {});
   add("_memory", method_row("qsgd"), {.scope = "chunk", .rounding = "nearest", .memory = "error"}, {});
   add("_early", method_row("signum"), {.early_sign = 7}, {});
+  add("_turns", method_row("signum"), {.turns = 3}, {});
   add("_guard", method_row("regtopk"), {.keep = 0.1, .step_guard = "on"}, {});
   add("_adam", method_row("topk"), {.keep = 0.1}, {.name = "adam"});
   add("_adamw", method_row("def"), {.ratio = 8}, {.name = "adamw", .weight_decay = 0.01});

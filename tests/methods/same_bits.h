@@ -277,6 +277,7 @@ inline std::vector<MethodRun> runs_with_numbers(const MethodRow& row) {
   using Number = decltype(Parameter::number);
   const std::vector<std::pair<Number, double>> switches{{&MethodOptions::abstain, 0.5},
                                                         {&MethodOptions::early_sign, 2.0},
+                                                        {&MethodOptions::turns, 3.0},
                                                         {&MethodOptions::momentum, 0.9},
                                                         {&MethodOptions::weight_decay, 0.01},
                                                         {&MethodOptions::local_steps, 2.0},

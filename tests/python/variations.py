@@ -35,6 +35,7 @@ NUMBERS: dict[str, list[Options]] = {
     "abstain": [{"abstain": 0.4}],
     "beta": [{"beta": 0.5}],
     "early_sign": [{"early_sign": 2}],
+    "turns": [{"turns": 3}],
     "bits": [{"bits": 2}, {"bits": 7}],
     "chunk": [{"scope": "chunk", "chunk": 64}],
     "tau": [{"tau": 0.7}],

@@ -100,10 +100,10 @@ torch::Tensor Dropout::forward(const torch::Tensor& input) const {
   Place& place = conditions_->place();
   const DrawKey& draws = conditions_->draws();
   const RandomStream stream{.seed = draws.seed, .step = draws.epoch, .tensor = layer_, .purpose = Purpose::dropout};
+  const Device device = input.is_cuda() ? Device::cuda : Device::cpu;
   const auto* first = reinterpret_cast<const std::uint32_t*>(samples.const_data_ptr<std::int32_t>());
-  const auto count = [](const torch::Tensor& tensor) { return static_cast<std::size_t>(tensor.numel()); };
-  dropout_mask(place, stream, {first, count(samples), place.device()}, drop_,
-               {mask.data_ptr<float>(), count(mask), place.device()});
+  dropout_mask(place, stream, {first, static_cast<std::size_t>(samples.numel()), place.device()}, drop_,
+               {mask.data_ptr<float>(), static_cast<std::size_t>(mask.numel()), device});
   return input * mask.to(input.scalar_type());
 }
 

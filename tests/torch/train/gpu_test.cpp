@@ -56,7 +56,9 @@ class Gpu : public testing::Test {
 
 /// A network on the GPU, its model and its gradient.
 struct OnGpu {
-  OnGpu(Place& where, const std::shared_ptr<nets::Network>& made) : on_place(where) {
+  OnGpu(const std::shared_ptr<Place>& place, const std::shared_ptr<nets::Network>& made) : on_place(*place) {
+    Place& where = *place;
+    made->compute_on(place);
     const std::uint64_t size = nets::parameter_count(*made);
     model.reserve(where, size);
     gradient.reserve(where, size);
@@ -97,7 +99,7 @@ TEST_F(Gpu, OrdersTorchAndOurKernels) {
 
 TEST_F(Gpu, TellsOfGradientsInTheThreadOfBackward) {
   const auto shape = test::images(1, 16);
-  OnGpu gpu(*place_, nets::make_network("cnn", shape, 10, 4));
+  OnGpu gpu(place_, nets::make_network("cnn", shape, 10, 4));
   std::size_t told = 0;
   gpu.network->on_gradient_ready([&, here = std::this_thread::get_id()](std::uint32_t) {
     EXPECT_EQ(std::this_thread::get_id(), here);
@@ -125,7 +127,7 @@ TEST_F(Gpu, ComputesTheGradientsOfTheCpu) {
     expected_loss.backward();
     const torch::Tensor expected = test::gradients_of(*plain);
 
-    OnGpu gpu(*place_, nets::make_network(name, shape, 10, 4));
+    OnGpu gpu(place_, nets::make_network(name, shape, 10, 4));
     const auto device = gpu.network->device();
     const torch::Tensor loss =
         torch::cross_entropy_loss(gpu.network->network().forward(input.to(device)), labels.to(device));
