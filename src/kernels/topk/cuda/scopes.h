@@ -1,6 +1,9 @@
 #pragma once
 
-// Selection in fixed scopes, in one launch: a block of threads a scope, which it keeps in shared memory if it fits.
+// Selection in fixed scopes, in one launch: a block of threads a scope, which it keeps in shared memory if it fits. The
+// largest entries of k threads bound the k-th largest entry of the scope from below. Few entries are above such a bound,
+// and each of them is ranked against the others. Where that does not apply (k above the number of threads, or many entries
+// of about one size), digits of the keys are counted instead.
 
 #include "kernels/topk/cuda/emit.h"
 
@@ -8,6 +11,19 @@
 namespace laconic::cuda::search {
 
 inline constexpr std::uint64_t kMostShared = 8192;  ///< entries of a scope in shared memory
+inline constexpr unsigned kBoundBits = 15;          ///< high bits of a key that a bound has: half a percent
+
+/// Entries of a scope that may be selected, in any order.
+struct ScopeCandidates {
+  std::uint32_t count;  ///< may be more than the lists hold
+  std::uint32_t keys[kThreads];
+  std::uint32_t places[kThreads];
+};
+
+struct Extent {
+  bool finite = true;
+  std::uint32_t largest = 0;  ///< key
+};
 
 /// What is selected from and where it goes to.
 struct ScopeTask {
@@ -34,10 +50,10 @@ struct ScopeOfBlock {
     return kShared ? shared[i] : __float_as_uint(task.rest[begin + i]);
   }
 
-  /// a = gradient + residual. True if all of the thread's entries are finite.
-  __device__ bool read() const {
+  /// a = gradient + residual. What this thread read.
+  __device__ Extent read() const {
     constexpr unsigned kAtOnce = 8;  // loads under way before the first store
-    bool finite = true;
+    Extent extent;
     for (std::uint32_t first = threadIdx.x; first < size; first += kAtOnce * kThreads) {
       float a[kAtOnce];
 #pragma unroll
@@ -51,10 +67,57 @@ struct ScopeOfBlock {
         if (i >= size) break;
         task.rest[begin + i] = a[j];
         if (kShared) shared[i] = __float_as_uint(a[j]);
-        finite = finite && key_of(a[j]) < kNonfiniteKey;
+        extent.largest = max(extent.largest, key_of(a[j]));
       }
     }
-    return finite;
+    extent.finite = extent.largest < kNonfiniteKey;
+    return extent;
+  }
+
+  /// A key that the largest entries of k threads reach.
+  __device__ std::uint32_t bound(std::uint32_t largest) const {
+    std::uint32_t reached = 0;
+    for (unsigned bit = 31; bit-- > 31 - kBoundBits;) {
+      const std::uint32_t tried = reached | 1U << bit;
+      if (static_cast<std::uint32_t>(__syncthreads_count(largest >= tried)) >= k) reached = tried;
+    }
+    return reached;
+  }
+
+  /// Selects by rank from the entries that reach the bound. False if there are more of them than threads.
+  __device__ bool select_above(std::uint32_t bound) const {
+    __shared__ ScopeCandidates found;
+    if (threadIdx.x == 0) found.count = 0;
+    __syncthreads();
+    for (std::uint32_t i = threadIdx.x; i < size; i += kThreads) {
+      const std::uint32_t key = magnitude_bits(bits(i));
+      if (key < bound) continue;
+      const std::uint32_t at = atomicAdd(&found.count, 1U);
+      if (at >= kThreads) continue;
+      found.keys[at] = key;
+      found.places[at] = i;
+    }
+    __syncthreads();
+    const std::uint32_t count = found.count;
+    if (count > kThreads) return false;
+    const bool here = threadIdx.x < count;
+    const std::uint32_t key = here ? found.keys[threadIdx.x] : 0;
+    const std::uint32_t own = here ? found.places[threadIdx.x] : 0;
+    std::uint32_t larger = 0;
+    for (std::uint32_t j = 0; here && j < count; ++j) {
+      larger += found.keys[j] > key || (found.keys[j] == key && found.places[j] < own) ? 1 : 0;
+    }
+    const bool selected = here && larger < k;
+    __syncthreads();
+    if (here && !selected) found.places[threadIdx.x] = size;  // behind all that are selected
+    __syncthreads();
+    if (!selected) return true;
+    std::uint64_t out = std::uint64_t{blockIdx.x} * task.scopes.keep;
+    for (std::uint32_t j = 0; j < count; ++j) out += found.places[j] < own ? 1 : 0;
+    task.indices[out] = static_cast<std::uint32_t>(begin + own);
+    task.values[out] = __uint_as_float(bits(own));
+    task.rest[begin + own] = 0.0F;
+    return true;
   }
 
   /// The digit of kWidth bits from `shift` on of the key of that rank, among those whose bits above it are `prefix`.
@@ -128,8 +191,10 @@ __global__ void __launch_bounds__(kThreads) scopes_kernel(ScopeTask task) {
                                     static_cast<std::uint32_t>(left < task.scopes.each ? left : task.scopes.each),
                                     static_cast<std::uint32_t>(task.scopes.keep_of(blockIdx.x, task.size))};
   if (threadIdx.x == 0 && blockIdx.x == 0) task.status->count = task.scopes.selected(task.size);
-  if (__syncthreads_and(scope.read()) == 0) return scope.give_up();
+  const Extent extent = scope.read();
+  if (__syncthreads_and(extent.finite ? 1 : 0) == 0) return scope.give_up();
   if (scope.k == 0) return;
+  if (scope.k <= kThreads && scope.select_above(scope.bound(extent.largest))) return;
   // Digits of 11, 10 and 10 bits.
   const Bin high = scope.template digit<11>(scope.k, 20, 0);
   const Bin middle = scope.template digit<10>(scope.k - high.above, 10, high.index);
