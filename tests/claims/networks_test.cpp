@@ -112,7 +112,8 @@ TEST(NetworkClaims, OnLanguageAreDecidedByLosses) {
     const Change usual[] = {{"gpt-adam", 1.5, 1e6},          {"gpt-signum", 1.51, 1e5},
                             {"gpt-topk-1", 1.7, 3e4},        {"gpt-qsgd-6", 1.6, 2e5},
                             {"gpt-block-quant-4", 1.51, 1e5}, {"gpt-def-topk-2", 1.6, 2e4},
-                            {"gpt-def-topk-0.2", 1.7, 2e3},  {"gpt-diloco-32", 1.7, 3e4}};
+                            {"gpt-def-topk-0.2", 1.7, 2e3},  {"gpt-diloco-32", 1.7, 3e4},
+                            {"gpt-signum-turns-4", 1.54, 9e3}};
     for (const Change& each : usual) {
       NetworkResult& result = result_named(results, each.run);
       const bool changed = std::string_view(each.run) == change.run;
@@ -126,6 +127,7 @@ TEST(NetworkClaims, OnLanguageAreDecidedByLosses) {
     const char* claim;
     std::vector<Change> against;
   } cases[] = {{"signum-gpt", {{"gpt-signum", 1.53, 1e5}}},
+               {"signum-turns-gpt", {{"gpt-signum-turns-4", 1.56, 9e3}, {"gpt-signum-turns-4", 1.54, 2e4}}},
                {"topk-adam-fails", {{"gpt-topk-1", 1.55, 3e4}}},
                {"chunk-quant-gpt", {{"gpt-block-quant-4", 1.53, 1e5}, {"gpt-qsgd-6", 1.52, 2e5}}},
                {"def-topk-gpt", {{"gpt-def-topk-2", 1.69, 2e4}, {"gpt-def-topk-2", 1.6, 4e4}}},

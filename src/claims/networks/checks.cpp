@@ -237,6 +237,13 @@ ClaimOutcome signum_gpt(const Figures& figures) {
   return outcome;
 }
 
+ClaimOutcome signum_turns_gpt(const Figures& figures) {
+  ClaimOutcome outcome = language_outcome(figures, {"gpt-adam", "gpt-signum", "gpt-signum-turns-4"});
+  outcome.holds = above_adam(figures, "gpt-signum-turns-4") <= 0.05 &&
+                  figures.bytes("gpt-signum-turns-4") <= figures.bytes("gpt-adam") / 100.0;
+  return outcome;
+}
+
 ClaimOutcome topk_adam_fails(const Figures& figures) {
   ClaimOutcome outcome = language_outcome(figures, {"gpt-adam", "gpt-topk-1"});
   outcome.holds = above_adam(figures, "gpt-topk-1") >= 0.1;

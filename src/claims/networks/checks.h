@@ -16,6 +16,7 @@ ClaimOutcome sign_adversaries(const Figures& figures);
 ClaimOutcome sign_ties(const Figures& figures);
 ClaimOutcome regtopk(const Figures& figures);
 ClaimOutcome signum_gpt(const Figures& figures);
+ClaimOutcome signum_turns_gpt(const Figures& figures);
 ClaimOutcome topk_adam_fails(const Figures& figures);
 ClaimOutcome chunk_quant_gpt(const Figures& figures);
 ClaimOutcome def_topk_gpt(const Figures& figures);

@@ -94,6 +94,7 @@ const std::vector<NetworkRun>& rows() {
 
       on_text({"gpt-adam", "adam"}),
       on_text({"gpt-signum", "signum"}),
+      on_text({"gpt-signum-turns-4", "signum", {.turns = 4}}),
       on_text({"gpt-topk-1", "topk", {.keep = 0.01}}),
       on_text({"gpt-qsgd-6", "qsgd", {.bits = 6}}),
       on_text({"gpt-block-quant-4", "block-quant", {.bits = 4}}),
