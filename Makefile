@@ -26,9 +26,10 @@ demo:
 	@scripts/build release laconic
 	@scripts/demo
 
+# STAGES names stages of scripts/test; release without it.
 test:
-	@scripts/setup test
-	@scripts/test
+	@scripts/setup $(if $(STAGES),test-all,test)
+	@scripts/test $(STAGES)
 
 test-all:
 	@scripts/setup test-all
