@@ -31,7 +31,7 @@ class SparseCompression {
   using Select = FunctionRef<void(const Scope& scope, const ChunkFeedback& feedback, SparseView selected,
                                   StatusView status)>;
 
-  /// Reads keep, scope, chunk, values, route, return and union.
+  /// Reads keep, scope, chunk, values and, if the method has them, route, return and union.
   explicit SparseCompression(const Settings& settings);
 
   /// Whether the tensors of a chunk can be exchanged before the others have arrived.
@@ -45,6 +45,10 @@ class SparseCompression {
   Exchange& start(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status, StepReport& report);
   Exchange& start(const Chunk& chunk, const ChunkFeedback& feedback, const Select& select, StatusView status,
                   StepReport& report);
+  /// Top-k by magnitude on one rank only: all ranks get what that one sent in place of feedback.values. Of the others
+  /// nothing is read, and their rest is zero.
+  Exchange& start_from(int leader, const Chunk& chunk, const ChunkFeedback& feedback, StatusView status,
+                       StepReport& report);
   /// The mean has arrived. Adds what the exchange left with this rank to `rest`, the chunk's part of it.
   void finish(const Chunk& chunk, View<float> rest);
   /// The step counts.
@@ -74,6 +78,7 @@ class SparseCompression {
   View<float> thresholds() const { return thresholds_.view(scopes_.all().size()); }
   SparseView selected(const ChunkSum& chunk_sum) const;
   void cut_scopes(const Chunk& chunk, ChunkSum& chunk_sum) const;
+  void select_largest(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status, StepReport& report);
   void select_in(const Chunk& chunk, const ChunkFeedback& feedback, const Select& select, StatusView status);
   Exchange& send(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status);
   void code_selected(const Chunk& chunk, View<float> rest, StatusView status);
@@ -83,6 +88,7 @@ class SparseCompression {
   std::uint64_t fixed_;  ///< entries of a scope if scope = chunk, otherwise 0
   SparseSumOptions options_;
   Place* place_ = nullptr;
+  int rank_ = 0;
   Scopes scopes_;
   Buffer<float> thresholds_;       ///< of each scope in the last step; 0 starts cold
   Buffer<float> next_thresholds_;  ///< of this step
@@ -91,7 +97,5 @@ class SparseCompression {
   Buffer<float> errors_;
   std::vector<ChunkSum> sums_;  ///< by chunk
 };
-
-ValueFormat value_format(const Settings& settings);
 
 }  // namespace laconic

@@ -55,8 +55,8 @@ void scaled_difference(Place& place, float factor, View<const float> x, View<con
 /// out −= x − y.
 void subtract_difference(Place& place, View<const float> x, View<const float> y, View<float> out);
 
-/// out = values + residual, where a residual of zero changes no bit of the value (−0 + 0 would be +0). Sets
-/// status.nonfinite if a sum is NaN or Inf.
+/// out = values + residual, where a residual of zero changes no bit of the value (−0 + 0 would be +0). `out` may be
+/// either. Sets status.nonfinite if a sum is NaN or Inf.
 void add_residual(Place& place, View<const float> values, View<const float> residual, View<float> out,
                   StatusView status);
 
