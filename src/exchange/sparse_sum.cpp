@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <string>
 
 #include "base/check.h"
@@ -83,9 +84,13 @@ void SparseSum::start(ConstSparseView mine, View<float> dense, StatusView status
 
 namespace {
 
-/// About as many as an entry has on the wire: an index takes about 8 bits if one entry in 100 is sent.
-std::uint64_t entry_bits(ValueFormat format) {
-  return 8 + (is_coded(format) ? static_cast<std::uint64_t>(field_bits(format)) : 8 * bytes_of(format));
+/// About as many as an index has on the wire: 8 if one entry in 100 is sent, none if all are.
+std::uint64_t index_bits(std::uint64_t n, std::uint64_t count) {
+  return count == n ? 0 : 1 + static_cast<std::uint64_t>(std::bit_width(n / std::max<std::uint64_t>(count, 1)));
+}
+
+std::uint64_t value_bits(ValueFormat format) {
+  return is_coded(format) ? static_cast<std::uint64_t>(field_bits(format)) : 8 * bytes_of(format);
 }
 
 }  // namespace
@@ -96,8 +101,8 @@ SparseRoute SparseSum::choose_route() const {
   const auto ranks = static_cast<std::uint64_t>(size());
   if (ranks <= 2) return SparseRoute::gather;
   const std::uint64_t expected_union = union_known_ ? union_count_ : most_;
-  const std::uint64_t sent = entry_bits(sent_.format);
-  const std::uint64_t returned = entry_bits(returned_.format);
+  const std::uint64_t sent = index_bits(n_, most_) + value_bits(sent_.format);
+  const std::uint64_t returned = index_bits(n_, most_) + value_bits(returned_.format);
   return most_ * ranks * sent <= most_ * sent + expected_union * returned ? SparseRoute::gather : SparseRoute::range;
 }
 
