@@ -29,8 +29,9 @@ SparseSumOptions sum_options(const Settings& settings) {
 
 }  // namespace
 
-SparseCompression::SparseCompression(const Settings& settings)
+SparseCompression::SparseCompression(const Settings& settings, Selection selection)
     : keep_(settings.number("keep")),
+      selection_(selection),
       by_tensor_(settings.is("scope", "tensor")),
       fixed_(settings.is("scope", "chunk") ? static_cast<std::uint64_t>(settings.whole("chunk")) : 0),
       options_(sum_options(settings)) {}
@@ -40,10 +41,12 @@ bool SparseCompression::by_tensor() const { return by_tensor_ && !options_.coded
 
 void SparseCompression::prepare(Place& place, std::span<const Tensor> tensors) {
   place_ = &place;
-  if (fixed_ != 0) {
-    scopes_.prepare_fixed(tensors, keep_, fixed_);
-  } else {
+  if (fixed_ == 0) {
     scopes_.prepare(tensors, keep_, by_tensor_);
+  } else if (selection_ == Selection::own) {
+    scopes_.prepare_pieces(tensors, keep_, fixed_);
+  } else {
+    scopes_.prepare_fixed(tensors, keep_, fixed_);
   }
   for (Buffer<float>* buffer : {&thresholds_, &next_thresholds_}) {
     buffer->reserve(place, scopes_.all().size());

@@ -21,6 +21,9 @@ struct ChunkFeedback {
   View<float> rest;            ///< out: p − what was sent, the residual of the next step if this one counts
 };
 
+/// By magnitude, or by a function of the method, which takes one scope at a time.
+enum class Selection : std::uint8_t { largest, own };
+
 /// Sparse compression with error feedback and its exchange, for methods of any kind: a selection in each scope, values
 /// coded as on the wire with the error left in the rest, and one sparse sum per chunk. The residual is the caller's.
 /// Remembers the thresholds of the selections and the borders of the sums; a step that is not committed leaves them as
@@ -32,7 +35,7 @@ class SparseCompression {
                                   StatusView status)>;
 
   /// Reads keep, scope, chunk, values and, if the method has them, route, return and union.
-  explicit SparseCompression(const Settings& settings);
+  explicit SparseCompression(const Settings& settings, Selection selection = Selection::largest);
 
   /// Whether the tensors of a chunk can be exchanged before the others have arrived.
   bool by_tensor() const;
@@ -40,8 +43,8 @@ class SparseCompression {
   /// Makes the exchanges, for a new group of ranks as well.
   void make_sums(const ChunkPipeline& pipeline);
 
-  /// Top-k by magnitude, or the given selection, which fixed scopes (scope = chunk) do not take. The exchange writes the
-  /// mean in place of feedback.values.
+  /// Top-k by magnitude, or with Selection::own the given selection. The exchange writes the mean in place of
+  /// feedback.values.
   Exchange& start(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status, StepReport& report);
   Exchange& start(const Chunk& chunk, const ChunkFeedback& feedback, const Select& select, StatusView status,
                   StepReport& report);
@@ -84,6 +87,7 @@ class SparseCompression {
   void code_selected(const Chunk& chunk, View<float> rest, StatusView status);
 
   double keep_;
+  Selection selection_;
   bool by_tensor_;
   std::uint64_t fixed_;  ///< entries of a scope if scope = chunk, otherwise 0
   SparseSumOptions options_;

@@ -126,7 +126,7 @@ const std::vector<MethodRow>& rows() {
         word("union", &Options::union_, {"sum", "keep"}, "keep: the same as return = coded")},
        make_topk},
       {"regtopk", Face::gradient, "top-k of a score that damps what the others cancelled", "Bereyhi et al. 2025", {8, 20, "most with step_guard"}, 11.7, kErrorFeedback,
-       {keep(), scope("model"), sparse_values("f32"), sparse_route(), sparse_return(),
+       {keep(), sparse_scope("model"), sparse_chunk("model"), sparse_values("f32"), sparse_route(), sparse_return(),
         above("mu", &Options::mu, 0.0, 1e6, "4", "strength of the regularizer; near 0 it is top-k"),
         word("denominator", &Options::denominator, {"previous", "current"}, "step whose value divides the distortion"),
         word("step_guard", &Options::step_guard, {"off", "on"}, "undoes a step that is far longer than the last; only as a model method")},
