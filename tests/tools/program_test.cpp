@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <set>
@@ -323,6 +324,21 @@ TEST_F(Files, OfMethodsHaveTheKeys) {
 /// With what it prints going to a full disk, and its errors to the outcome.
 Outcome laconic_on_full_disk(const std::string& arguments) {
   return shell(std::string("('") + LACONIC_PROGRAM + "' " + arguments + " > /dev/full)");
+}
+
+TEST(Program, ShowsCombinationsAsTheirPageDoes) {
+  const Outcome shown = laconic("methods --combinations");
+  EXPECT_EQ(shown.code, 0);
+  EXPECT_TRUE(contains(text_of_file(std::string(LACONIC_DOCS) + "/combinations.md"), "```text\n" + shown.text + "```\n"))
+      << "put this into the block of docs/combinations.md:\n"
+      << shown.text;
+  const auto json = nlohmann::json::parse(laconic("methods --combinations --json").text);
+  EXPECT_GT(json.at("tried"), 1'000);
+  const auto& refused = json.at("refused");
+  EXPECT_TRUE(std::any_of(refused.begin(), refused.end(), [](const auto& each) {
+    return each.at("options").size() == 2 && each.at("options")[0].at("option") == "rounding" &&
+           each.at("options")[1].at("choices") == nlohmann::json{"none"} && !each.at("reason").empty();
+  })) << refused;
 }
 
 TEST(Program, FailsIfWhatItPrintsCannotBeWritten) {
