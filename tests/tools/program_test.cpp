@@ -55,7 +55,8 @@ TEST(Program, HelpTellsParametersOfAllMethods) {
         "Of easgd: [0, 1]: how far a round moves the centre", "of dqsgd: 1..1000000000000: steps of the run",
         "Of mgrawa, lgrawa, easgd, lsgd, localsgd: 0..1000000000000",
         "default 1 (def-topk), 32 (diloco), 30 (sparseloco), 16 (mgrawa, lgrawa), 8 (easgd, lsgd, localsgd)",
-        "default 0.01 (topk, regtopk, randk), 0.02 (def-topk), 0.015625 (sparseloco)"}) {
+        "default 0.01 (topk, regtopk, randk), 0.02 (def-topk), 1 (diloco, mgrawa, lgrawa, easgd, lsgd, localsgd), "
+        "0.015625 (sparseloco)"}) {
     EXPECT_TRUE(contains(flat, part)) << part << '\n' << text;
   }
 }
@@ -294,12 +295,13 @@ TEST_F(Files, OfExchangesHaveTheKeys) {
                                        "sparse_sign",
                                        "sparse_sign_coded",
                                        "sparse_two_coded",
+                                       "sparse_leader",
                                        "vote",
                                        "quantized_gather",
                                        "quantized_scatter",
                                        "quantized_by_chunk"};
   EXPECT_EQ(exchanges, expected);
-  EXPECT_EQ(json("x.json").size(), 2 * (6 + 6 * 3U));
+  EXPECT_EQ(json("x.json").size(), 2 * (6 + 7 * 3U));
 }
 
 TEST_F(Files, OfMethodsHaveTheKeys) {
