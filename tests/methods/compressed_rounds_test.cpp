@@ -241,6 +241,28 @@ TEST(CompressedRounds, AnElasticCentreDoesNotOvershootWorkersThatStandStill) {
   }
 }
 
+/// With all of its error owed, local SGD is the compressed update without an outer step, bit for bit.
+TEST(CompressedRounds, OfLocalSgdAreThoseOfDilocoWithoutAnOuterStep) {
+  const std::vector<MethodOptions> settings{
+      {.values = "bf16"}, {.keep = 0.1, .scope = "chunk", .chunk = 128, .values = "two", .return_ = "coded"}};
+  for (const MethodOptions& bits : settings) {
+    run_ranks(3, [&](Communicator& communicator) {
+      MethodOptions options = bits;
+      options.period = 3;
+      Worker local(method_row("localsgd"), options, communicator, {.name = "adam"});
+      options.outer_rate = 1.0;
+      options.outer_momentum = 0.0;
+      Worker update(method_row("diloco"), options, communicator, {.name = "adam"});
+      for (std::uint32_t step = 0; step < 18; ++step) {
+        local.step(step);
+        update.step(step);
+        ASSERT_EQ(local.model, update.model) << "step " << step;
+        ASSERT_EQ(saved(*local.method, "residual"), saved(*update.method, "residual")) << "step " << step;
+      }
+    });
+  }
+}
+
 TEST(CompressedRounds, NameRankTensorAndStepOfAModelThatIsNotFiniteAndDropTheRound) {
   for (const std::string name : {"localsgd", "easgd", "lsgd", "mgrawa", "lgrawa"}) {
     for (const char* values : {"bf16", "sign", "f32"}) {
