@@ -36,6 +36,21 @@ struct AdamCoefficients {
 void adam_step(Place& place, const AdamCoefficients& coefficients, View<const float> gradient, View<float> first,
                View<float> second, View<float> model);
 
+/// What a step reads or writes besides the gradient. `first` is SGD's momentum or Adam's first moment; moments that an
+/// optimizer does not have are empty.
+template <class Value>
+struct StepMemory {
+  View<Value> first;
+  View<Value> second;
+  View<Value> model;
+};
+
+/// The same steps, which leave what they read as it is, so that a step can still be dropped. `after` aliases nothing.
+void try_sgd_step(Place& place, const Coefficients& coefficients, View<const float> gradient,
+                  const StepMemory<const float>& before, const StepMemory<float>& after);
+void try_adam_step(Place& place, const AdamCoefficients& coefficients, View<const float> gradient,
+                   const StepMemory<const float>& before, const StepMemory<float>& after);
+
 /// y = (1 − share)·y + share·x.
 void blend(Place& place, float share, View<const float> x, View<float> y);
 
