@@ -187,7 +187,7 @@ __global__ void follow_kernel(float learning_rate, float beta, const float* grad
 
 void sgd_step(Place& place, const Coefficients& coefficients, View<const float> gradient, View<float> momentum,
               View<float> model) {
-  try_sgd_step(place, coefficients, gradient, {momentum, {}, model}, {momentum, {}, model});
+  cuda::try_sgd_step(place, coefficients, gradient, {momentum, {}, model}, {momentum, {}, model});
 }
 
 void try_sgd_step(Place& place, const Coefficients& coefficients, View<const float> gradient,
@@ -201,7 +201,7 @@ void try_sgd_step(Place& place, const Coefficients& coefficients, View<const flo
 
 void adam_step(Place& place, const AdamCoefficients& coefficients, View<const float> gradient, View<float> first,
                View<float> second, View<float> model) {
-  try_adam_step(place, coefficients, gradient, {first, second, model}, {first, second, model});
+  cuda::try_adam_step(place, coefficients, gradient, {first, second, model}, {first, second, model});
 }
 
 void try_adam_step(Place& place, const AdamCoefficients& coefficients, View<const float> gradient,
