@@ -154,6 +154,43 @@ class SparseJob : public ExchangeJob {
   SparseSum sum_;
 };
 
+/// Rank 0's list to all.
+class LeaderJob : public ExchangeJob {
+ public:
+  LeaderJob(const ExchangeSetting& setting, Communicator& communicator, Place& place)
+      : indices_(setting.supports.of_rank[static_cast<std::size_t>(communicator.rank())]),
+        led_indices_(setting.supports.of_rank.front()),
+        values_(setting.values.of(communicator.rank(), indices_.size())),
+        led_values_(setting.values.of(0, led_indices_.size())),
+        sent_(setting.n),
+        sum_(communicator, place, setting.n, indices_.size()) {}
+
+  void step(int) override {
+    Status status;
+    sum_.start_from(0, {View<const std::uint32_t>(indices_), values_}, sent_.view(), view_of(status));
+    sum_.finish();
+  }
+  const Traffic& traffic() const override { return sum_.traffic(); }
+  View<const float> result() const override { return sent_.view(); }
+
+  std::string wrong() const override {
+    std::vector<float> expected(sent_.view().size());
+    for (std::size_t i = 0; i < led_indices_.size(); ++i) expected[led_indices_[i]] = led_values_[i];
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      if (sent_.view()[i] != expected[i]) return "entry " + std::to_string(i) + " is not the leader's";
+    }
+    return "";
+  }
+
+ private:
+  const std::vector<std::uint32_t>& indices_;
+  const std::vector<std::uint32_t>& led_indices_;
+  View<const float> values_;
+  View<const float> led_values_;
+  Buffer<float> sent_;
+  SparseSum sum_;
+};
+
 class VoteJob : public ExchangeJob {
  public:
   VoteJob(const ExchangeSetting& setting, Communicator& communicator, Place& place)
@@ -311,6 +348,7 @@ const std::vector<ExchangeEntry>& exchange_table() {
       {"sparse_sign", true, 2, sparse_memory, make_sparse<SparseRoute::gather, false, ValueFormat::sign>},
       {"sparse_sign_coded", true, 4, sparse_memory, make_sparse<SparseRoute::range, true, ValueFormat::sign>},
       {"sparse_two_coded", true, 4, sparse_memory, make_sparse<SparseRoute::range, true, ValueFormat::two>},
+      {"sparse_leader", true, 2, sparse_memory, make<LeaderJob>},
       {"vote", false, 2, [](int) { return 4.5; }, make<VoteJob>},
       {"quantized_gather", false, 1, [](int workers) { return 5.0 + workers; },
        make<QuantizedJob, QuantizedRoute::gather>},

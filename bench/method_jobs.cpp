@@ -14,6 +14,7 @@
 #include "exchange/packed_vote.h"
 #include "exchange/quantized_sum.h"
 #include "exchange/sparse_sum.h"
+#include "kernels/coded/coded.h"
 #include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/norm/norm.h"
@@ -310,6 +311,60 @@ class GrawaStep : public StepJob {
   DenseSum models_;
 };
 
+/// A local step and a round over the signs of the largest differences in each step.
+class CompressedRoundStep : public StepJob {
+ public:
+  CompressedRoundStep(const JobSetting& setting, const MethodEntry& entry, Communicator& communicator, Place& place)
+      : place_(place),
+        n_(setting.n),
+        k_(keep_count(kKeep, setting.n)),
+        optimizer_(entry.optimizer),
+        centre_(setting.n),
+        next_centre_(setting.n),
+        residual_(zeros(place, n_)),
+        rest_(zeros(place, n_)),
+        sum_(communicator, place, n_, k_, {.format = ValueFormat::sign}) {
+    optimizer_.prepare(place_, setting.n);
+    copy(place, setting.start, centre_.view());
+    indices_.reserve(k_);
+    for (Buffer<float>* buffer : {&values_, &errors_}) buffer->reserve(k_);
+  }
+
+  void step(StepKey, View<float> model, View<float> gradient) override {
+    optimizer_.step(place_, kMethodLearningRate, gradient, model);
+    const View<float> difference = next_centre_.view();
+    const SparseView selected{indices_.view(k_), values_.view(k_)};
+    Status status;
+    scaled_difference(place_, 1.0F, centre_.view(), model, difference, view_of(status));
+    status.threshold = threshold_;
+    error_feedback_topk(place_, difference, residual_.view(), rest_.view(), selected, view_of(status));
+    threshold_ = status.threshold;
+    code_values(place_, ValueFormat::sign, {}, {0, 1}, selected, errors_.view(k_), view_of(status));
+    scatter(place_, {selected.indices, errors_.view(k_)}, rest_.view());
+    sum_.start(selected, difference, view_of(status));
+    sum_.finish();
+    subtract_scaled(place_, centre_.view(), 1.0F, difference, difference);
+    copy(place_, difference, model);
+    blend(place_, 1.0F, rest_.view(), residual_.view());
+    std::swap(centre_, next_centre_);
+  }
+
+ private:
+  Place& place_;
+  std::uint64_t n_;
+  std::uint64_t k_;
+  Optimizer optimizer_;
+  float threshold_ = 0.0F;
+  Buffer<float> centre_;
+  Buffer<float> next_centre_;
+  Buffer<float> residual_;
+  Buffer<float> rest_;
+  Buffer<std::uint32_t> indices_;
+  Buffer<float> values_;
+  Buffer<float> errors_;
+  SparseSum sum_;
+};
+
 template <class Job>
 std::unique_ptr<StepJob> make(const JobSetting& setting, const MethodEntry& entry, Communicator& communicator,
                               Place& place) {
@@ -342,6 +397,12 @@ const std::vector<MethodEntry>& method_entries() {
        {.period = 1, .pull = kPull, .proximity = 0.0, .smoothing = 0.0, .score = "local"},
        {.momentum = kMomentum},
        make<GrawaStep>},
+      {"localsgd",
+       "optimizer, difference, topk, signs, sparse sum, error",
+       true,
+       {.keep = kKeep, .values = "sign", .period = 1},
+       {.momentum = kMomentum},
+       make<CompressedRoundStep>},
   };
   return entries;
 }

@@ -8,8 +8,8 @@
 
 namespace laconic {
 
-Broadcast::Broadcast(Communicator& communicator, Place& place, std::uint64_t n)
-    : Exchange(communicator, place), n_(n), payload_bytes_(dense::max_payload_bytes(n, ValueFormat::f32)) {
+Broadcast::Broadcast(Communicator& communicator, Place& place, std::uint64_t n, ValueFormat format)
+    : Exchange(communicator, place), n_(n), format_(format), payload_bytes_(dense::max_payload_bytes(n, format)) {
   payload_.reserve(place, payload_bytes_);
 }
 
@@ -30,7 +30,7 @@ Handle Broadcast::stage(int index) {
   if (index == 0) {
     if (rank() == root_) {
       const Stopwatch watch(cost().encode_seconds);
-      dense::encode(place(), values_, ValueFormat::f32, payload, status());
+      dense::encode(place(), values_, format_, payload, status());
     }
     cost().payload_bytes = rank() == root_ ? payload.size() : 0;
     cost().sent_bytes = (rank() + 1) % size() == root_ ? 0 : payload.size();
@@ -39,7 +39,7 @@ Handle Broadcast::stage(int index) {
     return communicator().broadcast(payload, root_);
   }
   const Stopwatch watch(cost().decode_seconds);
-  dense::decode(place(), payload, ValueFormat::f32, values_, status());
+  dense::decode(place(), payload, format_, values_, status());
   require_payloads_sound();
   note_nonfinite(payload, root_);
   done();

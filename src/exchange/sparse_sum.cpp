@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <string>
 
 #include "base/check.h"
@@ -55,25 +56,41 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
 }
 
 void SparseSum::start(ConstSparseView mine, View<float> mean, StatusView status) {
+  start(mine, mean, status, choose_route());
+}
+
+void SparseSum::start_from(int leader, ConstSparseView mine, View<float> sent, StatusView status) {
+  if (leader < 0 || leader >= size()) {
+    throw InvalidConfig("leader must be in 0.." + std::to_string(size() - 1) + ", got " + std::to_string(leader));
+  }
+  leader_ = leader;
+  start(mine, sent, status, SparseRoute::leader);
+}
+
+void SparseSum::start(ConstSparseView mine, View<float> dense, StatusView status, SparseRoute route) {
   require_idle();
-  require_size("mean", mean.size(), n_);
+  require_size("mean", dense.size(), n_);
   require_size("mine.values", mine.values.size(), mine.indices.size());
   if (mine.size() > most_) {
     throw InvalidConfig("a rank sends at most " + std::to_string(most_) + " entries, got " +
                         std::to_string(mine.size()) + ": make the exchange with the largest count that will occur");
   }
   mine_ = mine;
-  mean_ = mean;
+  mean_ = dense;
   left_count_ = 0;
-  route_ = choose_route();
+  route_ = route;
   begin(status);
 }
 
 namespace {
 
-/// About as many as an entry has on the wire: an index takes about 8 bits if one entry in 100 is sent.
-std::uint64_t entry_bits(ValueFormat format) {
-  return 8 + (is_coded(format) ? static_cast<std::uint64_t>(field_bits(format)) : 8 * bytes_of(format));
+/// About as many as an index has on the wire: 8 if one entry in 100 is sent, none if all are.
+std::uint64_t index_bits(std::uint64_t n, std::uint64_t count) {
+  return count == n ? 0 : 1 + static_cast<std::uint64_t>(std::bit_width(n / std::max<std::uint64_t>(count, 1)));
+}
+
+std::uint64_t value_bits(ValueFormat format) {
+  return is_coded(format) ? static_cast<std::uint64_t>(field_bits(format)) : 8 * bytes_of(format);
 }
 
 }  // namespace
@@ -84,8 +101,8 @@ SparseRoute SparseSum::choose_route() const {
   const auto ranks = static_cast<std::uint64_t>(size());
   if (ranks <= 2) return SparseRoute::gather;
   const std::uint64_t expected_union = union_known_ ? union_count_ : most_;
-  const std::uint64_t sent = entry_bits(sent_.format);
-  const std::uint64_t returned = entry_bits(returned_.format);
+  const std::uint64_t sent = index_bits(n_, most_) + value_bits(sent_.format);
+  const std::uint64_t returned = index_bits(n_, most_) + value_bits(returned_.format);
   return most_ * ranks * sent <= most_ * sent + expected_union * returned ? SparseRoute::gather : SparseRoute::range;
 }
 
@@ -107,6 +124,13 @@ void SparseSum::go_on_from(std::span<const std::uint64_t> borders, std::uint64_t
 }
 
 Handle SparseSum::stage(int index) {
+  if (route_ == SparseRoute::leader) {
+    if (index == 0) return broadcast_length();
+    if (index == 1) return broadcast_payload();
+    read_payload();
+    done();
+    return {};
+  }
   if (route_ == SparseRoute::gather) {
     if (index == 0) return gather_lengths();
     if (index == 1) return gather_payloads();
@@ -161,7 +185,7 @@ void SparseSum::sum_gathered() {
   loads_.assign(loads_.size(), {});
   loads_[0] = {union_count_, union_count_};
   follow_aggregate(place(), entries().indices, loads_, n_, borders_);
-  write_dense();
+  write_dense(entries());
 }
 
 // ---- by index range
@@ -287,7 +311,50 @@ void SparseSum::read_sums() {
   }
   if (require_payloads_sound().nonfinite_rank == 0) note_nonfinite(receive_);
   follow_aggregate(place(), entries().indices, loads_, n_, borders_);
-  write_dense();
+  write_dense(entries());
+}
+
+// ---- from a leader
+
+/// Every rank but the last of the ring forwards what it gets.
+void SparseSum::count_forwarded(std::uint64_t bytes) {
+  const bool sends = (rank() + 1) % size() != leader_;
+  cost().sent_bytes += sends ? bytes : 0;
+  cost().sent_messages += sends ? 1 : 0;
+  cost().received_bytes += rank() == leader_ ? 0 : bytes;
+}
+
+Handle SparseSum::broadcast_length() {
+  if (rank() == leader_) {
+    const Stopwatch watch(cost().encode_seconds);
+    send_.lay_out(
+        [&](int to) { return to == rank() ? sparse::max_payload_bytes(mine_.size(), {0, n_}, sent_) : 0; });
+    sparse::encode(place(), mine_, {0, n_}, sent_, send_.slot(rank()), status());
+    send_.set_length(rank(), read_status(place(), status()).payload_bytes);
+    cost().payload_bytes = send_.length(rank());
+    lengths_sent_[0] = send_.length(rank());
+  }
+  count_forwarded(sizeof(std::uint64_t));
+  return communicator().broadcast(as_writable_bytes(View<std::uint64_t>(lengths_sent_).sub(0, 1)), leader_);
+}
+
+Handle SparseSum::broadcast_payload() {
+  expect(lengths_sent_[0], most_, {0, n_}, sent_);
+  require_payloads_sound();
+  if (rank() != leader_) send_.lay_out([&](int to) { return to == leader_ ? lengths_sent_[0] : 0; });
+  count_forwarded(lengths_sent_[0]);
+  return communicator().broadcast(send_.slot(leader_).sub(0, lengths_sent_[0]), leader_);
+}
+
+void SparseSum::read_payload() {
+  const Stopwatch watch(cost().decode_seconds);
+  const View<const std::byte> payload = send_.slot(leader_).sub(0, lengths_sent_[0]);
+  const SparseView room = union_.sub(0, most_);
+  std::uint64_t count = 0;
+  sparse::decode(place(), payload, {0, n_}, sent_, room, status(), &count);
+  require_payloads_sound();
+  note_nonfinite(payload, leader_);
+  write_dense(room.sub(0, count));
 }
 
 // ---- both
@@ -327,9 +394,9 @@ void SparseSum::round_as_returned(View<float> sums) {
   round_through_16bit(place(), returned_.format, sums, place().workspace().take<float>(sums.size()), status());
 }
 
-void SparseSum::write_dense() {
+void SparseSum::write_dense(ConstSparseView entries) {
   fill(place(), 0.0F, mean_);
-  scatter(place(), entries(), mean_);
+  scatter(place(), entries, mean_);
 }
 
 }  // namespace laconic

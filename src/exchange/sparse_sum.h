@@ -8,7 +8,8 @@
 
 namespace laconic {
 
-enum class SparseRoute : std::uint8_t { automatic, gather, range };
+/// `leader` is that of start_from.
+enum class SparseRoute : std::uint8_t { automatic, gather, range, leader };
 
 struct SparseSumOptions {
   SparseRoute route = SparseRoute::automatic;
@@ -37,6 +38,11 @@ struct SparseSumOptions {
 /// that is sent and r for one that is returned, that is k·W·b <= k·b + U·r; in the first step U counts as k. b = r unless
 /// the format is `sign` or `two`. All ranks count the same entries, so all choose alike. Both routes give the same bits.
 /// Borders follow the last step's aggregate, so that no owner becomes a hot spot.
+///
+/// leader: one rank's entries in place of the mean, as they were sent; the others send nothing of their own.
+///         1. broadcast of the payload's length: 8
+///         2. broadcast of the payload: p, counted as in a ring that begins at the leader
+///         3. decode, on the leader too
 class SparseSum : public Exchange {
  public:
   /// For views of n entries, of which each rank sends at most `most`.
@@ -46,6 +52,9 @@ class SparseSum : public Exchange {
 
   /// `mine` has ascending indices. `mean`, n long, receives the mean on the union and zero elsewhere.
   void start(ConstSparseView mine, View<float> mean, StatusView status);
+  /// `sent`, n long, receives the entries of `leader`, and zero elsewhere. `mine` is read on that rank only. Neither
+  /// borders nor the last union change. All ranks pass the same leader.
+  void start_from(int leader, ConstSparseView mine, View<float> sent, StatusView status);
 
   /// After finish: the aggregate as a list, by ascending index.
   ConstSparseView entries() const { return union_.sub(0, union_count_); }
@@ -84,11 +93,17 @@ class SparseSum : public Exchange {
   };
 
   Handle stage(int index) override;
+  void start(ConstSparseView mine, View<float> dense, StatusView status, SparseRoute route);
   SparseRoute choose_route() const;
 
   Handle gather_lengths();
   Handle gather_payloads();
   void sum_gathered();
+
+  Handle broadcast_length();
+  Handle broadcast_payload();
+  void read_payload();
+  void count_forwarded(std::uint64_t bytes);
 
   Handle send_lengths();
   Handle send_entries();
@@ -103,7 +118,7 @@ class SparseSum : public Exchange {
   std::uint64_t keep_largest(std::uint64_t summed);
   void keep_coding_error(std::uint64_t kept);
   void round_as_returned(View<float> sums);
-  void write_dense();
+  void write_dense(ConstSparseView entries);
 
   std::uint64_t n_;
   std::uint64_t most_;
@@ -112,6 +127,7 @@ class SparseSum : public Exchange {
   sparse::ValueCoding returned_;  ///< how sums come back
   SparseRoute route_ = SparseRoute::automatic;
   bool union_known_ = false;
+  int leader_ = 0;
 
   ConstSparseView mine_;
   View<float> mean_;

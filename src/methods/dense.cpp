@@ -7,6 +7,7 @@
 #include "kernels/elementwise/elementwise.h"
 #include "methods/makers.h"
 #include "methods/gradient_base.h"
+#include "methods/sum_options.h"
 
 namespace laconic {
 namespace {
@@ -44,8 +45,7 @@ class DenseMethod : public GradientBase {
 }  // namespace
 
 std::unique_ptr<GradientBase> make_sgd(const Settings& settings, Communicator& communicator, Place& place) {
-  const auto order = settings.is("order", "engine") ? SumOrder::engine : SumOrder::rank_order;
-  return std::make_unique<DenseMethod>(settings.method(), DenseSumOptions{.order = order}, communicator, place);
+  return std::make_unique<DenseMethod>(settings.method(), dense_sum_options(settings), communicator, place);
 }
 
 std::unique_ptr<GradientBase> make_fp16(const Settings& settings, Communicator& communicator, Place& place) {

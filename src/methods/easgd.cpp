@@ -3,7 +3,8 @@
 //   2. every τ steps, with α = λ/M and the centre x_C as it was before:
 //      x_m = (1 - α) x_m + α x_C
 //      x_C = (1 - λ) x_C + λ·mean of the x_m before the pull
-// A round: reduce(d) and broadcast(d), which is all-reduce(d).
+// A round: reduce(d) and broadcast(d), which is all-reduce(d). With fewer bits (rounds.h) x_C − Δ stands for the mean,
+// and α is the share that a round takes from the worker's model: x_C plus all x_m less all errors is as before a round.
 
 #include "kernels/descent/descent.h"
 #include "methods/averaging_rounds.h"
@@ -17,8 +18,9 @@ class Easgd : public AveragingRounds {
   using AveragingRounds::AveragingRounds;
 
  private:
+  float pulled_share() const override { return pull_share() / static_cast<float>(ranks()); }  // α
   void pull(View<float> model, View<float> next_centre) override {
-    blend(place(), pull_share() / static_cast<float>(ranks()), centre(), model);
+    blend(place(), pulled_share(), centre(), model);
     blend(place(), 1.0F - pull_share(), centre(), next_centre);
   }
 };

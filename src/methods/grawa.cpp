@@ -8,6 +8,8 @@
 //   4. x_C = Σ_m β_m x_m
 //   5. x_m = (1 - λ) x_m + λ x_C
 // A round: all-reduce(1), or of the layers' number, and all-reduce(d). Memory: s, and the norms of score = local.
+// With fewer bits (rounds.h) the weight of a difference is w_m = M β_m, by layer in LGRAWA, so that the mean of the
+// weighted differences is x_C − Σ_m β_m x_m. The weights come before the coding: e is in the unit of what is sent.
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +17,7 @@
 
 #include "base/buffer.h"
 #include "base/transfer.h"
+#include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/norm/norm.h"
 #include "laconic/error.h"
@@ -51,6 +54,7 @@ class Grawa : public RoundMethod {
   void make_exchanges() override {
     score_sum_ =
         std::make_unique<DenseSum>(communicator(), place(), smoothed_.size(), DenseSumOptions{.divide = false});
+    if (compresses()) return;
     model_sum_ = std::make_unique<DenseSum>(communicator(), place(), parameters(), DenseSumOptions{.divide = false});
   }
 
@@ -80,19 +84,26 @@ class Grawa : public RoundMethod {
     report.traffic += score_sum_->traffic();
     if (read_status(place(), status).nonfinite != 0) return;
     report.extra = 0.0;
+    if (compresses()) write_difference(model, next_centre);
     std::uint64_t offset = 0;
     for (std::size_t k = 0; k < inverse_.size(); ++k) {
       // Nobody has a score where nobody made a step that counted: plain averaging.
       const float weight = sums_[k] > 0.0F ? inverse_[k] / sums_[k] : 1.0F / static_cast<float>(ranks());
       const std::uint64_t size = by_layer_ ? tensors()[k].size : parameters();
-      const View<const float> own = model.sub(offset, size);
-      weighted_sum(place(), {&own, 1}, {&weight, 1}, next_centre.sub(offset, size), status);
+      weigh(weight, model.sub(offset, size), next_centre.sub(offset, size), status);
       offset += size;
       report.extra += static_cast<double>(weight) / static_cast<double>(inverse_.size());
     }
+    if (compresses()) return exchange_differences(next_centre, status, report);
     model_sum_->start(next_centre, status);
     model_sum_->finish();
     report.traffic += model_sum_->traffic();
+  }
+
+  /// A layer's share of the sum of models, or of the mean of differences.
+  void weigh(float weight, View<const float> model, View<float> out, StatusView status) {
+    if (compresses()) return scale(place(), weight * static_cast<float>(ranks()), out);
+    weighted_sum(place(), {&model, 1}, {&weight, 1}, out, status);
   }
 
   void pull(View<float> model, View<float> next_centre) override {

@@ -1,7 +1,7 @@
 // Local SGD: plain averaging.
 //   1. every local step: x_m moves by the local optimizer on the worker's own gradient
 //   2. every τ steps: x_m = mean of all x_m
-// A round: all-reduce(d).
+// A round: all-reduce(d). With fewer bits (rounds.h) 2 is x_m = x_C = x_C − Δ, and all that was not sent is owed.
 
 #include "kernels/elementwise/elementwise.h"
 #include "methods/averaging_rounds.h"

@@ -6,7 +6,8 @@
 // Recent: the mean over the local steps since the last round; a worker that made none since has its last one, a worker
 // that never made one, or whose loss is infinite, comes after all others. A NaN from a worker that never gave a loss is
 // one that was forgotten, and refused. A later one is treated as a gradient that is not finite.
-// A round: 1 float each and broadcast(d).
+// A round: 1 float each and broadcast(d). With fewer bits (rounds.h) 3 is x_C = x_C − what the leader sent of its
+// difference. The errors of the others shrink as their models are pulled.
 
 #include <cmath>
 #include <limits>
@@ -26,12 +27,13 @@ constexpr double kNoLoss = std::numeric_limits<double>::infinity();
 
 class Lsgd : public RoundMethod {
  public:
-  using RoundMethod::RoundMethod;
+  Lsgd(const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator, Place& place)
+      : RoundMethod(settings, optimizer, communicator, place, Senders::leader) {}
 
  private:
   void make_exchanges() override {
     losses_ = std::make_unique<GatheredNumbers>(communicator(), place(), 1);
-    broadcast_ = std::make_unique<Broadcast>(communicator(), place(), parameters());
+    if (!compresses()) broadcast_ = std::make_unique<Broadcast>(communicator(), place(), parameters());
   }
 
   void check(const StepInput& input, View<const float> gradient, StatusView status) override {
@@ -64,12 +66,16 @@ class Lsgd : public RoundMethod {
     for (int other = 1; other < ranks(); ++other) {
       if (losses_->of(other)[0] < losses_->of(leader)[0]) leader = other;
     }
+    report.traffic += losses_->traffic();
+    report.extra = leader;
+    if (compresses()) {
+      write_difference(model, next_centre);
+      return exchange_differences(leader, next_centre, status, report);
+    }
     if (rank() == leader) copy(place(), model, next_centre);
     broadcast_->start(next_centre, leader, status);
     broadcast_->finish();
-    report.traffic += losses_->traffic();
     report.traffic += broadcast_->traffic();
-    report.extra = leader;
   }
 
   void begin_period() override {

@@ -23,11 +23,12 @@ float shrink_of(const OptimizerOptions& options, float learning_rate) {
   return static_cast<float>(1.0 - static_cast<double>(learning_rate) * options.weight_decay);
 }
 
-/// `decoupled`: the weight decay shrinks the model, otherwise it is part of the gradient.
-AdamCoefficients adam_coefficients(const OptimizerOptions& options, float learning_rate, std::uint64_t steps,
-                                   bool decoupled) {
+/// `decays`: the weight decay applies. That of adamw shrinks the model; otherwise it is part of the gradient.
+AdamCoefficients adam_coefficients(const OptimizerOptions& options, OptimizerKind kind, float learning_rate,
+                                   std::uint64_t steps, bool decays) {
+  const bool decoupled = kind == OptimizerKind::adamw;
   return {.learning_rate = learning_rate,
-          .weight_decay = decoupled ? 0.0F : static_cast<float>(options.weight_decay),
+          .weight_decay = decays && !decoupled ? static_cast<float>(options.weight_decay) : 0.0F,
           .beta1 = static_cast<float>(options.beta1),
           .beta2 = static_cast<float>(options.beta2),
           .fresh1 = static_cast<float>(1.0 - options.beta1),
@@ -35,7 +36,19 @@ AdamCoefficients adam_coefficients(const OptimizerOptions& options, float learni
           .correction1 = static_cast<float>(1.0 - std::pow(options.beta1, static_cast<double>(steps))),
           .correction2 = static_cast<float>(1.0 - std::pow(options.beta2, static_cast<double>(steps))),
           .epsilon = static_cast<float>(options.epsilon),
-          .shrink = decoupled ? shrink_of(options, learning_rate) : 1.0F};
+          .shrink = decays && decoupled ? shrink_of(options, learning_rate) : 1.0F};
+}
+
+Coefficients sgd_coefficients(const OptimizerOptions& options, float learning_rate, bool decays) {
+  return {.learning_rate = learning_rate,
+          .momentum = static_cast<float>(options.momentum),
+          .weight_decay = decays ? static_cast<float>(options.weight_decay) : 0.0F,
+          .nesterov = options.nesterov};
+}
+
+/// Of a moment, which may be empty.
+View<float> part_of(const Buffer<float>& moment, std::uint64_t offset, std::uint64_t size) {
+  return moment.capacity() > 0 ? moment.view().sub(offset, size) : moment.view();
 }
 
 /// Settings of SGD that Adam would silently leave out, and Adam's own.
@@ -107,16 +120,6 @@ void Optimizer::copy_from(Place& place, const Optimizer& other) {
   copy(place, other.second_.view(), second_.view());
 }
 
-void Optimizer::copy_part_from(Place& place, const Optimizer& other, std::uint64_t offset, std::uint64_t size) {
-  first_.reserve(place, other.first_.capacity());
-  second_.reserve(place, other.second_.capacity());
-  const auto copy_part = [&](const Buffer<float>& from, const Buffer<float>& to) {
-    if (from.capacity() > 0) copy(place, from.view().sub(offset, size), to.view().sub(offset, size));
-  };
-  copy_part(other.first_, first_);
-  copy_part(other.second_, second_);
-}
-
 float Optimizer::shrink(float learning_rate) const {
   return kind_ == OptimizerKind::adamw ? shrink_of(options_, learning_rate) : 1.0F;
 }
@@ -127,38 +130,43 @@ void Optimizer::step(Place& place, float learning_rate, View<const float> gradie
   step_part(place, learning_rate, 0, gradient, model);
 }
 
-void Optimizer::step_part(Place& place, float learning_rate, std::uint64_t offset, View<const float> gradient,
-                          View<float> model) {
-  const std::uint64_t end = offset + model.size();
-  if (runs_.empty()) return step_run(place, learning_rate, {offset, model.size()}, gradient, model);
+template <class Work>
+void Optimizer::each_run(std::uint64_t offset, std::uint64_t size, const Work& work) const {
+  if (runs_.empty()) return work(Run{offset, size});
   for (const Run& run : runs_) {
     const std::uint64_t first = std::max(offset, run.offset);
-    const std::uint64_t last = std::min(end, run.offset + run.size);
-    if (first >= last) continue;
-    const Run part{first, last - first, run.decays};
-    step_run(place, learning_rate, part, gradient.sub(first - offset, part.size), model.sub(first - offset, part.size));
+    const std::uint64_t last = std::min(offset + size, run.offset + run.size);
+    if (first < last) work(Run{first, last - first, run.decays});
   }
 }
 
-void Optimizer::step_run(Place& place, float learning_rate, const Run& run, View<const float> gradient,
-                         View<float> model) {
-  const auto part = [&](const Buffer<float>& moment) {
-    return moment.capacity() > 0 ? moment.view().sub(run.offset, run.size) : moment.view();
-  };
-  if (is_adam(kind_)) {
-    const bool decoupled = kind_ == OptimizerKind::adamw;
-    AdamCoefficients coefficients = adam_coefficients(options_, learning_rate, steps_, decoupled);
-    if (!run.decays) {
-      coefficients.weight_decay = 0.0F;
-      coefficients.shrink = 1.0F;
+void Optimizer::step_part(Place& place, float learning_rate, std::uint64_t offset, View<const float> gradient,
+                          View<float> model) {
+  each_run(offset, model.size(), [&](const Run& run) {
+    const auto here = [&](auto view) { return view.sub(run.offset - offset, run.size); };
+    const View<float> first = part_of(first_, run.offset, run.size);
+    if (is_adam(kind_)) {
+      adam_step(place, adam_coefficients(options_, kind_, learning_rate, steps_, run.decays), here(gradient), first,
+                part_of(second_, run.offset, run.size), here(model));
+    } else {
+      sgd_step(place, sgd_coefficients(options_, learning_rate, run.decays), here(gradient), first, here(model));
     }
-    return adam_step(place, coefficients, gradient, part(first_), part(second_), model);
-  }
-  const Coefficients coefficients{.learning_rate = learning_rate,
-                                  .momentum = static_cast<float>(options_.momentum),
-                                  .weight_decay = run.decays ? static_cast<float>(options_.weight_decay) : 0.0F,
-                                  .nesterov = options_.nesterov};
-  sgd_step(place, coefficients, gradient, part(first_), model);
+  });
+}
+
+void Optimizer::try_part(Place& place, float learning_rate, std::uint64_t offset, View<const float> gradient,
+                         const Optimizer& from, View<const float> before, View<float> after) {
+  each_run(offset, after.size(), [&](const Run& run) {
+    const auto here = [&](auto view) { return view.sub(run.offset - offset, run.size); };
+    const auto moment = [&](const Buffer<float>& buffer) { return part_of(buffer, run.offset, run.size); };
+    const StepMemory<const float> old{moment(from.first_), moment(from.second_), here(before)};
+    const StepMemory<float> next{moment(first_), moment(second_), here(after)};
+    if (is_adam(kind_)) {
+      try_adam_step(place, adam_coefficients(options_, kind_, learning_rate, steps_, run.decays), here(gradient), old, next);
+    } else {
+      try_sgd_step(place, sgd_coefficients(options_, learning_rate, run.decays), here(gradient), old, next);
+    }
+  });
 }
 
 void Optimizer::save(Place& place, State& state) const {

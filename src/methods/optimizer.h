@@ -48,15 +48,17 @@ class Optimizer {
   void count_step() { ++steps_; }
   void step_part(Place& place, float learning_rate, std::uint64_t offset, View<const float> gradient,
                  View<float> model);
+  /// A part of the step that `from` would make, with its memory left as it is: this optimizer, which has the same
+  /// settings, receives the moments, and `after` the model. First take_step_of.
+  void try_part(Place& place, float learning_rate, std::uint64_t offset, View<const float> gradient,
+                const Optimizer& from, View<const float> before, View<float> after);
+  void take_step_of(const Optimizer& from) { steps_ = from.steps_ + 1; }
   /// The factor by which a step multiplies what the weight decay applies to, apart from the gradient: 1 − η·weight_decay
   /// of adamw, otherwise 1.
   float shrink(float learning_rate) const;
 
   /// Copies the memory of another optimizer with the same settings.
   void copy_from(Place& place, const Optimizer& other);
-  /// The same in parts, as step_part needs it: first the number of steps, then each part of the moments once.
-  void copy_steps_from(const Optimizer& other) { steps_ = other.steps_; }
-  void copy_part_from(Place& place, const Optimizer& other, std::uint64_t offset, std::uint64_t size);
 
   void save(Place& place, State& state) const;
   void load(Place& place, const State& state);
@@ -79,7 +81,9 @@ class Optimizer {
     std::uint64_t size = 0;
     bool decays = true;
   };
-  void step_run(Place& place, float learning_rate, const Run& run, View<const float> gradient, View<float> model);
+  /// Calls work(run) for the parts of a range that have the same weight decay.
+  template <class Work>
+  void each_run(std::uint64_t offset, std::uint64_t size, const Work& work) const;
 
   OptimizerOptions options_;
   OptimizerKind kind_;

@@ -2,7 +2,7 @@
 //   1. y = the optimizer's step at y; decoupled weight decay multiplies y, s and x by the same factor
 //   2. what the worker moved by: s − y
 // The optimizer's memory stays with its worker: it is saved with the method, a resize does not touch it, and a newcomer's
-// begins empty. A meeting that is dropped leaves it as it was: the step is tried on a copy of the moments. A host's
+// begins empty. A meeting that is dropped leaves it as it was: the step writes its moments beside the old ones. A host's
 // optimizer has no copy: ranks first tell each other whether their gradients are finite, and drop the step before it is
 // called; if it then makes a model that is not finite, all ranks throw, because its step cannot be taken back. A step
 // alone is dropped before the optimizer sees its gradient. The other ranks do not learn of it, so its weight decay is
@@ -100,8 +100,7 @@ void OptimizerLocalStep::begin(const StepInput& input) {
   } else {
     shrink_.set(input.shrink);
   }
-  tried_.copy_steps_from(optimizer_);
-  tried_.count_step();
+  tried_.take_step_of(optimizer_);
 }
 
 Status OptimizerLocalStep::make_whole(View<const float> model, View<const float> gradient, StepReport& report) {
@@ -117,9 +116,7 @@ View<float> OptimizerLocalStep::make_chunk(const Chunk& chunk, View<const float>
   const auto here = [&](auto view) { return view.sub(chunk.offset, chunk.size); };
   const View<float> y = here(memory_->next_error());
   if (goes_by_chunk()) {
-    copy(place(), here(model), y);
-    tried_.copy_part_from(place(), optimizer_, chunk.offset, chunk.size);
-    tried_.step_part(place(), learning_rate_, chunk.offset, gradient, y);  // 1
+    tried_.try_part(place(), learning_rate_, chunk.offset, gradient, optimizer_, here(model), y);  // 1
   }
   shrink_.for_each(chunk.first_tensor, chunk.offset, chunk.size, [&](const ShrinkRuns::Run& run) {
     const std::uint64_t offset = run.offset - chunk.offset;

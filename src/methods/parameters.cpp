@@ -22,6 +22,18 @@ Parameter chunk(const char* entries, const char* help, std::string_view scope_fa
       .only("scope = chunk", scope_fallback == "chunk" ? leaves_chunks : asks_for_chunks);
 }
 
+Parameter coded_or_exact() {
+  return word("return", &MethodOptions::return_, {"exact", "coded"},
+              "coded: owners return only their k/W largest sums, in the format of values, so traffic does not grow with W");
+}
+
+constexpr const char* kLists = "keep below 1, or values = sign or two";
+
+/// Whether lists of entries are sent, by a method that sends everything by default.
+bool sends_lists(const MethodOptions& options) {
+  return options.keep.value_or(1.0) < 1.0 || options.values == "sign" || options.values == "two";
+}
+
 }  // namespace
 
 Parameter number(const char* name, MethodOptions::Number MethodOptions::*member, Interval interval,
@@ -82,10 +94,29 @@ Parameter sparse_values(const char* fallback) {
       .with(fallback);
 }
 Parameter sparse_return() {
-  return word("return", &MethodOptions::return_, {"exact", "coded"},
-              "coded: owners return only their k/W largest sums, in the format of values, so traffic does not grow with W")
-      .only("union = sum",
-            [](const MethodOptions& options) { return options.union_ != "keep" || options.return_ == "coded"; });
+  return coded_or_exact().only(
+      "union = sum", [](const MethodOptions& options) { return options.union_ != "keep" || options.return_ == "coded"; });
+}
+bool compresses(const MethodOptions& options) {
+  return options.keep.value_or(1.0) < 1.0 || options.values.value_or("f32") != "f32";
+}
+std::vector<Parameter> leader_compression() {
+  const auto lists_of_chunks = [](const MethodOptions& options) {
+    return sends_lists(options) && asks_for_chunks(options);
+  };
+  Parameter entries = whole("chunk", &MethodOptions::chunk, double{kLeastScope}, double{kMostScope}, "4096",
+                            "entries of a scope");
+  return {keep().with("1"), sparse_values("f32"), sparse_scope("model").only(kLists, sends_lists),
+          entries.only("scope = chunk", lists_of_chunks)};
+}
+std::vector<Parameter> compression() {
+  std::vector<Parameter> all = leader_compression();
+  all.push_back(sparse_route().only(kLists, sends_lists));
+  all.push_back(coded_or_exact().only(kLists, sends_lists));
+  return all;
+}
+Parameter uncompressed_order() {
+  return order().only("keep = 1 and values = f32", [](const MethodOptions& options) { return !compresses(options); });
 }
 Parameter bits(const char* fallback) {
   return whole("bits", &MethodOptions::bits, 2, 16, fallback, "bits per value, including one for the sign");

@@ -25,6 +25,12 @@ Parameter sparse_scope(const char* fallback);
 Parameter sparse_chunk(const char* scope_fallback);
 Parameter sparse_values(const char* fallback);
 Parameter sparse_return();
+/// For methods that send everything as it is unless they are told otherwise: keep and values, and what counts only if
+/// lists of entries are sent. `order` counts only if nothing is compressed.
+std::vector<Parameter> compression();
+std::vector<Parameter> leader_compression();  ///< the same if only one rank sends: its list takes one way
+Parameter uncompressed_order();
+bool compresses(const MethodOptions& options);
 Parameter bits(const char* fallback);
 Parameter norm();
 Parameter max_norm();  ///< the same, with max as its default

@@ -20,6 +20,7 @@
 #include "methods/model_base.h"
 #include "methods/optimizer.h"
 #include "methods/random_blocks.h"
+#include "methods/sum_options.h"
 #include "transport/agreement.h"
 
 namespace laconic {
@@ -29,11 +30,10 @@ class Psync : public ModelBase {
  public:
   Psync(const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator, Place& place)
       : ModelBase(settings.method(), communicator, place),
+        options_(dense_sum_options(settings)),
         blocks_(settings.number("ratio"), settings.is("scope", "tensor")),
         optimizer_(optimizer),
-        tried_optimizer_(optimizer) {
-    if (settings.is("order", "engine")) options_.order = SumOrder::engine;
-  }
+        tried_optimizer_(optimizer) {}
 
  private:
   void prepare() override {

@@ -18,7 +18,8 @@
 #include "methods/makers.h"
 #include "methods/gradient_base.h"
 #include "methods/residual.h"
-#include "methods/sparse_compression.h"
+#include "methods/scopes.h"
+#include "methods/sum_options.h"
 
 namespace laconic {
 namespace {

@@ -24,7 +24,7 @@ namespace {
 class Regtopk : public SparseMethod {
  public:
   Regtopk(const Settings& settings, Communicator& communicator, Place& place)
-      : SparseMethod(settings, communicator, place) {
+      : SparseMethod(settings, Selection::own, communicator, place) {
     score_.mu = static_cast<float>(settings.number("mu"));
     score_.denominator = settings.is("denominator", "current") ? Denominator::current : Denominator::previous;
   }

@@ -9,16 +9,17 @@
 
 namespace laconic {
 
-/// What a gradient method has not sent yet. It is in memory twice, so that a dropped step leaves it as it was.
+/// What a method has not sent yet. It is in memory twice, so that a dropped step leaves it as it was.
 class Residual {
  public:
   /// It is zero.
   void prepare(Place& place, std::uint64_t parameters);
 
   View<float> view() const { return residual_.view(parameters_); }
+  View<float> next() const { return next_.view(parameters_); }
   View<float> of(const Chunk& chunk) const { return view().sub(chunk.offset, chunk.size); }
   /// Where a step leaves what it has not sent of a chunk.
-  View<float> next_of(const Chunk& chunk) const { return next_.view(parameters_).sub(chunk.offset, chunk.size); }
+  View<float> next_of(const Chunk& chunk) const { return next().sub(chunk.offset, chunk.size); }
   /// The step counts.
   void commit() { std::swap(residual_, next_); }
 

@@ -2,11 +2,13 @@
 
 #include "base/check.h"
 #include "base/scratch_status.h"
+#include "base/transfer.h"
 #include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
 #include "laconic/error.h"
 #include "laconic/nonfinite.h"
 #include "methods/state_memory.h"
+#include "methods/sum_options.h"
 #include "transport/agreement.h"
 
 namespace laconic {
@@ -26,8 +28,11 @@ RoundSchedule schedule_of(const Settings& settings) {
 }  // namespace
 
 RoundMethod::RoundMethod(const Settings& settings, const OptimizerOptions& optimizer, Communicator& communicator,
-                         Place& place)
-    : ModelBase(settings.method(), communicator, place), optimizer_(optimizer), schedule_(schedule_of(settings)) {
+                         Place& place, Senders senders)
+    : ModelBase(settings.method(), communicator, place, asks_for_compression(settings) ? this : nullptr),
+      optimizer_(optimizer),
+      schedule_(schedule_of(settings)) {
+  if (asks_for_compression(settings)) compression_ = make_compression(settings, senders);
   if (settings.has("pull")) pull_ = static_cast<float>(settings.number("pull"));
   if (settings.has("proximity")) {
     proximity_ = static_cast<float>(settings.number("proximity") / settings.number("period"));
@@ -40,7 +45,22 @@ void RoundMethod::prepare() {
     buffer->reserve(place(), parameters());
     fill(place(), 0.0F, buffer->view(parameters()));
   }
+  if (compresses()) {
+    residual_.prepare(place(), parameters());
+    compression_->prepare(place(), tensors());
+  }
+  make_all_exchanges();
+}
+
+void RoundMethod::make_all_exchanges() {
+  if (compresses()) compression_->make_exchanges(pipeline());
   make_exchanges();
+}
+
+std::vector<View<float>> RoundMethod::owed() {
+  std::vector<View<float>> views = optimizer_.memory();
+  if (compresses()) views.insert(views.begin(), residual_.view());
+  return views;
 }
 
 std::vector<AgreedField> RoundMethod::common_fields(View<const float> model) {
@@ -115,6 +135,7 @@ void RoundMethod::hold_round(View<float> model, StepReport& report) {
   const Status status = flags.read();
   if (status.nonfinite == 0) {
     pull(model, next_centre);
+    if (compresses()) keep_unsent();  // d
     std::swap(centre_, next_centre_);
   } else if (policy() == NonfinitePolicy::error) {
     refuse_round(model, status);
@@ -127,6 +148,39 @@ void RoundMethod::hold_round(View<float> model, StepReport& report) {
   ++report.rounds;
   at_round_ = true;
   tell_round(report);
+}
+
+void RoundMethod::write_difference(View<const float> model, View<float> difference) {
+  const ScratchStatus unused(place());  // the compression looks as well
+  scaled_difference(place(), 1.0F, centre(), model, difference, unused.view());
+}
+
+void RoundMethod::exchange_differences(View<float> differences, StatusView status, StepReport& report) {
+  exchange_differences(kNoLeader, differences, status, report);
+}
+
+void RoundMethod::exchange_differences(int leader, View<float> differences, StatusView status, StepReport& report) {
+  leader_ = leader;
+  pipeline().begin(false, report);
+  pipeline().add(differences);
+  pipeline().finish();
+  copy_from_host<Status>(place(), &pipeline().status(), status);
+  subtract_scaled(place(), centre(), 1.0F, differences, differences);  // c
+}
+
+Exchange& RoundMethod::start_chunk(const Chunk& chunk, View<float> differences, StatusView status,
+                                   StepReport& report) {
+  if (leader_ == kNoLeader) return compression_->start(chunk, differences, errors(), status, report);  // a, b
+  return compression_->start_from(leader_, chunk, differences, errors(), status, report);
+}
+
+void RoundMethod::finish_chunk(const Chunk& chunk, View<float> /*sent*/, StatusView, StepReport&) {
+  compression_->finish(chunk, errors());
+}
+
+void RoundMethod::keep_unsent() {
+  compression_->commit();
+  blend(place(), pulled_share(), residual_.next(), residual_.view());
 }
 
 void RoundMethod::pull(View<float> model, View<float> next_centre) { blend(place(), pull_, next_centre, model); }
@@ -151,18 +205,26 @@ void RoundMethod::save_memory(State& state) const {
   State optimizer;
   optimizer_.save(place(), optimizer);
   state.put("optimizer", optimizer);
+  if (!compresses()) return;
+  residual_.save(place(), state);
+  compression_->save(state);
 }
 
 void RoundMethod::require_loadable_memory(const State& state) const {
   MethodMemory::require_loadable_memory(state);
   schedule_.require_resumable(state.count("rounds"), state.count("steps"));
   Optimizer::require_loadable(state.nested("optimizer"));
+  if (compresses()) compression_->require_loadable(state);
 }
 
 void RoundMethod::load_memory(const State& state) {
   schedule_.resume(state.count("rounds"), state.count("steps"));
   get_memory(state, "centre", place(), centre_.view(parameters()));
   optimizer_.load(place(), state.nested("optimizer"));
+  if (compresses()) {
+    residual_.load(place(), state);
+    compression_->load(state);
+  }
   at_round_ = true;
   newcomer_ = false;
 }

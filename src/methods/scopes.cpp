@@ -1,5 +1,7 @@
 #include "methods/scopes.h"
 
+#include <algorithm>
+
 #include "base/keep.h"
 
 namespace laconic {
@@ -19,6 +21,12 @@ void Scopes::prepare_fixed(std::span<const Tensor> tensors, double keep, std::ui
   const std::uint64_t rest = size % each;
   fixed_ = {each, keep_count(keep, each), keep_count(keep, rest == 0 && size > 0 ? each : rest)};
   selected_ = fixed_.selected(size);
+}
+
+void Scopes::prepare_pieces(std::span<const Tensor> tensors, double keep, std::uint64_t each) {
+  std::uint64_t size = 0;
+  for (const Tensor& tensor : tensors) size += tensor.size;
+  for (std::uint64_t offset = 0; offset < size; offset += each) add(0, offset, std::min(each, size - offset), keep);
 }
 
 void Scopes::add(std::uint32_t tensor, std::uint64_t offset, std::uint64_t size, double keep) {

@@ -11,7 +11,7 @@
 namespace laconic {
 
 /// Entries of the flat gradient among which k are selected: the whole model or one tensor. Fixed scopes, which are
-/// many and alike, are not listed (FixedScopes).
+/// many and alike, are listed only for a selection that takes scopes one by one (FixedScopes).
 struct Scope {
   std::uint32_t tensor = 0;  ///< the first one
   std::uint64_t offset = 0;
@@ -32,8 +32,10 @@ struct ChunkSelection {
 class Scopes {
  public:
   void prepare(std::span<const Tensor> tensors, double keep, bool by_tensor);
-  /// The whole model, cut at multiples of `each` entries. The list of scopes stays empty.
+  /// The whole model, cut at multiples of `each` entries. The list of scopes stays empty, for a kernel that takes them all.
   void prepare_fixed(std::span<const Tensor> tensors, double keep, std::uint64_t each);
+  /// The same scopes as a list, for a selection that takes them one by one.
+  void prepare_pieces(std::span<const Tensor> tensors, double keep, std::uint64_t each);
 
   bool are_fixed() const { return fixed_.each != 0; }
   const FixedScopes& fixed() const { return fixed_; }

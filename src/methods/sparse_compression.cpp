@@ -10,31 +10,28 @@
 #include "kernels/sparse/sparse.h"
 #include "laconic/error.h"
 #include "methods/state_memory.h"
+#include "methods/sum_options.h"
 
 namespace laconic {
-
-ValueFormat value_format(const Settings& settings) {
-  for (const auto format : {ValueFormat::f16, ValueFormat::bf16, ValueFormat::sign, ValueFormat::two}) {
-    if (settings.is("values", format_name(format))) return format;
-  }
-  return ValueFormat::f32;
-}
 
 namespace {
 
 SparseSumOptions sum_options(const Settings& settings) {
   SparseSumOptions options{.format = value_format(settings)};
-  if (settings.is("route", "gather")) options.route = SparseRoute::gather;
-  if (settings.is("route", "range")) options.route = SparseRoute::range;
-  const bool keeps_union = settings.has("union") && settings.is("union", "keep");
-  options.coded_return = keeps_union || settings.is("return", "coded");
+  const auto is = [&](const char* setting, const char* choice) {
+    return settings.has(setting) && settings.is(setting, choice);
+  };
+  if (is("route", "gather")) options.route = SparseRoute::gather;
+  if (is("route", "range")) options.route = SparseRoute::range;
+  options.coded_return = is("union", "keep") || is("return", "coded");
   return options;
 }
 
 }  // namespace
 
-SparseCompression::SparseCompression(const Settings& settings)
+SparseCompression::SparseCompression(const Settings& settings, Selection selection)
     : keep_(settings.number("keep")),
+      selection_(selection),
       by_tensor_(settings.is("scope", "tensor")),
       fixed_(settings.is("scope", "chunk") ? static_cast<std::uint64_t>(settings.whole("chunk")) : 0),
       options_(sum_options(settings)) {}
@@ -44,10 +41,12 @@ bool SparseCompression::by_tensor() const { return by_tensor_ && !options_.coded
 
 void SparseCompression::prepare(Place& place, std::span<const Tensor> tensors) {
   place_ = &place;
-  if (fixed_ != 0) {
-    scopes_.prepare_fixed(tensors, keep_, fixed_);
-  } else {
+  if (fixed_ == 0) {
     scopes_.prepare(tensors, keep_, by_tensor_);
+  } else if (selection_ == Selection::own) {
+    scopes_.prepare_pieces(tensors, keep_, fixed_);
+  } else {
+    scopes_.prepare_fixed(tensors, keep_, fixed_);
   }
   for (Buffer<float>* buffer : {&thresholds_, &next_thresholds_}) {
     buffer->reserve(place, scopes_.all().size());
@@ -60,6 +59,7 @@ void SparseCompression::prepare(Place& place, std::span<const Tensor> tensors) {
 
 void SparseCompression::make_sums(const ChunkPipeline& pipeline) {
   sums_ = pipeline.make_each([&](const Chunk& chunk, Communicator& channel) {
+    rank_ = channel.rank();
     ChunkSum chunk_sum{scopes_.of(chunk), {}, {}, {}, {}, {}};
     cut_scopes(chunk, chunk_sum);
     SparseSumOptions options = options_;
@@ -92,19 +92,36 @@ SparseView SparseCompression::selected(const ChunkSum& chunk_sum) const {
 
 Exchange& SparseCompression::start(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status,
                                    StepReport& report) {
-  if (!scopes_.are_fixed()) {
+  select_largest(chunk, feedback, status, report);
+  return send(chunk, feedback, status);
+}
+
+Exchange& SparseCompression::start_from(int leader, const Chunk& chunk, const ChunkFeedback& feedback,
+                                        StatusView status, StepReport& report) {
+  if (rank_ == leader) {
+    select_largest(chunk, feedback, status, report);
+  } else {
+    fill(*place_, 0.0F, feedback.rest);
+    copy(*place_, thresholds(), next_thresholds_.view(scopes_.all().size()));
+  }
+  SparseSum& sum = *sums_[chunk.number].sum;
+  sum.start_from(leader, selected(chunk), feedback.values, status);
+  return sum;
+}
+
+void SparseCompression::select_largest(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status,
+                                       StepReport& report) {
+  const Stopwatch watch(report.select_seconds);
+  if (scopes_.are_fixed()) {
+    error_feedback_topk_by_scope(*place_, feedback.values, feedback.residual, feedback.rest, scopes_.fixed(),
+                                 selected(chunk), status);
+  } else {
     const auto largest = [&](const Scope&, const ChunkFeedback& own, SparseView selected, StatusView own_status) {
       error_feedback_topk(*place_, own.values, own.residual, own.rest, selected, own_status);
     };
-    return start(chunk, feedback, largest, status, report);
+    select_in(chunk, feedback, largest, status);
   }
-  {
-    const Stopwatch watch(report.select_seconds);
-    error_feedback_topk_by_scope(*place_, feedback.values, feedback.residual, feedback.rest, scopes_.fixed(),
-                                 selected(chunk), status);
-    code_selected(chunk, feedback.rest, status);
-  }
-  return send(chunk, feedback, status);
+  code_selected(chunk, feedback.rest, status);
 }
 
 Exchange& SparseCompression::start(const Chunk& chunk, const ChunkFeedback& feedback, const Select& select,

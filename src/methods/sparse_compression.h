@@ -21,6 +21,9 @@ struct ChunkFeedback {
   View<float> rest;            ///< out: p − what was sent, the residual of the next step if this one counts
 };
 
+/// By magnitude, or by a function of the method, which takes one scope at a time.
+enum class Selection : std::uint8_t { largest, own };
+
 /// Sparse compression with error feedback and its exchange, for methods of any kind: a selection in each scope, values
 /// coded as on the wire with the error left in the rest, and one sparse sum per chunk. The residual is the caller's.
 /// Remembers the thresholds of the selections and the borders of the sums; a step that is not committed leaves them as
@@ -31,8 +34,8 @@ class SparseCompression {
   using Select = FunctionRef<void(const Scope& scope, const ChunkFeedback& feedback, SparseView selected,
                                   StatusView status)>;
 
-  /// Reads keep, scope, chunk, values, route, return and union.
-  explicit SparseCompression(const Settings& settings);
+  /// Reads keep, scope, chunk, values and, if the method has them, route, return and union.
+  explicit SparseCompression(const Settings& settings, Selection selection = Selection::largest);
 
   /// Whether the tensors of a chunk can be exchanged before the others have arrived.
   bool by_tensor() const;
@@ -40,11 +43,15 @@ class SparseCompression {
   /// Makes the exchanges, for a new group of ranks as well.
   void make_sums(const ChunkPipeline& pipeline);
 
-  /// Top-k by magnitude, or the given selection, which fixed scopes (scope = chunk) do not take. The exchange writes the
-  /// mean in place of feedback.values.
+  /// Top-k by magnitude, or with Selection::own the given selection. The exchange writes the mean in place of
+  /// feedback.values.
   Exchange& start(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status, StepReport& report);
   Exchange& start(const Chunk& chunk, const ChunkFeedback& feedback, const Select& select, StatusView status,
                   StepReport& report);
+  /// Top-k by magnitude on one rank only: all ranks get what that one sent in place of feedback.values. Of the others
+  /// nothing is read, and their rest is zero.
+  Exchange& start_from(int leader, const Chunk& chunk, const ChunkFeedback& feedback, StatusView status,
+                       StepReport& report);
   /// The mean has arrived. Adds what the exchange left with this rank to `rest`, the chunk's part of it.
   void finish(const Chunk& chunk, View<float> rest);
   /// The step counts.
@@ -74,15 +81,18 @@ class SparseCompression {
   View<float> thresholds() const { return thresholds_.view(scopes_.all().size()); }
   SparseView selected(const ChunkSum& chunk_sum) const;
   void cut_scopes(const Chunk& chunk, ChunkSum& chunk_sum) const;
+  void select_largest(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status, StepReport& report);
   void select_in(const Chunk& chunk, const ChunkFeedback& feedback, const Select& select, StatusView status);
   Exchange& send(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status);
   void code_selected(const Chunk& chunk, View<float> rest, StatusView status);
 
   double keep_;
+  Selection selection_;
   bool by_tensor_;
   std::uint64_t fixed_;  ///< entries of a scope if scope = chunk, otherwise 0
   SparseSumOptions options_;
   Place* place_ = nullptr;
+  int rank_ = 0;
   Scopes scopes_;
   Buffer<float> thresholds_;       ///< of each scope in the last step; 0 starts cold
   Buffer<float> next_thresholds_;  ///< of this step
@@ -91,7 +101,5 @@ class SparseCompression {
   Buffer<float> errors_;
   std::vector<ChunkSum> sums_;  ///< by chunk
 };
-
-ValueFormat value_format(const Settings& settings);
 
 }  // namespace laconic

@@ -2,8 +2,8 @@
 
 namespace laconic {
 
-SparseMethod::SparseMethod(const Settings& settings, Communicator& communicator, Place& place)
-    : GradientBase(settings.method(), communicator, place), compression_(settings) {}
+SparseMethod::SparseMethod(const Settings& settings, Selection selection, Communicator& communicator, Place& place)
+    : GradientBase(settings.method(), communicator, place), compression_(settings, selection) {}
 
 void SparseMethod::prepare() {
   compression_.prepare(place(), tensors());

@@ -10,7 +10,7 @@ namespace laconic {
 /// What Top-k and RegTop-k share: a residual and the sparse compression.
 class SparseMethod : public GradientBase {
  protected:
-  SparseMethod(const Settings& settings, Communicator& communicator, Place& place);
+  SparseMethod(const Settings& settings, Selection selection, Communicator& communicator, Place& place);
 
   /// Starts a chunk's compression with the method's selection.
   virtual Exchange& compress(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status,

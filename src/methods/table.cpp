@@ -17,15 +17,20 @@ namespace {
 using namespace parameters;  // NOLINT: the rows below read like a table only without prefixes
 using Options = MethodOptions;
 
+/// `first`, and then the others.
+std::vector<Parameter> with(std::vector<Parameter> first, std::vector<Parameter> others) {
+  first.insert(first.end(), others.begin(), others.end());
+  return first;
+}
+
 std::vector<Parameter> grawa_parameters() {
-  return {period("16"),
-          pull("0.5"),
-          proximity(),
-          number("smoothing", &Options::smoothing, {0.0, 0.9999}, "0.43046721", "smooths scores over rounds; 0: none"),
-          word("score", &Options::score, {"shared", "local"},
-               "shared: gradient norms on a batch that all workers share; local: mean over the local steps"),
-          pace(),
-          round_steps()};
+  return with({period("16"), pull("0.5"), proximity(),
+               number("smoothing", &Options::smoothing, {0.0, 0.9999}, "0.43046721",
+                      "smooths scores over rounds; 0: none"),
+               word("score", &Options::score, {"shared", "local"},
+                    "shared: gradient norms on a batch that all workers share; local: mean over the local steps"),
+               pace(), round_steps()},
+              compression());
 }
 
 bool is_convex(const Options& options) { return options.rule == "convex"; }
@@ -96,6 +101,8 @@ constexpr Traits kGrawa{
     .meets_in_rounds = true, .pulls_every_step = true, .takes_scoring = true, .common = Common::centre};
 
 constexpr const char* kWithAdam = "most with Adam; 4 B less without momentum";
+constexpr const char* kWithAdamOrCompressed =
+    "most with Adam, and with values other than f32 or keep below 1; 4 B less without momentum";
 constexpr const char* kWithLocalSteps = "most with Adam and local_steps above 1; 4 B less without momentum";
 constexpr const char* kWithOuterMomentum =
     "most with Adam, outer_momentum, and lambda with a period above 1; 4 B less without momentum";
@@ -107,14 +114,9 @@ std::vector<Parameter> sparse_parameters(const char* kept, const char* scope, co
           sparse_values(values), sparse_route(), sparse_return()};
 }
 
-/// `first`, and then the others.
-std::vector<Parameter> with(std::vector<Parameter> first, std::vector<Parameter> others) {
-  first.insert(first.end(), others.begin(), others.end());
-  return first;
-}
-
 /// The residual, twice.
 constexpr MemoryBytes kWithMemory{0, 8, "most with memory = error"};
+constexpr MemoryBytes kOfRounds{8, 16, "most with values other than f32, or keep below 1"};
 
 // clang-format off
 const std::vector<MethodRow>& rows() {
@@ -129,7 +131,7 @@ const std::vector<MethodRow>& rows() {
         word("union", &Options::union_, {"sum", "keep"}, "keep: the same as return = coded")},
        make_topk},
       {"regtopk", Face::gradient, "top-k of a score that damps what the others cancelled", "Bereyhi et al. 2025", {8, 20, "most with step_guard"}, 11.7, kErrorFeedback,
-       {keep(), scope("model"), sparse_values("f32"), sparse_route(), sparse_return(),
+       {keep(), sparse_scope("model"), sparse_chunk("model"), sparse_values("f32"), sparse_route(), sparse_return(),
         above("mu", &Options::mu, 0.0, 1e6, "4", "strength of the regularizer; near 0 it is top-k"),
         word("denominator", &Options::denominator, {"previous", "current"}, "step whose value divides the distortion"),
         word("step_guard", &Options::step_guard, {"off", "on"}, "undoes a step that is far longer than the last; only as a model method")},
@@ -147,8 +149,8 @@ const std::vector<MethodRow>& rows() {
       {"def-topk", Face::model, "the k largest of each worker's own optimizer step, gradients detached from the error", "Xu, Huang 2022; Stich et al. 2018", {17, 29, kWithOuterMomentum}, 22.3, kSparseUpdates,
        with(sparse_parameters("0.02", "model", "sign"), {lambda("0.5"), period("1"), decay("1"), outer_rate("1"), outer_momentum("0"), read("mean"), diagnose()}),
        nullptr, make_largest_updates, "best lambda of the step, with diagnose"},
-      {"diloco", Face::model, "rounds: the mean of the workers' moves, with an outer momentum", "Douillard et al. 2023", {16, 20, kWithAdam}, 28, kDenseRounds,
-       {period("32"), outer_rate("0.7"), outer_momentum("0.9"), read("point"), order()}, nullptr, make_dense_updates},
+      {"diloco", Face::model, "rounds: the mean of the workers' moves, with an outer momentum", "Douillard et al. 2023", {16, 24, kWithAdamOrCompressed}, 28, kDenseRounds,
+       with({period("32"), outer_rate("0.7"), outer_momentum("0.9"), read("point"), uncompressed_order()}, compression()), nullptr, make_dense_updates},
       {"sparseloco", Face::model, "rounds: the largest entries of the workers' moves; the rest decays", "Sarfi et al. 2025", {17, 29, kWithOuterMomentum}, 20.3, kSparseRounds,
        with(sparse_parameters("0.015625", "chunk", "two"), {lambda("0"), period("30"), decay("0.95"), outer_rate("1"), outer_momentum("0"), read("point"), diagnose()}),
        nullptr, make_largest_updates, "best lambda of the step, with diagnose"},
@@ -169,18 +171,18 @@ const std::vector<MethodRow>& rows() {
        make_dqsgd, nullptr, "norm that chose the bits"},
       {"block-quant", Face::gradient, "few bits with a norm per 256 entries, error feedback; suits any optimizer", "Dettmers et al. 2022; Stich et al. 2018", {8, 8, "0 B with memory = none"}, 10.6, {.keeps_residual = true},
        block_quant_parameters(), make_quantized},
-      {"mgrawa", Face::model, "rounds: models averaged with weights 1/gradient norm", "Dimlioglu, Choromanska 2024", 8, 20, kGrawa,
+      {"mgrawa", Face::model, "rounds: models averaged with weights 1/gradient norm", "Dimlioglu, Choromanska 2024", kOfRounds, 20, kGrawa,
        grawa_parameters(), nullptr, make_mgrawa, "this worker's weight in the round"},
-      {"lgrawa", Face::model, "rounds: mgrawa's weights, layer by layer", "Dimlioglu, Choromanska 2024", 8, 20, kGrawa,
+      {"lgrawa", Face::model, "rounds: mgrawa's weights, layer by layer", "Dimlioglu, Choromanska 2024", kOfRounds, 20, kGrawa,
        grawa_parameters(), nullptr, make_lgrawa, "this worker's weight in the round, mean over layers"},
-      {"easgd", Face::model, "rounds: workers and a centre pull towards each other", "Zhang et al. 2015", 8, 20, kRounds,
-       {period("8"), pull("0.43", "how far a round moves the centre towards the workers' mean; a worker moves pull/W of the way to the centre"),
-        pace(), round_steps()}, nullptr, make_easgd},
-      {"lsgd", Face::model, "rounds: pulled to the worker with the lowest loss", "Teng et al. 2019", 8, 12,
+      {"easgd", Face::model, "rounds: workers and a centre pull towards each other", "Zhang et al. 2015", kOfRounds, 20, kRounds,
+       with({period("8"), pull("0.43", "how far a round moves the centre towards the workers' mean; a worker moves pull/W of the way to the centre"),
+             pace(), round_steps()}, compression()), nullptr, make_easgd},
+      {"lsgd", Face::model, "rounds: pulled to the worker with the lowest loss", "Teng et al. 2019", kOfRounds, 12,
        {.meets_in_rounds = true, .pulls_every_step = true, .common = Common::centre, .needs_loss = true},
-       {period("8"), pull("0.1"), proximity(), pace(), round_steps()}, nullptr, make_lsgd, "the leader's rank"},
-      {"localsgd", Face::model, "rounds: plain averaging of models", "baseline", 8, 20, kRounds,
-       {period("8"), pace(), round_steps()}, nullptr, make_localsgd},
+       with({period("8"), pull("0.1"), proximity(), pace(), round_steps()}, leader_compression()), nullptr, make_lsgd, "the leader's rank"},
+      {"localsgd", Face::model, "rounds: plain averaging of models", "baseline", kOfRounds, 20, kRounds,
+       with({period("8"), pace(), round_steps()}, compression()), nullptr, make_localsgd},
   };
   return table;
 }
@@ -258,8 +260,8 @@ Suits MethodRow::suits(const MethodOptions& options) const {
 }
 
 bool MethodRow::keeps_residual(const MethodOptions& options) const {
-  if (!has_parameter("memory") || !options.memory) return traits.keeps_residual;
-  return options.memory == "error";
+  if (has_parameter("memory") && options.memory) return options.memory == "error";
+  return traits.keeps_residual || (has_parameter("keep") && compresses(options));
 }
 
 const char* suits_name(Suits suits) { return suits == Suits::any ? "any" : suits == Suits::sgd ? "sgd" : "vote"; }

@@ -16,7 +16,7 @@ namespace {
 class Topk : public SparseMethod {
  public:
   Topk(const Settings& settings, Communicator& communicator, Place& place)
-      : SparseMethod(settings, communicator, place) {}
+      : SparseMethod(settings, Selection::largest, communicator, place) {}
 
  private:
   Exchange& compress(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status,

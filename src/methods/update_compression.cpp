@@ -1,5 +1,6 @@
 #include "methods/update_compression.h"
 
+#include "exchange/broadcast.h"
 #include "exchange/dense_sum.h"
 #include "kernels/block/block.h"
 #include "kernels/descent/descent.h"
@@ -7,20 +8,10 @@
 #include "laconic/error.h"
 #include "methods/random_blocks.h"
 #include "methods/sparse_compression.h"
+#include "methods/sum_options.h"
 
 namespace laconic {
 namespace {
-
-DenseSumOptions dense_sum_options(const Settings& settings) {
-  DenseSumOptions options;
-  if (settings.has("values")) options.format = value_format(settings);
-  options.order = settings.is("order", "engine") ? SumOrder::engine : SumOrder::rank_order;
-  if (options.order == SumOrder::engine && options.format != ValueFormat::f32) {
-    throw InvalidConfig(settings.method() + ": order = engine takes values in f32 only, got " +
-                        settings.word("values") + ": use order = rank_order, or f32");
-  }
-  return options;
-}
 
 class BlockCompression : public UpdateCompression {
  public:
@@ -31,9 +22,9 @@ class BlockCompression : public UpdateCompression {
   void prepare(Place& place, std::span<const Tensor> tensors) override;
   void make_exchanges(const ChunkPipeline& pipeline) override;
   void begin(StepKey key) override { drawn_ = blocks_.draw(key); }
-  Exchange& start(const Chunk& chunk, View<float> step, const UpdateMemory& memory, StatusView status,
+  Exchange& start(const Chunk& chunk, View<float> step, const UpdateErrors& errors, StatusView status,
                   StepReport& report) override;
-  void finish(const Chunk& chunk, const UpdateMemory& memory) override;
+  void finish(const Chunk& chunk, const UpdateErrors& errors) override;
   void move(const Coefficients& outer, View<const float> steps, const UpdateMemory& memory) override;
 
  private:
@@ -80,16 +71,16 @@ void BlockCompression::make_exchanges(const ChunkPipeline& pipeline) {
   });
 }
 
-Exchange& BlockCompression::start(const Chunk& chunk, View<float> step, const UpdateMemory& memory, StatusView status,
+Exchange& BlockCompression::start(const Chunk& chunk, View<float> step, const UpdateErrors& errors, StatusView status,
                                   StepReport& report) {
   const ChunkSum& chunk_sum = sums_[chunk.number];
-  const View<float> p = memory.next_error();
+  const View<float> p = errors.next_error;
   const View<float> mean = mean_.view().sub(chunk_sum.first, chunk_sum.count);
   const auto blocks = drawn(chunk_sum);
   if (!step.empty()) {
     const Stopwatch watch(report.select_seconds);
-    const auto here = [&](View<float> view) { return view.sub(chunk.offset, chunk.size); };
-    add_residual(*place_, step, here(memory.error()), here(p), status);
+    const auto here = [&](auto view) { return view.sub(chunk.offset, chunk.size); };
+    add_residual(*place_, step, here(errors.error), here(p), status);
   }
   if (options_.format != ValueFormat::f32) {
     gather_blocks(*place_, p, blocks, 0, mean);
@@ -102,10 +93,9 @@ Exchange& BlockCompression::start(const Chunk& chunk, View<float> step, const Up
   return *chunk_sum.sum;
 }
 
-void BlockCompression::finish(const Chunk& chunk, const UpdateMemory& memory) {
+void BlockCompression::finish(const Chunk& chunk, const UpdateErrors& errors) {
   const ChunkSum& chunk_sum = sums_[chunk.number];
-  scatter_blocks(*place_, left_.view().sub(chunk_sum.first, chunk_sum.count), drawn(chunk_sum), 0,
-                 memory.next_error());
+  scatter_blocks(*place_, left_.view().sub(chunk_sum.first, chunk_sum.count), drawn(chunk_sum), 0, errors.next_error);
 }
 
 /// Outside the blocks Δ is zero, so x stays there: its rows have no outer momentum.
@@ -126,16 +116,16 @@ class LargestCompression : public UpdateCompression {
     sparse_.prepare(place, tensors);
   }
   void make_exchanges(const ChunkPipeline& pipeline) override { sparse_.make_sums(pipeline); }
-  Exchange& start(const Chunk& chunk, View<float> step, const UpdateMemory& memory, StatusView status,
+  Exchange& start(const Chunk& chunk, View<float> step, const UpdateErrors& errors, StatusView status,
                   StepReport& report) override {
-    return sparse_.start(chunk,
-                         {.values = step,
-                          .residual = memory.error().sub(chunk.offset, chunk.size),
-                          .rest = memory.next_error().sub(chunk.offset, chunk.size)},
-                         status, report);
+    return sparse_.start(chunk, feedback(chunk, step, errors), status, report);
   }
-  void finish(const Chunk& chunk, const UpdateMemory& memory) override {
-    sparse_.finish(chunk, memory.next_error().sub(chunk.offset, chunk.size));
+  Exchange& start_from(int leader, const Chunk& chunk, View<float> step, const UpdateErrors& errors, StatusView status,
+                       StepReport& report) override {
+    return sparse_.start_from(leader, chunk, feedback(chunk, step, errors), status, report);
+  }
+  void finish(const Chunk& chunk, const UpdateErrors& errors) override {
+    sparse_.finish(chunk, errors.next_error.sub(chunk.offset, chunk.size));
   }
   void commit() override { sparse_.commit(); }
   void move(const Coefficients& outer, View<const float> steps, const UpdateMemory& memory) override {
@@ -146,38 +136,88 @@ class LargestCompression : public UpdateCompression {
   void load(const State& state) override { sparse_.load(state); }
 
  private:
+  static ChunkFeedback feedback(const Chunk& chunk, View<float> step, const UpdateErrors& errors) {
+    return {.values = step,
+            .residual = errors.error.sub(chunk.offset, chunk.size),
+            .rest = errors.next_error.sub(chunk.offset, chunk.size)};
+  }
+
   SparseCompression sparse_;
   Place* place_ = nullptr;
 };
 
-class NoCompression : public UpdateCompression {
+/// All entries, as they are or in 16 bits. What rounding to 16 bits leaves is the error.
+class DenseCompression : public UpdateCompression {
  public:
-  explicit NoCompression(const Settings& settings) : options_(dense_sum_options(settings)) {}
+  DenseCompression(const Settings& settings, Senders senders)
+      : options_(dense_sum_options(settings)), senders_(senders) {}
 
-  bool leaves_error() const override { return false; }
+  bool leaves_error() const override { return options_.format != ValueFormat::f32; }
   bool by_tensor() const override { return true; }
   void prepare(Place& place, std::span<const Tensor> /*tensors*/) override { place_ = &place; }
-  void make_exchanges(const ChunkPipeline& pipeline) override {
-    sums_ = pipeline.make_each([&](const Chunk& chunk, Communicator& channel) {
-      return std::make_unique<DenseSum>(channel, *place_, chunk.size, options_);
-    });
-  }
-  Exchange& start(const Chunk& chunk, View<float> step, const UpdateMemory& /*memory*/, StatusView status,
-                  StepReport& /*report*/) override {
+  void make_exchanges(const ChunkPipeline& pipeline) override;
+  Exchange& start(const Chunk& chunk, View<float> step, const UpdateErrors& errors, StatusView status,
+                  StepReport& report) override {
+    round(chunk, step, errors, status, report);
     sums_[chunk.number]->start(step, status);
     return *sums_[chunk.number];
   }
+  Exchange& start_from(int leader, const Chunk& chunk, View<float> step, const UpdateErrors& errors, StatusView status,
+                       StepReport& report) override;
   void move(const Coefficients& outer, View<const float> steps, const UpdateMemory& memory) override {
     sgd_step(*place_, outer, steps, memory.velocity(), memory.point());
   }
 
  private:
+  void round(const Chunk& chunk, View<float> step, const UpdateErrors& errors, StatusView status, StepReport& report);
+
   DenseSumOptions options_;
+  Senders senders_;
   Place* place_ = nullptr;
-  std::vector<std::unique_ptr<DenseSum>> sums_;  ///< by chunk
+  int rank_ = 0;
+  std::vector<std::unique_ptr<DenseSum>> sums_;         ///< by chunk, if everyone sends
+  std::vector<std::unique_ptr<Broadcast>> broadcasts_;  ///< by chunk, if a leader does
 };
 
+void DenseCompression::make_exchanges(const ChunkPipeline& pipeline) {
+  if (senders_ == Senders::everyone) {
+    sums_ = pipeline.make_each([&](const Chunk& chunk, Communicator& channel) {
+      return std::make_unique<DenseSum>(channel, *place_, chunk.size, options_);
+    });
+    return;
+  }
+  broadcasts_ = pipeline.make_each([&](const Chunk& chunk, Communicator& channel) {
+    rank_ = channel.rank();
+    return std::make_unique<Broadcast>(channel, *place_, chunk.size, options_.format);
+  });
+}
+
+/// `step` receives what a receiver will see.
+void DenseCompression::round(const Chunk& chunk, View<float> step, const UpdateErrors& errors, StatusView status,
+                             StepReport& report) {
+  if (!leaves_error()) return;
+  const Stopwatch watch(report.select_seconds);
+  add_residual(*place_, step, errors.error.sub(chunk.offset, chunk.size), step, status);
+  round_through_16bit(*place_, options_.format, step, errors.next_error.sub(chunk.offset, chunk.size), status);
+}
+
+Exchange& DenseCompression::start_from(int leader, const Chunk& chunk, View<float> step, const UpdateErrors& errors,
+                                       StatusView status, StepReport& report) {
+  if (rank_ == leader) {
+    round(chunk, step, errors, status, report);
+  } else {
+    fill(*place_, 0.0F, errors.next_error.sub(chunk.offset, chunk.size));
+  }
+  broadcasts_[chunk.number]->start(step, leader, status);
+  return *broadcasts_[chunk.number];
+}
+
 }  // namespace
+
+Exchange& UpdateCompression::start_from(int /*leader*/, const Chunk& /*chunk*/, View<float> /*step*/,
+                                        const UpdateErrors& /*errors*/, StatusView /*status*/, StepReport& /*report*/) {
+  throw BrokenInvariant("this compression has no leader");
+}
 
 std::unique_ptr<UpdateCompression> make_block_compression(const Settings& settings) {
   return std::make_unique<BlockCompression>(settings);
@@ -187,8 +227,9 @@ std::unique_ptr<UpdateCompression> make_largest_compression(const Settings& sett
   return std::make_unique<LargestCompression>(settings);
 }
 
-std::unique_ptr<UpdateCompression> make_no_compression(const Settings& settings) {
-  return std::make_unique<NoCompression>(settings);
+std::unique_ptr<UpdateCompression> make_compression(const Settings& settings, Senders senders) {
+  if (settings.number("keep") < 1.0 || is_coded(value_format(settings))) return make_largest_compression(settings);
+  return std::make_unique<DenseCompression>(settings, senders);
 }
 
 }  // namespace laconic

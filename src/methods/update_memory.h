@@ -7,6 +7,12 @@
 
 namespace laconic {
 
+/// e as a step finds it, and where the step leaves the new one until it counts.
+struct UpdateErrors {
+  View<const float> error;
+  View<float> next_error;
+};
+
 /// The memory that the parts of a compressed update share. The letters are those of the box in updates.cpp.
 class UpdateMemory {
  public:
@@ -18,6 +24,7 @@ class UpdateMemory {
   View<float> error() const { return error_.view(keeps_error_ ? parameters_ : 0); }
   /// y while an optimizer makes it, then p, then the new e until the step counts.
   View<float> next_error() const { return next_error_.view(parameters_); }
+  UpdateErrors errors() const { return {error(), next_error()}; }
   View<float> velocity() const { return velocity_.view(has_velocity_ ? parameters_ : 0); }  ///< u
 
   /// The step counts: what lies in next_error is e from now on.

@@ -211,11 +211,11 @@ Exchange& Updates::start_chunk(const Chunk& chunk, View<float> gradient, StatusV
     const Stopwatch watch(report.select_seconds);
     step = local().make_chunk(chunk, model(), gradient, status);  // 2, 3
   }
-  return compression().start(chunk, step, memory_, status, report);  // 3, 4, 5
+  return compression().start(chunk, step, memory_.errors(), status, report);  // 3, 4, 5
 }
 
 void Updates::finish_chunk(const Chunk& chunk, View<float>, StatusView, StepReport&) {
-  compression().finish(chunk, memory_);
+  compression().finish(chunk, memory_.errors());
 }
 
 void Updates::commit_meeting(View<float> model, View<const float> steps) {
@@ -328,7 +328,7 @@ std::unique_ptr<ModelBase> make_largest_updates(const Settings& settings, const 
 
 std::unique_ptr<ModelBase> make_dense_updates(const Settings& settings, const OptimizerOptions& optimizer,
                                               Communicator& communicator, Place& place) {
-  return made(settings, {optimizer_step(settings, optimizer), make_no_compression(settings)}, communicator, place);
+  return made(settings, {optimizer_step(settings, optimizer), make_compression(settings)}, communicator, place);
 }
 
 }  // namespace laconic

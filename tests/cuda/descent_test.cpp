@@ -79,6 +79,34 @@ TEST_F(CudaDescent, Adam) {
   });
 }
 
+TEST_F(CudaDescent, TriedSteps) {
+  const AdamCoefficients adam{.learning_rate = 0.001F, .weight_decay = 0.01F, .beta1 = 0.9F, .beta2 = 0.999F,
+                              .fresh1 = 0.1F, .fresh2 = 0.001F, .correction1 = 0.271F, .correction2 = 0.002997F,
+                              .epsilon = 1e-8F};
+  for_each_case([&](std::size_t n, float extra) {
+    const Both gradient(awkward_values(n, 1, extra), 1);
+    const Both first(awkward_values(n, 2), 2);
+    auto squares = awkward_values(n, 3);
+    for (float& square : squares) square = std::fabs(square);
+    const Both second(squares, 3);
+    const Both model(awkward_values(n, 4), n % 5);
+    Both next_first(std::vector<float>(n), 1);
+    Both next_second(std::vector<float>(n), 2);
+    Both next_model(std::vector<float>(n), 3);
+    try_adam_step(reference_, adam, gradient.here, {first.here, second.here, model.here},
+                  {next_first.here, next_second.here, next_model.here});
+    try_adam_step(*place_, adam, gradient.there.view(), {first.there.view(), second.there.view(), model.there.view()},
+                  {next_first.there.view(), next_second.there.view(), next_model.there.view()});
+    EXPECT_TRUE(next_first.agree() && next_second.agree() && next_model.agree()) << n;
+    EXPECT_TRUE(first.agree() && second.agree() && model.agree()) << n;
+    const Coefficients sgd{.learning_rate = 0.1F, .momentum = 0.9F, .nesterov = true};
+    try_sgd_step(reference_, sgd, gradient.here, {first.here, {}, model.here}, {next_first.here, {}, next_model.here});
+    try_sgd_step(*place_, sgd, gradient.there.view(), {first.there.view(), {}, model.there.view()},
+                 {next_first.there.view(), {}, next_model.there.view()});
+    EXPECT_TRUE(next_first.agree() && next_model.agree()) << n;
+  });
+}
+
 TEST_F(CudaDescent, BlendsAndDifferences) {
   for_each_case([&](std::size_t n, float extra) {
     const Both x(awkward_values(n, 1, extra), 1);

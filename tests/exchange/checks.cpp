@@ -15,6 +15,7 @@ constexpr auto kChecks = std::to_array<ExchangeCheck>({
     {"broadcast", check_broadcast},
     {"block", check_block},
     {"sparse_routes", check_sparse_routes},
+    {"sparse_leader", check_sparse_leader},
     {"sparse_16bit", check_sparse_16bit},
     {"sparse_choice", check_sparse_choice},
     {"sparse_borders", check_sparse_borders},

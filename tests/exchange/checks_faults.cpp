@@ -49,6 +49,13 @@ void range_job(Communicator& communicator, const Then& then) {
   sparse_job(communicator, then, {.route = SparseRoute::range});
 }
 
+void leader_job(Communicator& communicator, const Then& then) {
+  const auto entries = entries_of(communicator.rank(), kSize, kCount, 0.5, 3);
+  std::vector<float> sent(kSize);
+  SparseSum sum(communicator, place_of(communicator), kSize, kCount);
+  with_status([&](StatusView status) { sum.start_from(communicator.size() - 1, entries.view(), sent, status), then(sum); });
+}
+
 void vote_job(Communicator& communicator, const Then& then) {
   auto values = values_of(communicator.rank(), kSize, 3);
   PackedVote vote(communicator, place_of(communicator), Layout(kSize));
@@ -83,6 +90,7 @@ const std::vector<FaultCase>& fault_cases() {
       {"dense", dense_job, {Damage::sent, Damage::returned}},
       {"sparse gather", gather_job, {Damage::returned, Damage::announced}},
       {"sparse range", range_job, {Damage::sent, Damage::returned, Damage::announced}},
+      {"sparse leader", leader_job, {Damage::broadcast, Damage::broadcast_length}},
       {"vote", vote_job, {Damage::sent, Damage::returned}},
       {"abstaining vote", abstaining_job, {Damage::sent, Damage::returned}},
       {"quantized gather", quantized_gather_job, {Damage::returned}},

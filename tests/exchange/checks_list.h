@@ -11,6 +11,7 @@ void check_dense_plain_sum(Communicator& communicator);
 void check_broadcast(Communicator& communicator);
 void check_block(Communicator& communicator);
 void check_sparse_routes(Communicator& communicator);
+void check_sparse_leader(Communicator& communicator);
 void check_sparse_16bit(Communicator& communicator);
 void check_sparse_choice(Communicator& communicator);
 void check_sparse_borders(Communicator& communicator);

@@ -47,6 +47,16 @@ void check_broadcast(Communicator& communicator) {
       EXPECT_EQ(broadcast.traffic().received_bytes, communicator.rank() == root ? 0U : n * 4 + 32);
     }
   }
+  Broadcast narrow(communicator, place, 1'000, ValueFormat::bf16);
+  auto rounded = values_of(communicator.rank(), 1'000, 31);
+  Status narrow_status;
+  narrow.start(rounded, 0, view_of(narrow_status));
+  narrow.finish();
+  auto sent = values_of(0, 1'000, 31);
+  std::vector<float> errors(sent.size());
+  round_through_16bit(place, ValueFormat::bf16, sent, errors, view_of(narrow_status));
+  EXPECT_TRUE(same_bits(rounded, sent));
+  EXPECT_LE(narrow.traffic().sent_bytes, 2'032U);
   const int root = communicator.size() - 1;
   Broadcast broadcast(communicator, place, 5);
   std::vector<float> values(5, communicator.rank() == root ? std::nanf("") : 1.0F);

@@ -86,6 +86,60 @@ void check_sparse_routes(Communicator& communicator) {
   }
 }
 
+void check_sparse_leader(Communicator& communicator) {
+  Place& place = place_of(communicator);
+  for (const auto format : {ValueFormat::f32, ValueFormat::bf16, ValueFormat::sign}) {
+    for (const auto& [n, count] :
+         std::vector<std::pair<std::uint64_t, std::uint64_t>>{{1, 1}, {100, 100}, {1009, 10}, {40'001, 400}}) {
+      SparseSum sum(communicator, place, n, count, {.format = format});
+      const std::vector<std::uint64_t> borders(sum.borders().begin(), sum.borders().end());
+      for (int leader = 0; leader < communicator.size(); ++leader) {
+        // What a receiver sees is what the method has made of the values before.
+        const auto coded_entries = [&, n = n, count = count](int rank) {
+          Entries entries = entries_of(rank, n, count, 0.5, 3);
+          std::vector<float> errors(entries.values.size());
+          const SparseView view{View<std::uint32_t>(entries.indices), View<float>(entries.values)};
+          Status status;
+          if (is_coded(format)) code_values(place, format, {}, ScopeCuts{}.of(0, n), view, errors, view_of(status));
+          if (format == ValueFormat::bf16) round_through_16bit(place, format, view.values, errors, view_of(status));
+          return entries;
+        };
+        const Entries mine = coded_entries(communicator.rank());
+        const Entries expected = coded_entries(leader);
+        std::vector<float> dense(n, 0.0F);
+        for (std::size_t i = 0; i < expected.indices.size(); ++i) dense[expected.indices[i]] = expected.values[i];
+        std::vector<float> sent(n, 99.0F);
+        Status status;
+        sum.start_from(leader, communicator.rank() == leader ? mine.view() : ConstSparseView{}, sent, view_of(status));
+        sum.finish();
+        EXPECT_TRUE(same_bits(sent, dense)) << format_name(format) << " n=" << n << " leader=" << leader;
+        EXPECT_EQ(sum.left().size(), 0U);
+        EXPECT_EQ(sum.last_union(), SparseSum::kNoUnion);
+        EXPECT_TRUE(std::equal(borders.begin(), borders.end(), sum.borders().begin()));
+        const bool last = (communicator.rank() + 1) % communicator.size() == leader;
+        const bool leads = communicator.rank() == leader;
+        EXPECT_EQ(sum.traffic().sent_messages, last ? 0U : 2U);
+        EXPECT_EQ(sum.traffic().sent_bytes == 0, last);
+        EXPECT_EQ(sum.traffic().received_bytes == 0, leads);
+        if (leads && !last) {
+          EXPECT_EQ(sum.traffic().sent_bytes, sum.traffic().payload_bytes + 8);
+        }
+      }
+    }
+  }
+  SparseSum sum(communicator, place, 5, 1);
+  std::vector<float> sent(5);
+  Status status;
+  const std::uint32_t index = 2;
+  const float value = std::nanf("");
+  const int leader = communicator.size() - 1;
+  sum.start_from(leader, {View<const std::uint32_t>(&index, 1), View<const float>(&value, 1)}, sent, view_of(status));
+  sum.finish();
+  EXPECT_EQ(status.nonfinite, 1U);
+  EXPECT_EQ(status.nonfinite_rank, static_cast<std::uint32_t>(communicator.size()));
+  EXPECT_THROW(sum.start_from(communicator.size(), {}, sent, view_of(status)), InvalidConfig);
+}
+
 void check_sparse_16bit(Communicator& communicator) {
   Place& place = place_of(communicator);
   const std::uint64_t n = 5000;
@@ -129,6 +183,19 @@ void check_sparse_choice(Communicator& communicator) {
   const bool few = communicator.size() <= 2;
   EXPECT_EQ(route_after(1.0), few ? SparseRoute::gather : SparseRoute::range);
   EXPECT_EQ(route_after(0.0), SparseRoute::gather);  // disjoint supports: the union is as long as all payloads
+  // Signs of all entries have no indices: a sum that comes back exactly is 32 times as long.
+  SparseSum signs(communicator, place, 600, 600, {.format = ValueFormat::sign});
+  Entries all;
+  for (std::uint32_t i = 0; i < 600; ++i) all.indices.push_back(i), all.values.push_back(i % 3 == 0 ? -2.0F : 2.0F);
+  std::vector<float> mean(600);
+  for (int step = 0; step < 2; ++step) {
+    Status status;
+    signs.start(all.view(), mean, view_of(status));
+    signs.finish();
+    EXPECT_EQ(signs.route(), SparseRoute::gather);
+    EXPECT_LE(signs.traffic().payload_bytes, 600U / 8 + 60);
+  }
+  EXPECT_EQ(mean, all.values);
 }
 
 void check_sparse_borders(Communicator& communicator) {

@@ -8,11 +8,11 @@
 namespace laconic::test {
 
 /// Which of the messages that a rank receives is damaged.
-enum class Damage : std::uint8_t { sent, returned, announced };
+enum class Damage : std::uint8_t { sent, returned, announced, broadcast, broadcast_length };
 
 /// The engine underneath, but one bit of what this rank receives is flipped on the way: in the last rank's part of a
 /// message of varying sizes (sent: all-to-all, returned: all-gather), or in the highest byte of a number that another
-/// rank announces (announced: the first message of equal parts).
+/// rank announces (announced: the first message of equal parts; broadcast_length: a broadcast of one number).
 class DamagingCommunicator : public Communicator {
  public:
   DamagingCommunicator(Communicator& inner, Damage damage, std::uint64_t byte)
@@ -24,7 +24,7 @@ class DamagingCommunicator : public Communicator {
   int size() const override { return inner_.size(); }
   Handle start(const Call& call) override {
     Handle handle = inner_.start(call);
-    if (!damages(call.kind)) return handle;
+    if (!damages(call)) return handle;
     handle.wait();
     call.receive[damaged_byte(call)] ^= std::byte{4};
     return {};
@@ -35,16 +35,22 @@ class DamagingCommunicator : public Communicator {
   std::string description() const override { return inner_.description(); }
 
  private:
-  bool damages(CallKind kind) const {
+  bool damages(const Call& call) const {
+    const CallKind kind = call.kind;
+    const bool is_number = call.bytes == sizeof(std::uint64_t);
     switch (damage_) {
       case Damage::sent: return kind == CallKind::all_to_all_varying;
       case Damage::returned: return kind == CallKind::all_gather_varying;
       case Damage::announced: return kind == CallKind::all_gather || kind == CallKind::all_to_all;
+      case Damage::broadcast: return kind == CallKind::broadcast && !is_number;
+      case Damage::broadcast_length: return kind == CallKind::broadcast && is_number;
     }
     return false;
   }
   std::uint64_t damaged_byte(const Call& call) const {
     if (damage_ == Damage::announced) return call.bytes * static_cast<std::uint64_t>(size()) - 1;
+    if (damage_ == Damage::broadcast_length) return call.bytes - 1;
+    if (damage_ == Damage::broadcast) return byte_;
     return call.receive_ranges.back().offset + byte_;
   }
 

@@ -99,6 +99,60 @@ TEST(Descent, AdamIsTheHeadersFormulaBitForBit) {
   }
 }
 
+TEST(Descent, ATriedStepHasTheSameBitsAndLeavesWhatItReads) {
+  const AdamCoefficients adam{.learning_rate = 0.1F, .weight_decay = 0.01F, .beta1 = 0.9F, .beta2 = 0.999F,
+                              .fresh1 = 0.1F, .fresh2 = 0.001F, .correction1 = 0.19F, .correction2 = 0.002F,
+                              .epsilon = 1e-8F};
+  const auto check = [](Place& place, std::size_t n, bool has_first, bool has_second, const auto& in_place,
+                        const auto& try_step) {
+    const auto gradient = normal_values(n, 1);
+    const auto some = [&](bool has, std::uint64_t seed) { return has ? normal_values(n, seed) : std::vector<float>(); };
+    const auto first = some(has_first, 3);
+    auto second = some(has_second, 4);
+    for (float& square : second) square = std::fabs(square);
+    const auto model = normal_values(n, 2);
+    auto expected_first = first;
+    auto expected_second = second;
+    auto expected_model = model;
+    in_place(place, gradient, View<float>(expected_first), View<float>(expected_second), View<float>(expected_model));
+    Guarded<float> next_first(first.size(), 3);
+    Guarded<float> next_second(second.size(), 5);
+    Guarded<float> next_model(n, 1);
+    const auto kept = model;
+    try_step(place, gradient, StepMemory<const float>{first, second, model},
+             StepMemory<float>{next_first.view(), next_second.view(), next_model.view()});
+    EXPECT_EQ(bits_of(next_first.values()), bits_of(expected_first));
+    EXPECT_EQ(bits_of(next_second.values()), bits_of(expected_second));
+    EXPECT_EQ(bits_of(next_model.values()), bits_of(expected_model));
+    EXPECT_EQ(bits_of(model), bits_of(kept));
+    EXPECT_TRUE(next_first.intact() && next_second.intact() && next_model.intact());
+  };
+  for_each_case([&](Place& place, std::size_t n) {
+    for (const Coefficients& sgd : all_coefficients()) {
+      check(
+          place, n, sgd.momentum != 0.0F, false,
+          [&](Place& where, View<const float> gradient, View<float> first, View<float>, View<float> model) {
+            sgd_step(where, sgd, gradient, first, model);
+          },
+          [&](Place& where, View<const float> gradient, const auto& before, const auto& after) {
+            try_sgd_step(where, sgd, gradient, before, after);
+          });
+    }
+    for (const float decay : {0.0F, 0.01F}) {
+      AdamCoefficients step = adam;
+      step.weight_decay = decay;
+      check(
+          place, n, true, true,
+          [&](Place& where, View<const float> gradient, View<float> first, View<float> second, View<float> model) {
+            adam_step(where, step, gradient, first, second, model);
+          },
+          [&](Place& where, View<const float> gradient, const auto& before, const auto& after) {
+            try_adam_step(where, step, gradient, before, after);
+          });
+    }
+  });
+}
+
 TEST(Descent, ErrorFeedbackKeepsTheOldMomentumAndFollowsTheSameDirection) {
   for (const Coefficients& step : all_coefficients()) {
     for_each_case([&](Place& place, std::size_t n) {

@@ -20,11 +20,16 @@ std::uint64_t size_of(const std::vector<Tensor>& tensors) {
   return n;
 }
 
+bool sends_all(const MethodRow& row) {
+  const Parameter* keep = row.find_parameter("keep");
+  return keep != nullptr && keep->fallback == "1";
+}
+
 MethodOptions small_options(const MethodRow& row) {
   MethodOptions options;
   for (const Parameter& parameter : row.parameters) {
     const std::string name = parameter.name;
-    if (name == "keep") options.keep = 0.1;
+    if (name == "keep" && !sends_all(row)) options.keep = 0.1;
     if (name == "ratio") options.ratio = 8;
     if (name == "period" && parameter.fallback != "1") options.period = 4;
   }

@@ -12,6 +12,9 @@ namespace laconic::test {
 std::vector<Tensor> small_model();
 std::uint64_t size_of(const std::vector<Tensor>& tensors);
 
+/// Whether a method sends everything as it is unless `keep` or `values` ask for less.
+bool sends_all(const MethodRow& row);
+
 /// Options under which a method of the table does all that it can on a small model.
 MethodOptions small_options(const MethodRow& row);
 

@@ -142,20 +142,21 @@ TEST_P(EveryOptimizer, MakesTheSameStepInParts) {
   Place place({.threads = 1});
   Optimizer whole = made(place);
   Optimizer in_parts = made(place);
-  Optimizer copied = made(place);
+  Optimizer tried = made(place);
   std::vector<float> model = start_point();
   std::vector<float> same = model;
+  std::vector<float> next(same.size());
   for (int number = 0; number < kSteps; ++number) {
     step(whole, place, number, model);
     const auto gradient = gradient_of(number);
-    copied.copy_steps_from(in_parts);
-    copied.count_step();
+    tried.take_step_of(in_parts);
     for (const auto& [begin, end] : {std::pair<std::size_t, std::size_t>{100, kParameters}, {0, 1}, {1, 100}}) {
-      copied.copy_part_from(place, in_parts, begin, end - begin);
-      copied.step_part(place, learning_rate(number), begin, View<const float>(gradient).sub(begin, end - begin),
-                       View<float>(same).sub(begin, end - begin));
+      const auto part = [&, begin = begin, end = end](auto view) { return view.sub(begin, end - begin); };
+      tried.try_part(place, learning_rate(number), begin, part(View<const float>(gradient)), in_parts,
+                     part(View<const float>(same)), part(View<float>(next)));
     }
-    std::swap(copied, in_parts);
+    std::swap(tried, in_parts);
+    std::swap(same, next);
   }
   EXPECT_EQ(std::memcmp(model.data(), same.data(), kParameters * sizeof(float)), 0);
   EXPECT_EQ(whole.steps(), in_parts.steps());

@@ -27,6 +27,8 @@ MethodOptions counting(const MethodRow& row, const std::string& parameter) {
   MethodOptions options = small_options(row);
   if (parameter == "return" && row.find_parameter("return")->choices.back() == "requantized") options.route = "scatter";
   if (parameter == "chunk") options.scope = "chunk";
+  const bool of_lists = parameter == "scope" || parameter == "chunk" || parameter == "route" || parameter == "return";
+  if (sends_all(row) && of_lists) options.keep = 0.5;
   if (parameter == "rounding") options.memory = "error";
   if (parameter == "memory") options.rounding = "stochastic";
   if (parameter == "route" && row.has_parameter("memory")) options.return_ = "full";

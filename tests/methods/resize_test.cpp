@@ -41,6 +41,11 @@ std::vector<Case> all_cases() {
   add("_turns", method_row("signum"), {.turns = 3}, {});
   add("_guard", method_row("regtopk"), {.keep = 0.1, .step_guard = "on"}, {});
   add("_adam", method_row("topk"), {.keep = 0.1}, {.name = "adam"});
+  for (const MethodRow& row : method_table()) {
+    if (!sends_all(row)) continue;
+    add("_bf16", row, {.values = "bf16", .period = 4}, {.momentum = 0.9});
+    add("_signs", row, {.keep = 0.25, .values = "sign", .period = 4}, {.momentum = 0.9});
+  }
   add("_adamw", method_row("def"), {.ratio = 8}, {.name = "adamw", .weight_decay = 0.01});
   add("_adamw", method_row("def-topk"), {.keep = 0.1, .period = 3}, {.name = "adamw", .weight_decay = 0.01});
   return cases;

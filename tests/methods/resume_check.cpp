@@ -41,7 +41,7 @@ bool has_choice(const MethodRow& row, const char* name, const char* choice) {
 
 /// Magnitudes that a scope shares depend on what the scope is and on how sums come back.
 void add_shared_magnitudes(const MethodRow& row, std::vector<WordChoice>& all) {
-  if (!has_choice(row, "values", "sign") || !has_choice(row, "return", "coded")) return;
+  if (!has_choice(row, "values", "sign")) return;
   const std::vector<std::array<const char*, 3>> cases{{"sign", "model", "coded"},
                                                       {"two", "tensor", "exact"},
                                                       {"sign", "tensor", "coded"},
@@ -50,9 +50,10 @@ void add_shared_magnitudes(const MethodRow& row, std::vector<WordChoice>& all) {
   for (const auto& [values, scope, back] : cases) {
     if (!has_choice(row, "scope", scope)) continue;
     MethodOptions options = small_options(row);
+    if (sends_all(row)) options.keep = 0.25;
     options.values = values;
     options.scope = scope;
-    options.return_ = back;
+    if (row.has_parameter("return")) options.return_ = back;
     if (options.scope == "chunk") options.chunk = 128;
     all.push_back({&row, std::string(row.name) + " " + values + " " + scope + " " + back, options});
   }
@@ -70,6 +71,7 @@ std::vector<WordChoice> every_word_choice() {
         if (choice == parameter.fallback) continue;
         MethodOptions options = small_options(row);
         options.*parameter.word = choice;
+        if (sends_all(row) && (name == "scope" || name == "route" || name == "return")) options.keep = 0.1;
         if (choice == "requantized") options.route = "scatter";
         if (name == "scope" && choice == "chunk") options.chunk = 128;  // several in the small model
         if (name == "rounding") options.memory = "error";

@@ -20,6 +20,7 @@ constexpr std::uint32_t kPeriod = 4;
 MethodOptions async_options(const std::string& method, std::uint32_t total) {
   MethodOptions options{.total_steps = total, .period = kPeriod, .pace = "async"};
   if (method.ends_with("grawa")) options.score = "local";
+  if (total % 2 == 1) options.keep = 0.25, options.values = "sign";
   return options;
 }
 

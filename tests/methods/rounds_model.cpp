@@ -45,6 +45,22 @@ float reported_loss(int rank, std::uint32_t step) {
   return static_cast<float>((static_cast<std::uint32_t>(rank) * 7 + step / 4 * 5 + step % 4 * 3) % 11);
 }
 
+MethodOptions options_of(const RoundSettings& settings) {
+  MethodOptions options{.period = static_cast<double>(settings.period)};
+  if (settings.method != "localsgd") options.pull = settings.pull;
+  if (settings.method != "localsgd" && settings.method != "easgd") options.proximity = settings.proximity;
+  if (settings.method == "mgrawa" || settings.method == "lgrawa") {
+    options.smoothing = settings.smoothing;
+    options.score = settings.local_scores ? "local" : "shared";
+  }
+  return options;
+}
+
+void score_on_shared_batch(View<const float> model, View<float> gradient) {
+  const auto made = quadratic_gradient(model, kSharedBatch, 0);
+  std::copy(made.begin(), made.end(), gradient.begin());
+}
+
 RoundModel::RoundModel(RoundSettings settings, int workers, std::vector<Tensor> tensors, double start)
     : settings_(std::move(settings)), tensors_(std::move(tensors)) {
   std::uint64_t n = 0;
@@ -53,6 +69,7 @@ RoundModel::RoundModel(RoundSettings settings, int workers, std::vector<Tensor> 
   models_.assign(count, Vector(n, start));
   momenta_.assign(count, Vector(n, 0.0));
   centre_.assign(n, start);
+  errors_.assign(count, Vector(n, 0.0));
   const std::size_t layers = settings_.method == "lgrawa" ? tensors_.size() : 1;
   scores_.assign(count, Vector(layers, 0.0));
   norm_sums_ = scores_;
@@ -118,27 +135,22 @@ void RoundModel::grawa_round() {
   for (Vector& weights : weights_) {
     for (std::size_t k = 0; k < layers; ++k) weights[k] /= inverse_sums[k];
   }
-  std::size_t i = 0;
+  std::vector<std::size_t> layer_of;
   for (std::size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
-    const std::size_t layer = layers == 1 ? 0 : tensor;
-    for (const std::size_t end = i + tensors_[tensor].size; i < end; ++i) {
-      centre_[i] = 0.0;
-      for (std::size_t m = 0; m < models_.size(); ++m) centre_[i] += weights_[m][layer] * models_[m][i];
-    }
+    layer_of.insert(layer_of.end(), tensors_[tensor].size, layers == 1 ? 0 : tensor);
   }
+  const auto workers = static_cast<double>(models_.size());
+  centre_ = combined([&](std::size_t m, std::size_t i) { return workers * weights_[m][layer_of[i]]; });
   pull_all();
 }
 
 void RoundModel::elastic_round() {
   const auto workers = static_cast<double>(models_.size());
   const double alpha = settings_.pull / workers;
+  const Vector mean = combined([](std::size_t, std::size_t) { return 1.0; });
   for (std::size_t i = 0; i < centre_.size(); ++i) {
-    double mean = 0.0;
-    for (Vector& model : models_) {
-      mean += model[i] / workers;
-      model[i] = (1.0 - alpha) * model[i] + alpha * centre_[i];
-    }
-    centre_[i] = (1.0 - settings_.pull) * centre_[i] + settings_.pull * mean;
+    for (Vector& model : models_) model[i] = (1.0 - alpha) * model[i] + alpha * centre_[i];
+    centre_[i] = (1.0 - settings_.pull) * centre_[i] + settings_.pull * mean[i];
   }
 }
 
@@ -147,16 +159,53 @@ void RoundModel::leader_round() {
   for (std::size_t m = 1; m < losses_.size(); ++m) {
     if (losses_[m] < losses_[static_cast<std::size_t>(leader_)]) leader_ = static_cast<int>(m);
   }
-  centre_ = models_[static_cast<std::size_t>(leader_)];
+  if (compress) {
+    for (std::size_t m = 0; m < models_.size(); ++m) {
+      if (static_cast<int>(m) == leader_) continue;
+      for (double& owed : errors_[m]) owed *= 1.0 - settings_.pull;
+    }
+    const Vector sent = coded_difference(static_cast<std::size_t>(leader_), [](std::size_t) { return 1.0; });
+    for (std::size_t i = 0; i < centre_.size(); ++i) centre_[i] -= sent[i];
+  } else {
+    centre_ = models_[static_cast<std::size_t>(leader_)];
+  }
   pull_all();
 }
 
 void RoundModel::average_round() {
-  for (std::size_t i = 0; i < centre_.size(); ++i) {
-    centre_[i] = 0.0;
-    for (const Vector& model : models_) centre_[i] += model[i] / static_cast<double>(models_.size());
-    for (Vector& model : models_) model[i] = centre_[i];
+  centre_ = combined([](std::size_t, std::size_t) { return 1.0; });
+  for (Vector& model : models_) model = centre_;
+}
+
+/// σ.
+double RoundModel::share() const {
+  if (settings_.method == "localsgd") return 1.0;
+  return settings_.method == "easgd" ? settings_.pull / static_cast<double>(models_.size()) : settings_.pull;
+}
+
+RoundModel::Vector RoundModel::coded_difference(std::size_t worker, const std::function<double(std::size_t)>& weight) {
+  Vector& owed = errors_[worker];
+  Vector p(centre_.size());
+  for (std::size_t i = 0; i < p.size(); ++i) p[i] = weight(i) * (centre_[i] - models_[worker][i]) + owed[i];
+  const Vector sent = compress(p, worker, share());
+  for (std::size_t i = 0; i < p.size(); ++i) owed[i] = (1.0 - share()) * owed[i] + share() * (p[i] - sent[i]);
+  return sent;
+}
+
+template <class Weight>
+RoundModel::Vector RoundModel::combined(const Weight& weight) {
+  const auto workers = static_cast<double>(models_.size());
+  Vector mean(centre_.size(), 0.0);
+  for (std::size_t m = 0; m < models_.size(); ++m) {
+    const Vector sent = compress ? coded_difference(m, [&](std::size_t i) { return weight(m, i); }) : Vector();
+    for (std::size_t i = 0; i < mean.size(); ++i) {
+      mean[i] += (compress ? sent[i] : weight(m, i) * models_[m][i]) / workers;
+    }
   }
+  if (!compress) return mean;
+  if (returned) mean = returned(mean);
+  for (std::size_t i = 0; i < mean.size(); ++i) mean[i] = centre_[i] - mean[i];
+  return mean;
 }
 
 void RoundModel::pull_all() {

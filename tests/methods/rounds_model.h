@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "laconic/method.h"
+#include "laconic/methods.h"
 
 namespace laconic::test {
 
@@ -29,6 +31,11 @@ std::vector<float> quadratic_gradient(View<const float> point, int rank, std::ui
 /// The training loss that the workers report: a fixed table, so that leaders change from round to round.
 float reported_loss(int rank, std::uint32_t step);
 
+/// The settings as options of the method.
+MethodOptions options_of(const RoundSettings& settings);
+/// For set_scoring.
+void score_on_shared_batch(View<const float> model, View<float> gradient);
+
 /// All workers of a round method in lockstep, in float64, written from the pages: local step, proximity, round.
 class RoundModel {
  public:
@@ -43,6 +50,13 @@ class RoundModel {
   const std::vector<std::vector<double>>& weights() const { return weights_; }
   int leader() const { return leader_; }
   std::uint64_t rounds() const { return rounds_; }
+  /// What a round still owes, if it compresses.
+  const std::vector<double>& error(int rank) const { return errors_[static_cast<std::size_t>(rank)]; }
+  /// From now on rounds send bits of the difference to the centre: c of worker m, and σ, the share that the pull takes.
+  using Compressor = std::function<std::vector<double>(const std::vector<double>& p, std::size_t worker, double share)>;
+  Compressor compress;
+  /// How a mean comes back, if not as it is.
+  std::function<std::vector<double>(const std::vector<double>& mean)> returned;
 
  private:
   using Vector = std::vector<double>;
@@ -54,12 +68,19 @@ class RoundModel {
   void leader_round();
   void average_round();
   void pull_all();
+  double share() const;
+  /// The mean of the models with weights whose mean over the workers is 1, or what stands for it.
+  template <class Weight>
+  Vector combined(const Weight& weight);
+  /// c of a worker, whose error becomes what the round leaves.
+  Vector coded_difference(std::size_t worker, const std::function<double(std::size_t)>& weight);
 
   RoundSettings settings_;
   std::vector<Tensor> tensors_;
   std::vector<Vector> models_;
   std::vector<Vector> momenta_;
   Vector centre_;
+  std::vector<Vector> errors_;
   std::vector<Vector> scores_;     ///< s, by worker and layer
   std::vector<Vector> norm_sums_;  ///< since the last round, by worker and layer
   std::vector<Vector> weights_;

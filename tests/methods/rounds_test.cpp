@@ -17,22 +17,6 @@
 namespace laconic::test {
 namespace {
 
-MethodOptions options_of(const RoundSettings& settings) {
-  MethodOptions options{.period = static_cast<double>(settings.period)};
-  if (settings.method != "localsgd") options.pull = settings.pull;
-  if (settings.method != "localsgd" && settings.method != "easgd") options.proximity = settings.proximity;
-  if (settings.method == "mgrawa" || settings.method == "lgrawa") {
-    options.smoothing = settings.smoothing;
-    options.score = settings.local_scores ? "local" : "shared";
-  }
-  return options;
-}
-
-void score_on_shared_batch(View<const float> model, View<float> gradient) {
-  const auto made = quadratic_gradient(model, kSharedBatch, 0);
-  std::copy(made.begin(), made.end(), gradient.begin());
-}
-
 std::vector<float> centre_of(const ModelMethod& method, std::size_t n) {
   std::vector<float> centre(n);
   method.save().get("centre", centre);

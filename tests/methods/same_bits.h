@@ -290,6 +290,7 @@ inline std::vector<MethodRun> runs_with_numbers(const MethodRow& row) {
       MethodRun run{&row, small_options(row), std::string(row.name) + " " + parameter.name};
       run.options.*number = value;
       if (number == &MethodOptions::chunk) run.options.scope = "chunk";
+      if (number == &MethodOptions::chunk && sends_all(row)) run.options.keep = 0.1;
       runs.push_back(run);
     }
   }

@@ -72,6 +72,11 @@ TEST(Topk, EqualsItsPageInScopesOfSoManyEntries) {
   compare("topk", {.keep = 0.05, .scope = "chunk", .chunk = 100}, {.keep = 0.05, .each = 100}, true);
   compare("topk", {.keep = 0.05, .scope = "chunk"}, {.keep = 0.05, .each = 4096}, true);  // the model is shorter
 }
+TEST(Regtopk, EqualsItsPageInScopesOfSoManyEntries) {
+  compare("regtopk", {.keep = 0.05, .scope = "chunk", .chunk = 100}, {.keep = 0.05, .mu = 4.0, .each = 100}, false);
+  compare("regtopk", {.keep = 0.05, .scope = "chunk", .chunk = 128, .values = "sign", .mu = 1},
+          {.keep = 0.05, .mu = 1.0, .each = 128, .magnitudes = 1}, false);
+}
 TEST(Topk, EqualsItsPageWithMagnitudesThatScopesShare) {
   compare("topk", {.keep = 0.05, .values = "sign"}, {.keep = 0.05, .magnitudes = 1}, false);
   compare("topk", {.keep = 0.05, .values = "two", .route = "gather"}, {.keep = 0.05, .magnitudes = 2}, false);

@@ -53,9 +53,13 @@ std::vector<StreamedRow> streamed_rows() {
     if (row.traits.sends_updates) options.period.reset();
     if (row.traits.sends_updates && row.traits.meets_in_rounds) options.period = 1;  // the step of a meeting streams
     const std::string name = test_name(row.name);
-    if (!row.has_parameter("scope")) {
-      rows.push_back({&row, options, streams, name});
-      continue;
+    if (!row.has_parameter("scope") || sends_all(row)) rows.push_back({&row, options, streams, name});
+    if (!row.has_parameter("scope")) continue;
+    if (sends_all(row)) {
+      options.values = "bf16";
+      rows.push_back({&row, options, streams, name + "_in_16_bits"});
+      options.values.reset();
+      options.keep = 0.1;
     }
     options.scope = "tensor";
     rows.push_back({&row, options, streams, name + "_by_tensor"});

@@ -50,6 +50,14 @@ TEST_P(TraitsOf, AResidualIsKeptOrNot) {
   MethodOptions options = small_options(row());
   EXPECT_EQ(residual_norm(row(), options) > 0.0, traits().keeps_residual);
   EXPECT_EQ(row().keeps_residual(options), traits().keeps_residual);
+  if (sends_all(row())) {
+    for (const char* values : {"bf16", "sign"}) {
+      options.values = values;
+      EXPECT_GT(residual_norm(row(), options), 0.0) << values;
+      EXPECT_TRUE(row().keeps_residual(options)) << values;
+    }
+    EXPECT_TRUE(row().keeps_residual({.keep = 0.5}));
+  }
   if (!row().has_parameter("memory")) return;
   options.rounding = "stochastic";
   for (const char* memory : {"none", "error"}) {

@@ -21,6 +21,7 @@ struct UpdatesModel {
   double outer_rate = 1.0;
   double outer_momentum = 0.0;
   OptimizerOf optimizer;
+  std::function<Vector(const Vector& mean)> returned;  ///< how Δ comes back, if not as it is
   Vector x;
   Vector u;
   std::vector<Vector> e;
@@ -64,7 +65,7 @@ struct UpdatesModel {
         mean[i] += sent[i] / static_cast<double>(e.size());
       }
     }
-    if (meets) move(mean);
+    if (meets) move(returned ? returned(mean) : mean);
   }
 
   /// x, less the mean of all that workers have not sent.

@@ -9,6 +9,7 @@
 
 #include "laconic/error.h"
 #include "laconic/threads.h"
+#include "methods/largest_model.h"
 #include "methods/optimizer.h"
 #include "methods/updates_model.h"
 #include "support/support.h"
@@ -57,88 +58,21 @@ std::uint32_t period_of(const UpdateRun& run) {
   return static_cast<std::uint32_t>(number_of(run, "period", number_of(run, "local_steps", 1.0)));
 }
 
-/// The scopes of the small model, by the words of the settings.
-std::vector<std::pair<std::size_t, std::size_t>> scopes_of(const UpdateRun& run) {
-  const std::string scope = word_of(run, "scope");
-  const std::size_t n = size_of(small_model());
-  std::vector<std::pair<std::size_t, std::size_t>> scopes;
-  if (scope == "model") return {{0, n}};
-  if (scope == "chunk") {
-    const auto size = static_cast<std::size_t>(number_of(run, "chunk", 0.0));
-    for (std::size_t begin = 0; begin < n; begin += size) scopes.emplace_back(begin, std::min(begin + size, n));
-    return scopes;
-  }
-  std::size_t begin = 0;
-  for (const Tensor& tensor : small_model()) {
-    scopes.emplace_back(begin, begin + tensor.size);
-    begin += tensor.size;
-  }
-  return scopes;
-}
-
-/// The values that arrive of the selected entries of one scope. Which magnitudes are above the mean is read from what
-/// arrived in fact: magnitudes that are the mean but for rounding may count as either.
-Vector coded(const std::string& format, const Vector& p, const std::vector<std::size_t>& selected,
-             const Vector& arrived) {
-  const auto mean_of = [&](const auto& counts) {
-    double sum = 0.0;
-    double count = 0.0;
-    for (const std::size_t i : selected) {
-      if (!counts(i)) continue;
-      sum += std::abs(p[i]);
-      count += 1.0;
-    }
-    return count > 0.0 ? sum / count : 0.0;
-  };
-  const double mean = mean_of([](std::size_t) { return true; });
-  const auto is_above = [&](std::size_t i) {
-    return std::abs(std::abs(p[i]) - mean) < kClose ? std::abs(arrived[i]) > mean : std::abs(p[i]) > mean;
-  };
-  const double above = mean_of([&](std::size_t i) { return is_above(i); });
-  const double below = mean_of([&](std::size_t i) { return !is_above(i); });
-  Vector values;
-  for (const std::size_t i : selected) {
-    const double two = is_above(i) ? above : below;
-    const double magnitude = format == "sign" ? mean : format == "two" ? two : std::abs(p[i]);
-    values.push_back(std::copysign(magnitude, p[i]));
-  }
-  return values;
-}
-
-/// C of the largest entries. Which these are is read from what the method left: float32 may decide near-ties otherwise,
-/// after Adam's first step nearly all are. They must be the largest but for rounding.
+/// C of the largest entries. What arrived is read from what the method left.
 Vector largest(const UpdateRun& run, const Vector& p, const std::vector<float>& left) {
   const double decay = number_of(run, "decay", 1.0);
-  Vector sent(p.size(), 0.0);
   Vector arrived(p.size());
   for (std::size_t i = 0; i < p.size(); ++i) arrived[i] = p[i] - static_cast<double>(left[i]) / decay;
-  for (const auto& [begin, end] : scopes_of(run)) {
-    std::vector<std::size_t> selected;
-    double least = std::numeric_limits<double>::infinity();
-    double most = 0.0;
-    for (std::size_t i = begin; i < end; ++i) {
-      const bool stays = std::abs(arrived[i]) < 5e-4;
-      if (stays) {
-        most = std::max(most, std::abs(p[i]));
-      } else {
-        selected.push_back(i);
-        least = std::min(least, std::abs(p[i]));
-      }
-    }
-    const auto size = static_cast<double>(end - begin);
-    EXPECT_EQ(selected.size(), static_cast<std::size_t>(std::max(1.0, std::floor(number_of(run, "keep", 0.0) * size))));
-    EXPECT_GE(least, most - 2 * kClose) << run.name;
-    const Vector values = coded(word_of(run, "values"), p, selected, arrived);
-    for (std::size_t i = 0; i < selected.size(); ++i) sent[selected[i]] = values[i];
-  }
-  return sent;
+  LargestModel model(method_row(run.method), run.options);
+  model.close = kClose;
+  return model.sent(p, arrived);
 }
 
 Vector compressed(const UpdateRun& run, std::uint32_t step, const Vector& p, const std::vector<float>& left) {
   if (method_row(run.method).has_parameter("ratio")) {
     return random_block(small_model(), number_of(run, "ratio", 0.0), word_of(run, "scope") == "tensor", step, p);
   }
-  return method_row(run.method).has_parameter("keep") ? largest(run, p, left) : p;
+  return left.empty() ? p : largest(run, p, left);
 }
 
 UpdatesModel model_of(const UpdateRun& run, std::size_t parameters) {
@@ -156,6 +90,16 @@ void follow(const UpdateRun& run, Communicator& communicator, Worker& worker, Up
             const StepInput& input) {
   const auto me = static_cast<std::size_t>(communicator.rank());
   const bool meets = (step + 1) % period_of(run) == 0;
+  const auto velocity = model.outer_momentum > 0.0 ? saved(*worker.method, "velocity") : std::vector<float>();
+  model.returned = [&](const Vector& mean) {
+    if (velocity.empty()) return mean;
+    const auto next = saved(*worker.method, "velocity");
+    Vector arrived(mean.size());
+    for (std::size_t i = 0; i < mean.size(); ++i) {
+      arrived[i] = static_cast<double>(next[i]) - model.outer_momentum * static_cast<double>(velocity[i]);
+    }
+    return LargestModel(method_row(run.method), run.options).returned(mean, arrived);
+  };
   auto gradient = pull_gradient(worker.model, communicator.rank(), step);
   worker.method->step(input, worker.model, gradient);
   const auto left = gathered(communicator, saved(*worker.method, "residual"));
@@ -201,6 +145,9 @@ std::vector<UpdateRun> all_runs() {
     add("def-topk", "_by_tensor", {.keep = 0.1, .scope = "tensor", .lambda = 0.0, .decay = 0.9, .period = 2});
     add("def-topk", "_outer", {.keep = 0.1, .outer_rate = 0.7, .outer_momentum = 0.5, .read = "point"});
     add("diloco", "", {.period = 4});
+    add("diloco", "_bf16", {.values = "bf16", .period = 4});
+    add("diloco", "_largest", {.keep = 0.1, .values = "two", .read = "mean", .period = 2});
+    add("diloco", "_signs", {.scope = "tensor", .values = "sign", .outer_momentum = 0.0, .period = 3});
     add("diloco", "_every_step", {.outer_rate = 1.0, .outer_momentum = 0.0, .read = "mean", .period = 1});
     add("sparseloco", "", {.keep = 0.1, .chunk = 512.0, .period = 4});
     add("sparseloco", "_whole_values", {.keep = 0.1, .scope = "model", .values = "f32", .period = 2});

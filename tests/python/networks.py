@@ -59,9 +59,12 @@ def same_everywhere(values: torch.Tensor) -> bool:
 
 def small_options(method: str) -> dict[str, Any]:
     """Options under which a method does all that it can on a small model."""
-    names = [parameter["name"] for row in laconic.methods() if row["name"] == method for parameter in row["parameters"]]
+    row = next(row for row in laconic.methods() if row["name"] == method)
+    defaults = {parameter["name"]: parameter["default"] for parameter in row["parameters"]}
     found = {"keep": 0.1, "ratio": 2, "period": 4}
-    options: dict[str, Any] = {name: value for name, value in found.items() if name in names}
+    options: dict[str, Any] = {name: value for name, value in found.items() if name in defaults}
+    if defaults.get("keep") == "1":  # sends everything unless told otherwise
+        del options["keep"]
     if method == "qsgd":
         options["min_size"] = 0
     return options

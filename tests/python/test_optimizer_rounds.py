@@ -1,5 +1,6 @@
 """laconic.Optimizer: the point to test and save, and methods that meet in rounds."""
 
+import copy
 import time
 import unittest
 from typing import Any
@@ -119,6 +120,30 @@ def asynchronous(method: str) -> dict[str, Any]:
     return {"same": same, "all": counted.item(), "rounds": optimizer.metrics()["rounds"], "saves": len(saves), "after": after}
 
 
+def compressed(method: str) -> dict[str, Any]:
+    """Rounds that send signs: bytes, what is owed, and a run that is taken up."""
+    bits = {"keep": 0.25, "values": "sign"}
+    sent = []
+    for settings in ({}, bits):
+        torch.manual_seed(1)
+        model = network()
+        optimizer = optimizer_for(method, model, **settings)
+        train(optimizer, 0, 8)
+        sent.append(optimizer.metrics()["total"]["sent_bytes"])
+    state = copy.deepcopy(optimizer.state_dict())
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    train(optimizer, 8, 12)
+    straight = flat(model)
+    resumed = network()
+    resumed.load_state_dict(weights)
+    other = optimizer_for(method, resumed, **bits)
+    other.load_state_dict(state)
+    train(other, 8, 12)
+    with other.read_out():
+        same = same_everywhere(flat(resumed))
+    return {"sent": sent, "resumes": torch.equal(straight, flat(resumed)), "same": same}
+
+
 class ReadOutTest(unittest.TestCase):
     def test_statistics(self) -> None:
         for found in run_ranks(3, statistics):
@@ -144,6 +169,13 @@ class RoundsTest(unittest.TestCase):
         self.assertIn("TransportError", told[0])
         self.assertIn("no shared batch here", told[0])
         self.assertTrue(told[1].startswith("LookupError: no shared batch here"), told[1])
+
+    def test_compressed(self) -> None:
+        for method in ("localsgd", "lsgd"):
+            for found in run_ranks(2, compressed, method):
+                self.assertTrue(found["resumes"] and found["same"], found)
+                whole, signs = found["sent"]
+                self.assertLess(signs, whole / 3, found)
 
     def test_asynchronous(self) -> None:
         for method in ("mgrawa", "lsgd"):

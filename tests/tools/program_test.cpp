@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <set>
@@ -54,7 +55,8 @@ TEST(Program, HelpTellsParametersOfAllMethods) {
         "Of easgd: [0, 1]: how far a round moves the centre", "of dqsgd: 1..1000000000000: steps of the run",
         "Of mgrawa, lgrawa, easgd, lsgd, localsgd: 0..1000000000000",
         "default 1 (def-topk), 32 (diloco), 30 (sparseloco), 16 (mgrawa, lgrawa), 8 (easgd, lsgd, localsgd)",
-        "default 0.01 (topk, regtopk, randk), 0.02 (def-topk), 0.015625 (sparseloco)"}) {
+        "default 0.01 (topk, regtopk, randk), 0.02 (def-topk), 1 (diloco, mgrawa, lgrawa, easgd, lsgd, localsgd), "
+        "0.015625 (sparseloco)"}) {
     EXPECT_TRUE(contains(flat, part)) << part << '\n' << text;
   }
 }
@@ -293,12 +295,13 @@ TEST_F(Files, OfExchangesHaveTheKeys) {
                                        "sparse_sign",
                                        "sparse_sign_coded",
                                        "sparse_two_coded",
+                                       "sparse_leader",
                                        "vote",
                                        "quantized_gather",
                                        "quantized_scatter",
                                        "quantized_by_chunk"};
   EXPECT_EQ(exchanges, expected);
-  EXPECT_EQ(json("x.json").size(), 2 * (6 + 6 * 3U));
+  EXPECT_EQ(json("x.json").size(), 2 * (6 + 7 * 3U));
 }
 
 TEST_F(Files, OfMethodsHaveTheKeys) {
@@ -323,6 +326,21 @@ TEST_F(Files, OfMethodsHaveTheKeys) {
 /// With what it prints going to a full disk, and its errors to the outcome.
 Outcome laconic_on_full_disk(const std::string& arguments) {
   return shell(std::string("('") + LACONIC_PROGRAM + "' " + arguments + " > /dev/full)");
+}
+
+TEST(Program, ShowsCombinationsAsTheirPageDoes) {
+  const Outcome shown = laconic("methods --combinations");
+  EXPECT_EQ(shown.code, 0);
+  EXPECT_TRUE(contains(text_of_file(std::string(LACONIC_DOCS) + "/combinations.md"), "```text\n" + shown.text + "```\n"))
+      << "put this into the block of docs/combinations.md:\n"
+      << shown.text;
+  const auto json = nlohmann::json::parse(laconic("methods --combinations --json").text);
+  EXPECT_GT(json.at("tried"), 1'000);
+  const auto& refused = json.at("refused");
+  EXPECT_TRUE(std::any_of(refused.begin(), refused.end(), [](const auto& each) {
+    return each.at("options").size() == 2 && each.at("options")[0].at("option") == "rounding" &&
+           each.at("options")[1].at("choices") == nlohmann::json{"none"} && !each.at("reason").empty();
+  })) << refused;
 }
 
 TEST(Program, FailsIfWhatItPrintsCannotBeWritten) {

@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "experiment/config_text.h"
 #include "json_output.h"
+#include "methods/combinations.h"
 #include "methods/table.h"
 #include "parameter_help.h"
 #include "text_table.h"
@@ -121,14 +122,69 @@ std::vector<const MethodRow*> chosen_rows(const std::vector<std::string>& names)
   return rows;
 }
 
+std::string list_of(const std::vector<std::string>& words, const char* between) {
+  std::string text;
+  for (const std::string& word : words) text.append(text.empty() ? "" : between).append(word);
+  return text;
+}
+
+std::string text_of_choices(const std::vector<Choices>& options) {
+  std::vector<std::string> each;
+  for (const auto& [option, choices] : options) each.push_back(option + " = " + list_of(choices, " | "));
+  return list_of(each, ", ");
+}
+
+void show_combinations(const Combinations& combinations) {
+  std::vector<std::vector<std::string>> offered{{"OPTION", "CHOICES", "METHODS"}};
+  for (const OfferedOption& each : combinations.offered) {
+    offered.push_back({each.option.first, list_of(each.option.second, " | "), list_of(each.methods, ", ")});
+  }
+  std::vector<std::vector<std::string>> refused{{"REFUSED TOGETHER", "METHODS", "WHY"}};
+  for (const RefusedCombination& each : combinations.refused) {
+    refused.push_back({text_of_choices(each.options), list_of(each.methods, ", "), each.reason});
+  }
+  std::cout << text_table(offered)
+            << "\nA method takes each choice of an option with each choice of its other options, with every optimizer (sgd,\n"
+            << "adam, adamw, the host's own), on the CPU and on CUDA, except for these:\n\n"
+            << text_table(refused) << "\n"
+            << combinations.tried << " combinations were tried. Where a choice needs numbers (pace = async: total_steps;\n"
+            << "rule = convex: kappa, smoothness, convexity, step_size, total_steps), they were given. laconic methods NAME\n"
+            << "shows the numbers and their ranges; SUITS in laconic methods shows with which optimizers a method learns.\n";
+}
+
+Json json_of(const Combinations& combinations) {
+  const auto json_of_option = [](const Choices& option) {
+    return Json{{"option", option.first}, {"choices", option.second}};
+  };
+  Json offered = Json::array();
+  for (const OfferedOption& each : combinations.offered) {
+    Json one = json_of_option(each.option);
+    one["methods"] = each.methods;
+    offered.push_back(std::move(one));
+  }
+  Json refused = Json::array();
+  for (const RefusedCombination& each : combinations.refused) {
+    Json options = Json::array();
+    for (const Choices& option : each.options) options.push_back(json_of_option(option));
+    refused.push_back({{"options", std::move(options)}, {"methods", each.methods}, {"reason", each.reason}});
+  }
+  return {{"offered", std::move(offered)}, {"refused", std::move(refused)}, {"tried", combinations.tried}};
+}
+
 struct Arguments {
   std::vector<std::string> names;
+  bool combinations = false;
   JsonOutput json;
 };
 
 void show(Arguments& arguments) {
   JsonOutput& json = arguments.json;
   if (std::string name = json.give_name_back(); !name.empty()) arguments.names.push_back(std::move(name));
+  if (arguments.combinations) {
+    const Combinations combinations = find_combinations();
+    if (!json.on_stdout()) show_combinations(combinations);
+    return json.write(json_of(combinations).dump(2) + "\n");
+  }
   const auto rows = chosen_rows(arguments.names);
   if (!json.on_stdout() && arguments.names.empty()) show_table();
   if (!json.on_stdout() && !arguments.names.empty()) {
@@ -150,11 +206,14 @@ void add_methods(CLI::App& program) {
   auto arguments = std::make_shared<Arguments>();
   command->add_option("names", arguments->names, "methods whose pages to show; none: the table of all methods")
       ->option_text("[NAME...]");
+  command->add_flag("--combinations", arguments->combinations,
+                    "what can be combined with what, found by trying every combination of options");
   arguments->json.add_to(*command, "the rows");
   command->footer(
       "Examples:\n"
       "  laconic methods\n"
       "  laconic methods regtopk\n"
+      "  laconic methods --combinations\n"
       "  laconic methods --json\n"
       "A gradient method combines the workers' gradients into one; a model method also decides where gradients are\n"
       "taken, or when models are averaged. A FILE for --json must have a dot or a slash in its name.");

@@ -16,16 +16,17 @@ struct Moved {
 };
 
 template <bool kDecays, Momentum kMomentum>
-__global__ void sgd_kernel(Coefficients step, const float* gradient, float* momentum, float* model, std::uint64_t n) {
+__global__ void sgd_kernel(Coefficients step, const float* gradient, const float* momentum_before,
+                           const float* model_before, float* momentum, float* model, std::uint64_t n) {
   load_then_store(
       n,
       [=](std::uint64_t i) {
-        const float before = model[i];
+        const float before = model_before[i];
         float direction = gradient[i];
         if constexpr (kDecays) direction = direction + step.weight_decay * before;
         float moment = 0.0F;
         if constexpr (kMomentum != Momentum::none) {
-          moment = step.momentum * momentum[i] + direction;
+          moment = step.momentum * momentum_before[i] + direction;
           direction = kMomentum == Momentum::nesterov ? direction + step.momentum * moment : moment;
         }
         return Moved{before - step.learning_rate * direction, moment};
@@ -49,16 +50,17 @@ struct Adapted {
 };
 
 template <bool kDecays>
-__global__ void adam_kernel(AdamCoefficients step, const float* gradient, float* first, float* second, float* model,
-                            std::uint64_t n) {
+__global__ void adam_kernel(AdamCoefficients step, const float* gradient, const float* first_before,
+                            const float* second_before, const float* model_before, float* first, float* second,
+                            float* model, std::uint64_t n) {
   load_then_store(
       n,
       [=](std::uint64_t i) {
-        const float before = model[i];
+        const float before = model_before[i];
         float direction = gradient[i];
         if constexpr (kDecays) direction = direction + step.weight_decay * before;
-        const float mean = step.beta1 * first[i] + step.fresh1 * direction;
-        const float square = step.beta2 * second[i] + step.fresh2 * (direction * direction);
+        const float mean = step.beta1 * first_before[i] + step.fresh1 * direction;
+        const float square = step.beta2 * second_before[i] + step.fresh2 * (direction * direction);
         const float root = __fsqrt_rn(square / step.correction2) + step.epsilon;
         return Adapted{step.shrink * before - step.learning_rate * ((mean / step.correction1) / root), mean, square};
       },
@@ -185,18 +187,29 @@ __global__ void follow_kernel(float learning_rate, float beta, const float* grad
 
 void sgd_step(Place& place, const Coefficients& coefficients, View<const float> gradient, View<float> momentum,
               View<float> model) {
-  const bool has_momentum = !momentum.empty();
+  cuda::try_sgd_step(place, coefficients, gradient, {momentum, {}, model}, {momentum, {}, model});
+}
+
+void try_sgd_step(Place& place, const Coefficients& coefficients, View<const float> gradient,
+                  const StepMemory<const float>& before, const StepMemory<float>& after) {
+  const bool has_momentum = !after.first.empty();
   const auto kernel = coefficients.weight_decay != 0.0F ? sgd_kernel_of<true>(has_momentum, coefficients.nesterov)
                                                         : sgd_kernel_of<false>(has_momentum, coefficients.nesterov);
-  launch_over(place, "sgd_step", model.size(), kernel, coefficients, gradient.data(), momentum.data(), model.data(),
-              model.size());
+  launch_over(place, "sgd_step", after.model.size(), kernel, coefficients, gradient.data(), before.first.data(),
+              before.model.data(), after.first.data(), after.model.data(), after.model.size());
 }
 
 void adam_step(Place& place, const AdamCoefficients& coefficients, View<const float> gradient, View<float> first,
                View<float> second, View<float> model) {
+  cuda::try_adam_step(place, coefficients, gradient, {first, second, model}, {first, second, model});
+}
+
+void try_adam_step(Place& place, const AdamCoefficients& coefficients, View<const float> gradient,
+                   const StepMemory<const float>& before, const StepMemory<float>& after) {
   const auto kernel = coefficients.weight_decay != 0.0F ? adam_kernel<true> : adam_kernel<false>;
-  launch_over(place, "adam_step", model.size(), kernel, coefficients, gradient.data(), first.data(), second.data(),
-              model.data(), model.size());
+  launch_over(place, "adam_step", after.model.size(), kernel, coefficients, gradient.data(), before.first.data(),
+              before.second.data(), before.model.data(), after.first.data(), after.second.data(), after.model.data(),
+              after.model.size());
 }
 
 void blend(Place& place, float share, View<const float> x, View<float> y) {

@@ -29,38 +29,95 @@ enum class Momentum : std::uint8_t { none, plain, nesterov };
 
 // Loops without a branch, which compilers turn into vectors.
 
+struct Moved {
+  float model;
+  float momentum;
+};
+
+template <bool kDecays, Momentum kMomentum>
+inline Moved moved(const Coefficients& step, float gradient, float momentum, float model) {
+  float direction = gradient;
+  if constexpr (kDecays) direction = direction + step.weight_decay * model;
+  float moment = 0.0F;
+  if constexpr (kMomentum != Momentum::none) {
+    moment = step.momentum * momentum + direction;
+    direction = kMomentum == Momentum::nesterov ? direction + step.momentum * moment : moment;
+  }
+  return {model - step.learning_rate * direction, moment};
+}
+
 template <bool kDecays, Momentum kMomentum>
 void sgd_loop(const Coefficients& step, Range range, const float* gradient, float* first, float* model) {
+  constexpr bool kHasMomentum = kMomentum != Momentum::none;
   for (std::size_t i = range.begin; i < range.end; ++i) {
-    float direction = gradient[i];
-    if constexpr (kDecays) direction = direction + step.weight_decay * model[i];
-    if constexpr (kMomentum != Momentum::none) {
-      const float moment = step.momentum * first[i] + direction;
-      first[i] = moment;
-      direction = kMomentum == Momentum::nesterov ? direction + step.momentum * moment : moment;
-    }
-    model[i] = model[i] - step.learning_rate * direction;
+    const Moved next = moved<kDecays, kMomentum>(step, gradient[i], kHasMomentum ? first[i] : 0.0F, model[i]);
+    if constexpr (kHasMomentum) first[i] = next.momentum;
+    model[i] = next.model;
   }
 }
 
+template <bool kDecays, Momentum kMomentum>
+void sgd_try_loop(const Coefficients& step, Range range, const float* gradient, const float* first_before,
+                  const float* model_before, float* __restrict first, float* __restrict model) {
+  constexpr bool kHasMomentum = kMomentum != Momentum::none;
+  for (std::size_t i = range.begin; i < range.end; ++i) {
+    const float momentum = kHasMomentum ? first_before[i] : 0.0F;
+    const Moved next = moved<kDecays, kMomentum>(step, gradient[i], momentum, model_before[i]);
+    if constexpr (kHasMomentum) first[i] = next.momentum;
+    model[i] = next.model;
+  }
+}
+
+/// Calls with the two choices of a step of SGD as constants.
+template <class Call>
+void with_sgd(const Coefficients& step, bool has_momentum, const Call& call) {
+  const auto with_decay = [&]<bool kDecays>() {
+    if (!has_momentum) return call.template operator()<kDecays, Momentum::none>();
+    if (step.nesterov) return call.template operator()<kDecays, Momentum::nesterov>();
+    return call.template operator()<kDecays, Momentum::plain>();
+  };
+  step.weight_decay != 0.0F ? with_decay.template operator()<true>() : with_decay.template operator()<false>();
+}
+
+struct Adapted {
+  float model;
+  float mean;
+  float square;
+};
+
 template <bool kDecays>
-auto sgd_loop_of(bool has_momentum, bool nesterov) {
-  if (!has_momentum) return sgd_loop<kDecays, Momentum::none>;
-  return nesterov ? sgd_loop<kDecays, Momentum::nesterov> : sgd_loop<kDecays, Momentum::plain>;
+inline Adapted adapted(const AdamCoefficients& step, float gradient, float first, float second, float model) {
+  float direction = gradient;
+  if constexpr (kDecays) direction = direction + step.weight_decay * model;
+  const float mean = step.beta1 * first + step.fresh1 * direction;
+  const float square = step.beta2 * second + step.fresh2 * (direction * direction);
+  const float root = std::sqrt(square / step.correction2) + step.epsilon;
+  return {step.shrink * model - step.learning_rate * ((mean / step.correction1) / root), mean, square};
 }
 
 template <bool kDecays>
 void adam_loop(const AdamCoefficients& step, Range range, const float* gradient, float* first, float* second,
                float* model) {
   for (std::size_t i = range.begin; i < range.end; ++i) {
-    float direction = gradient[i];
-    if constexpr (kDecays) direction = direction + step.weight_decay * model[i];
-    const float mean = step.beta1 * first[i] + step.fresh1 * direction;
-    const float square = step.beta2 * second[i] + step.fresh2 * (direction * direction);
-    first[i] = mean;
-    second[i] = square;
-    const float root = std::sqrt(square / step.correction2) + step.epsilon;
-    model[i] = step.shrink * model[i] - step.learning_rate * ((mean / step.correction1) / root);
+    const Adapted next = adapted<kDecays>(step, gradient[i], first[i], second[i], model[i]);
+    first[i] = next.mean;
+    second[i] = next.square;
+    model[i] = next.model;
+  }
+}
+
+template <bool kDecays>
+void adam_try_loop(const AdamCoefficients& step, Range range, const float* gradient,
+                   const StepMemory<const float>& before, float* __restrict first, float* __restrict second,
+                   float* __restrict model) {
+  const float* first_before = before.first.data();
+  const float* second_before = before.second.data();
+  const float* model_before = before.model.data();
+  for (std::size_t i = range.begin; i < range.end; ++i) {
+    const Adapted next = adapted<kDecays>(step, gradient[i], first_before[i], second_before[i], model_before[i]);
+    first[i] = next.mean;
+    second[i] = next.square;
+    model[i] = next.model;
   }
 }
 
@@ -106,11 +163,27 @@ void sgd_step(Place& place, const Coefficients& coefficients, View<const float> 
   if (place.device() == Device::cuda) {
     return LACONIC_CUDA_CALL(sgd_step, place, coefficients, gradient, momentum, model);
   }
-  const auto loop = coefficients.weight_decay != 0.0F ? sgd_loop_of<true>(!momentum.empty(), coefficients.nesterov)
-                                                      : sgd_loop_of<false>(!momentum.empty(), coefficients.nesterov);
   const Touch touch(place);
-  parallel_ranges(place.pool(), model.size(), kCut, [&](Range range) {
-    loop(coefficients, range, gradient.data(), momentum.data(), model.data());
+  with_sgd(coefficients, !momentum.empty(), [&]<bool kDecays, Momentum kMomentum>() {
+    parallel_ranges(place.pool(), model.size(), kCut, [&](Range range) {
+      sgd_loop<kDecays, kMomentum>(coefficients, range, gradient.data(), momentum.data(), model.data());
+    });
+  });
+}
+
+void try_sgd_step(Place& place, const Coefficients& coefficients, View<const float> gradient,
+                  const StepMemory<const float>& before, const StepMemory<float>& after) {
+  require_views(place, after.model.size(), {gradient, before.model, after.model});
+  if (!after.first.empty()) require_views(place, after.model.size(), {before.first, after.first});
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(try_sgd_step, place, coefficients, gradient, before, after);
+  }
+  const Touch touch(place);
+  with_sgd(coefficients, !after.first.empty(), [&]<bool kDecays, Momentum kMomentum>() {
+    parallel_ranges(place.pool(), after.model.size(), kCut, [&](Range range) {
+      sgd_try_loop<kDecays, kMomentum>(coefficients, range, gradient.data(), before.first.data(), before.model.data(),
+                                       after.first.data(), after.model.data());
+    });
   });
 }
 
@@ -124,6 +197,20 @@ void adam_step(Place& place, const AdamCoefficients& coefficients, View<const fl
   const Touch touch(place);
   parallel_ranges(place.pool(), model.size(), kCut, [&](Range range) {
     loop(coefficients, range, gradient.data(), first.data(), second.data(), model.data());
+  });
+}
+
+void try_adam_step(Place& place, const AdamCoefficients& coefficients, View<const float> gradient,
+                   const StepMemory<const float>& before, const StepMemory<float>& after) {
+  require_views(place, after.model.size(),
+                {gradient, before.first, before.second, before.model, after.first, after.second, after.model});
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(try_adam_step, place, coefficients, gradient, before, after);
+  }
+  const auto loop = coefficients.weight_decay != 0.0F ? adam_try_loop<true> : adam_try_loop<false>;
+  const Touch touch(place);
+  parallel_ranges(place.pool(), after.model.size(), kCut, [&](Range range) {
+    loop(coefficients, range, gradient.data(), before, after.first.data(), after.second.data(), after.model.data());
   });
 }
 

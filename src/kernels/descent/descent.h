@@ -36,6 +36,21 @@ struct AdamCoefficients {
 void adam_step(Place& place, const AdamCoefficients& coefficients, View<const float> gradient, View<float> first,
                View<float> second, View<float> model);
 
+/// What a step reads or writes besides the gradient. `first` is SGD's momentum or Adam's first moment; moments that an
+/// optimizer does not have are empty.
+template <class Value>
+struct StepMemory {
+  View<Value> first;
+  View<Value> second;
+  View<Value> model;
+};
+
+/// The same steps, which leave what they read as it is, so that a step can still be dropped. `after` aliases nothing.
+void try_sgd_step(Place& place, const Coefficients& coefficients, View<const float> gradient,
+                  const StepMemory<const float>& before, const StepMemory<float>& after);
+void try_adam_step(Place& place, const AdamCoefficients& coefficients, View<const float> gradient,
+                   const StepMemory<const float>& before, const StepMemory<float>& after);
+
 /// y = (1 − share)·y + share·x.
 void blend(Place& place, float share, View<const float> x, View<float> y);
 
@@ -55,8 +70,8 @@ void scaled_difference(Place& place, float factor, View<const float> x, View<con
 /// out −= x − y.
 void subtract_difference(Place& place, View<const float> x, View<const float> y, View<float> out);
 
-/// out = values + residual, where a residual of zero changes no bit of the value (−0 + 0 would be +0). Sets
-/// status.nonfinite if a sum is NaN or Inf.
+/// out = values + residual, where a residual of zero changes no bit of the value (−0 + 0 would be +0). `out` may be
+/// either. Sets status.nonfinite if a sum is NaN or Inf.
 void add_residual(Place& place, View<const float> values, View<const float> residual, View<float> out,
                   StatusView status);
 

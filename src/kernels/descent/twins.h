@@ -8,6 +8,10 @@ void sgd_step(Place& place, const Coefficients& coefficients, View<const float> 
               View<float> model);
 void adam_step(Place& place, const AdamCoefficients& coefficients, View<const float> gradient, View<float> first,
                View<float> second, View<float> model);
+void try_sgd_step(Place& place, const Coefficients& coefficients, View<const float> gradient,
+                  const StepMemory<const float>& before, const StepMemory<float>& after);
+void try_adam_step(Place& place, const AdamCoefficients& coefficients, View<const float> gradient,
+                   const StepMemory<const float>& before, const StepMemory<float>& after);
 void blend(Place& place, float share, View<const float> x, View<float> y);
 void running_mean(Place& place, float beta, View<const float> before, View<const float> gradient, View<float> out);
 void subtract_scaled(Place& place, View<const float> x, float scale, View<const float> y, View<float> out);
