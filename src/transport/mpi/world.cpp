@@ -208,7 +208,7 @@ MPI_Comm World::duplicate(MPI_Comm parent, Milliseconds timeout) {
   return *result;
 }
 
-/// MPI splits in a blocking call only. All ranks have met just before, so that it blocks for the time of its own messages.
+/// MPI splits in a blocking call only. All ranks have met just before, so it blocks for the time of its own messages.
 MPI_Comm World::split(MPI_Comm parent, int color, Milliseconds timeout) {
   meet(parent, "to split the communicator", timeout);
   std::lock_guard lock(mpi_mutex());
