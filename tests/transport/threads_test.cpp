@@ -175,6 +175,17 @@ TEST(ThreadsTest, MessagesOfAPartNameTheRanksOfTheWhole) {
   });
 }
 
+TEST(ThreadsTest, CallsOfAPartThatDoNotMatchNameTheRanksOfTheWhole) {
+  run_ranks(4, [&](Communicator& communicator) {
+    auto part = communicator.split(communicator.rank() / 2);
+    if (communicator.rank() < 2) return;
+    std::vector<std::byte> mine(static_cast<std::size_t>(communicator.rank()));
+    std::vector<std::byte> all(2 * mine.size());
+    const auto text = message_of<InvalidConfig>([&] { part->all_gather(mine, all).wait(); });
+    EXPECT_TRUE(contains(text, "rank 2 called all_gather of 2 bytes per rank, rank 3 called all_gather of 3")) << text;
+  });
+}
+
 TEST(ThreadsTest, FailureOfADuplicateIsAFailureOfAll) {
   std::atomic<int> told{0};
   run_ranks(3, [&](Communicator& communicator) {

@@ -50,7 +50,6 @@ std::shared_ptr<World> World::part_of(const std::shared_ptr<World>& whole, const
   return made;
 }
 
-/// Messages name the ranks of the whole world.
 std::string World::name_of(std::size_t rank) const {
   return parent_ ? parent_->name_of(members_[rank]) : std::to_string(rank);
 }

@@ -27,6 +27,8 @@ class World {
   World(std::shared_ptr<World> parent, const std::vector<int>& members);
 
   std::size_t ranks() const { return ranks_; }
+  /// A rank's number in messages: that in the whole world.
+  std::string name_of(std::size_t rank) const;
 
   SharedChannel& first_channel() { return *channels_.front(); }
   /// Duplicate number `index` of `parent`. The first rank that asks for it opens it.
@@ -66,7 +68,6 @@ class World {
     std::weak_ptr<World> world;
   };
 
-  std::string name_of(std::size_t rank) const;
   void be_told(std::size_t rank, const std::string& failure);
   SharedChannel& open_channel(std::uint64_t parent, std::size_t index);
   void add_operation();
