@@ -127,6 +127,12 @@ class Communicator {
   /// has this one's timeout and must not outlive it. Collective; blocks.
   virtual std::unique_ptr<Communicator> duplicate() = 0;
 
+  /// A communicator of the ranks that pass the same colour, in the order of their ranks here. Like a duplicate, it has
+  /// this one's timeout, must not outlive it, and fails with it and with all others that come from it; messages of
+  /// errors name the ranks of the first communicator. Over MPI it has no counters. Collective; blocks. Throws
+  /// InvalidConfig if the engine cannot.
+  virtual std::unique_ptr<Communicator> split(int color);
+
   /// A new counter that starts at zero and is kept by rank 0. Collective; blocks. A process must make the counters of
   /// several communicators one at a time, in the same order on all ranks. fetch_add uses the timeout that is set now.
   virtual std::unique_ptr<SharedCounter> make_counter() = 0;

@@ -32,9 +32,9 @@ std::unique_ptr<Communicator> mpi_communicator(MPI_Comm parent, MpiOptions optio
 
 /// Laconic locks this mutex around every MPI call that it makes in this process, and does not hold it while it waits.
 /// There are two exceptions. MPI blocks under it, for the time of its own messages, when a window of shared counters is
-/// created or freed; and OpenMPI over TCP may block in fetch_add until the rank that keeps the counter answers. While a
-/// communicator with a progress thread lives and MPI grants no more than MPI_THREAD_SERIALIZED, lock it around your own
-/// MPI calls too.
+/// created or freed and when a communicator is split; and OpenMPI over TCP may block in fetch_add until the rank that
+/// keeps the counter answers. While a communicator with a progress thread lives and MPI grants no more than
+/// MPI_THREAD_SERIALIZED, lock it around your own MPI calls too.
 std::mutex& mpi_mutex();
 
 }  // namespace laconic

@@ -127,7 +127,10 @@ def c10d_communicator(
     make_group: Callable[[], ProcessGroup] | None,
     timeout: float,
     staging: device | None = None,
+    make_part: Callable[[list[int]], Any] | None = None,
 ) -> Communicator: ...
+def hosts_by_name(communicator: Communicator) -> list[int]: ...
+def hosts_by_color(communicator: Communicator, color: int) -> list[int]: ...
 
 def close_hooks() -> None: ...
 
@@ -135,6 +138,7 @@ class HookOptions:
     def __init__(
         self, *, seed: int, warmup: int, skip: bool, drops_unused: bool, chunk_entries: int, clip: float
     ) -> None: ...
+    hosts: list[int]
 
 class Arranging:
     def arrange(self, reducer: Any, bytes: int) -> None: ...
@@ -168,6 +172,7 @@ def reduce_on_threads(
     seed: int,
     first_step: int,
     gradients: Sequence[Sequence[Tensor]],
+    hosts: Sequence[int] = ...,
 ) -> None: ...
 def step_on_threads(
     method: str,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import datetime
 import json
 import os
@@ -57,7 +58,8 @@ def opened(
     engine = backend or _host_engine(users)
     groups: Groups = _GlooGroups(users, limit, staging) if engine == "gloo" else _ListedGroups(users, engine, limit)
     own = groups.make()
-    return _core.c10d_communicator(own, groups.store, groups.make, limit.total_seconds(), staging), groups
+    made = _core.c10d_communicator(own, groups.store, groups.make, limit.total_seconds(), staging, groups.part)
+    return made, groups
 
 
 class Groups:
@@ -66,6 +68,10 @@ class Groups:
     store: Any  # ours alone, from the first group on
 
     def make(self) -> dist.ProcessGroup:
+        raise NotImplementedError
+
+    def part(self, ranks: list[int]) -> Groups:
+        """Groups of some of the ranks, given in the order of the new ones, this one among them."""
         raise NotImplementedError
 
     def connected(self) -> None:
@@ -89,7 +95,10 @@ class _GlooGroups(Groups):
             number = store.add(f"groups/{self._rank}", 1)  # the same on all ranks, which make them together
         self._number = 0
         self._written: list[Any] = []  # stores with keys of this rank
+        self._parts: list[_GlooGroups] = []
+        self._names = list(range(self._size))  # of the ranks, in messages: a part's count otherwise
         self.store = c10d.PrefixStore(f"groups/{number}", store)
+        self._failures = self.store  # where failures are told, of parts too
 
     def make(self) -> dist.ProcessGroup:
         self._number += 1
@@ -107,7 +116,18 @@ class _GlooGroups(Groups):
             made._register_backend(torch.device(device), dist.ProcessGroup.BackendType.GLOO, engine)
         return made
 
+    def part(self, ranks: list[int]) -> Groups:
+        part = copy.copy(self)
+        part._rank, part._size = ranks.index(self._rank), len(ranks)
+        part._names = [self._names[rank] for rank in ranks]
+        part._number, part._written, part._parts = 0, [], []
+        part.store = c10d.PrefixStore(f"part {len(self._parts)} {ranks[0]}", self.store)
+        self._parts.append(part)
+        return part
+
     def connected(self) -> None:
+        for part in self._parts:
+            part.connected()
         while self._written:
             keys = self._written.pop()
             with contextlib.suppress(RuntimeError):  # the store may have ended, and with it all that it held
@@ -123,11 +143,11 @@ class _GlooGroups(Groups):
             return _core.ReservedThreads(_GLOO_THREADS, "a process group of Gloo")
         except RuntimeError as error:
             with as_transport_error("the store of the process group does not answer"):
-                keys.set("refused", json.dumps([self._rank, str(error)]))
+                keys.set("refused", json.dumps([self._names[self._rank], str(error)]))
             raise
 
     def _connecting(self) -> contextlib.AbstractContextManager[None]:
-        return as_transport_error(f"rank {self._rank} could not connect a process group with the others")
+        return as_transport_error(f"rank {self._names[self._rank]} could not connect a process group with the others")
 
     def _meet(self, keys: Any) -> None:
         """Returns when every rank is ready to make its part. In Gloo, ranks would wait for one that is not until the
@@ -148,10 +168,10 @@ class _GlooGroups(Groups):
             if keys.check(["refused"]):
                 rank, reason = json.loads(keys.get("refused"))
                 raise _core.TransportError(f"rank {rank} failed: {reason}")
-            if self.store.check([_FAILURE_KEY]):
-                raise _core.TransportError(self.store.get(_FAILURE_KEY).decode())
+            if self._failures.check([_FAILURE_KEY]):
+                raise _core.TransportError(self._failures.get(_FAILURE_KEY).decode())
             if time.monotonic() > deadline:
-                missing = [str(rank) for rank, name in enumerate(everybody) if not keys.check([name])]
+                missing = [str(self._names[rank]) for rank, name in enumerate(everybody) if not keys.check([name])]
                 raise _core.TransportError(
                     f"rank {', '.join(missing)} did not come to open a process group within "
                     f"{self._limit.total_seconds():g} s: it has ended, hangs or computes for longer; "
@@ -196,6 +216,13 @@ class _ListedGroups(Groups):
         self._made.append(made)
         return made
 
+    def part(self, ranks: list[int]) -> Groups:
+        # torch names groups of some ranks after a rank's number of groups, which parts make at different times.
+        raise _core.InvalidConfig(
+            f"within= needs process groups of Gloo, and backend is {self._backend!r}: give backend='gloo', or leave "
+            "within= out"
+        )
+
     def close(self) -> None:
         while self._made:
             made = self._made.pop()
@@ -224,6 +251,33 @@ def as_transport_error(doing: str) -> Iterator[None]:
 def first_line(error: Exception) -> str:
     """The message of an error of torch, without its stack trace."""
     return (str(error) or type(error).__name__).partition("\n")[0]
+
+
+def require_within(within: object, group: dist.ProcessGroup | None) -> str:
+    """Raises InvalidConfig unless it is "host", a process group of ranks of the model's group, or None. What it is."""
+    if within is None or isinstance(within, str):
+        if within not in (None, "host"):
+            raise _core.InvalidConfig(f"within must be 'host', a process group or None, got {within!r}")
+        return str(within)
+    if not isinstance(within, dist.ProcessGroup):
+        raise _core.InvalidConfig(f"within must be 'host', a process group or None, got {type(within).__name__}")
+    ranks = dist.get_process_group_ranks(given(group))
+    outside = sorted(set(dist.get_process_group_ranks(given(within))) - set(ranks))
+    if outside:
+        raise _core.InvalidConfig(
+            f"the group within= has rank {outside[0]}, which the model's group does not have: give one whose ranks are "
+            "among the model's, with this rank in it"
+        )
+    return "a process group"
+
+
+def hosts_of(own: _core.Communicator, within: str | dist.ProcessGroup | None) -> list[int]:
+    """The number of each rank's host, for two levels. Empty: one level. Collective unless `within` is None."""
+    if within is None:
+        return []
+    if isinstance(within, str):
+        return _core.hosts_by_name(own)
+    return _core.hosts_by_color(own, min(dist.get_process_group_ranks(within)))
 
 
 def require_engine(backend: str | None) -> None:

@@ -61,6 +61,11 @@ class State:
             GPU's memory.
         chunk_entries: number of entries that are exchanged together by methods that start during backward. 0: the
             method's own choice.
+        within: two levels. Gradients are averaged uncompressed inside each host, each local rank runs the method on its
+            slice of the gradient between the hosts, and the result is gathered inside the host; so the ranks of a host
+            share the bytes that leave it. "host": ranks with the same host name, or the same environment variable
+            LACONIC_HOST. A process group: its ranks are one host; every rank gives the group that it is in. All hosts
+            need the same number of ranks.
         arrange_buckets: fill DistributedDataParallel's buckets, once it has settled them, so that the method finds its
             tensors one after another and need not copy them. A method that needs the whole gradient first gets it in
             one bucket.
@@ -94,6 +99,7 @@ class State:
         timeout: float | None = None,
         backend: str | None = None,
         chunk_entries: int = 0,
+        within: str | dist.ProcessGroup | None = None,
         arrange_buckets: bool = True,
         **options: Any,
     ) -> None:
@@ -132,13 +138,19 @@ class State:
             fields |= _settings.described(names, parameters, choice.method_of())
             fields["scaler"] = "none" if scale is None else "a scaler"
             fields["clip"] = str(clip)
+            fields["within"] = _process_groups.require_within(within, self._group)
             return fields, (threads or torch.get_num_threads(), names, parameters, scale, choice.groups, hook_options)
 
         plan = _settings.agreed(self._group, timeout, prepare)
         self._rank = dist.get_rank(self._group)
         self._size = dist.get_world_size(self._group)
         communicator, self._own = _process_groups.opened(self._group, backend=backend, timeout=timeout)
-        self._host = _process_groups.made_or_failed(communicator, lambda: _core.DdpHost(communicator, *plan))
+
+        def make() -> _core.DdpHost:
+            plan[-1].hosts = _process_groups.hosts_of(communicator, within)
+            return _core.DdpHost(communicator, *plan)
+
+        self._host = _process_groups.made_or_failed(communicator, make)
         self._own.connected()
         if self._host.reason_for_cpu:
             warnings.warn(
@@ -179,8 +191,10 @@ class State:
         Returns:
             `steps`, `skipped`, `ratio`, `residual_norm` (norm of what this rank has not sent yet), `convert_seconds`
                 (to float32 and back), `busy_seconds`, `method_seconds`, and two dicts, `last` and `total`, with
-                `payload_bytes`, `sent_bytes`, `received_bytes`, `sent_messages`, `dense_bytes`, `ratio`, `bits`,
-                `select_seconds`, `encode_seconds`, `exchange_seconds`, `decode_seconds` and `wait_seconds`.
+                `payload_bytes`, `sent_bytes`, `received_bytes`, `sent_messages`, `inside_sent_bytes`,
+                `inside_received_bytes` (on two levels what stays inside the host; the bytes before leave it),
+                `dense_bytes`, `ratio`, `bits`, `select_seconds`, `encode_seconds`, `exchange_seconds`, `decode_seconds`
+                and `wait_seconds`.
         """
         return self._host.metrics()
 

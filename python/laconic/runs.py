@@ -118,6 +118,8 @@ class RunLog:
             line.update(loss=_finite(loss), accuracy=accuracy, residual_norm=_finite(figures["residual_norm"]))
         for name in (*_SUMS, "rounds", *_SECONDS):
             line[name] = max(figures[name] - self._before[name], 0)
+        if figures["inside_sent_bytes"]:
+            line["inside_sent_bytes"] = max(figures["inside_sent_bytes"] - self._before["inside_sent_bytes"], 0)
         line.update(bits=_finite(figures["bits"]), step_seconds=seconds)
         self._record.write_line(json.dumps(line, allow_nan=False))
         self._before = figures
@@ -139,13 +141,14 @@ class RunLog:
         """
         figures = self._figures()
         device = _process_groups.device_of(self._group)
-        mine = torch.tensor([figures["steps"], *(figures[name] for name in _SUMS)], dtype=torch.int64, device=device)
+        sums = (*_SUMS, "inside_sent_bytes")
+        mine = torch.tensor([figures["steps"], *(figures[name] for name in sums)], dtype=torch.int64, device=device)
         by_rank = [torch.empty_like(mine) for _ in range(dist.get_world_size(self._group))]
         dist.all_gather(by_rank, mine, group=self._group)
         accuracy = _share(accuracy)  # after the others were met, who may have given none
         if not self._writes:
             return
-        steps, payload, sent, received, messages = torch.stack(by_rank).T.tolist()
+        steps, payload, sent, received, messages, inside = torch.stack(by_rank).T.tolist()
         result = {
             "method": self._source.method,
             "workers": len(by_rank),
@@ -161,6 +164,7 @@ class RunLog:
             "received_bytes_by_rank": received,
             "payload_bytes_by_rank": payload,
             "sent_messages_by_rank": messages,
+            **({"total_inside_sent_bytes": sum(inside), "inside_sent_bytes_by_rank": inside} if any(inside) else {}),
             **{name: figures[name] for name in _SECONDS},
             "step_seconds": self._seconds / max(self._recorded, 1),
             "wall_seconds": time.perf_counter() - self._started,
@@ -172,6 +176,7 @@ class RunLog:
         metrics = self._source.metrics()
         figures = {**metrics, **metrics.get("total", {})}
         figures.setdefault("rounds", figures["steps"])
+        figures.setdefault("inside_sent_bytes", 0)
         return figures
 
 

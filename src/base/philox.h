@@ -39,6 +39,7 @@ enum class Purpose : std::uint8_t {
   block_start = 6,
   random_k = 7,
   group_seed = 8,      ///< seeds of a host's second and later groups of tensors
+  slice_seed = 9,      ///< seeds of the slices of a host's second and later ranks
   problem_data = 32,   ///< a problem's data: features, labels, start points
   problem_noise = 33,  ///< the noise of its gradients, or the points of a batch
   data_drawing = 48,   ///< the shape of a synthetic sample

@@ -17,6 +17,7 @@
 #include "kernels/norm/norm.h"
 #include "laconic/error.h"
 #include "laconic/threads.h"
+#include "laconic/two_levels.h"
 #include "methods/state_memory.h"
 #include "transport/agreement.h"
 
@@ -53,6 +54,14 @@ void load_count(const State& counts, const char* name, Count& count) {
   count = static_cast<Count>(value);
 }
 
+/// Null: one level.
+std::unique_ptr<TwoLevels> levels_of(const RunConfig& config, Communicator& communicator) {
+  if (config.within == RunConfig::kOneLevel) return nullptr;
+  const bool by_name = config.within == RunConfig::kByHostName;
+  return std::make_unique<TwoLevels>(
+      communicator, by_name ? hosts_by_name(communicator) : hosts_of_size(communicator.size(), config.within));
+}
+
 /// One rank's run: what it holds between steps.
 class Worker {
  public:
@@ -66,8 +75,8 @@ class Worker {
         place_(learner_->place()),
         asynchronous_(is_asynchronous(config)),
         period_(round_period(config)),
-        method_(make_model_method(config.method, derived_options(config, workload), config.optimizer, communicator,
-                                  place_)) {
+        levels_(levels_of(config, communicator)),
+        method_(make_run_method(derived_options(config, workload))) {
     std::uint64_t parameters = 0;
     for (const Tensor& tensor : learner_->tensors()) {
       offsets_.push_back(parameters);
@@ -124,6 +133,11 @@ class Worker {
   }
 
   int rank() const { return communicator_.rank(); }
+
+  std::unique_ptr<ModelMethod> make_run_method(const MethodOptions& options) {
+    if (levels_) return make_model_method(config_.method, options, config_.optimizer, *levels_, place_);
+    return make_model_method(config_.method, options, config_.optimizer, communicator_, place_);
+  }
 
   StepReport start() {
     learner_->start(model_);
@@ -240,6 +254,7 @@ class Worker {
   void count_report(const StepReport& report) {
     result_.rounds += report.rounds;
     result_.traffic += report.traffic;
+    result_.within += report.within;
     result_.select_seconds += report.select_seconds;
     if (report.undone) ++result_.undone;
     if (!report.skipped) bits_ += report.bits;
@@ -314,6 +329,7 @@ class Worker {
     visit("encode seconds", result_.traffic.encode_seconds);
     visit("exchange seconds", result_.traffic.exchange_seconds);
     visit("decode seconds", result_.traffic.decode_seconds);
+    if (levels_) visit("inside sent bytes", result_.within.sent_bytes);
     visit("gradient seconds", result_.gradient_seconds);
     visit("select seconds", result_.select_seconds);
     visit("step seconds", result_.step_seconds);
@@ -346,6 +362,7 @@ class Worker {
     result_.total_sent_bytes = sum_of(result_.sent_by_rank);
     result_.total_received_bytes = sum_of(result_.received_by_rank);
     result_.payload_by_rank = gather_number(communicator_, result_.traffic.payload_bytes);
+    if (levels_) result_.inside_sent_by_rank = gather_number(communicator_, result_.within.sent_bytes);
     result_.messages_by_rank = gather_number(communicator_, result_.traffic.sent_messages);
     result_.steps_by_rank = gather_number(communicator_, result_.steps);
     result_.skipped = skipped_before_ + method_->skipped_steps();
@@ -375,6 +392,7 @@ class Worker {
   bool stepping_ = false;
   std::vector<std::uint64_t> offsets_;  ///< of tensors
   std::uint32_t period_;
+  std::unique_ptr<TwoLevels> levels_;  ///< null: one level
   std::unique_ptr<ModelMethod> method_;
   StepRecord record_;
   RunResult result_;

@@ -54,6 +54,9 @@ struct TaskConfig {
 /// Everything that determines a run. Problem settings and method options that are not given have the default of their
 /// row.
 struct RunConfig {
+  static constexpr int kOneLevel = 0;
+  static constexpr int kByHostName = -1;
+
   std::string problem = "linear-regression";
   ProblemNumbers problem_settings{};
   TaskConfig task{};
@@ -66,6 +69,8 @@ struct RunConfig {
   std::uint32_t warmup = 0;  ///< first steps, in which the learning rate rises
   double clip = 0.0;         ///< each worker's gradient is scaled down to this norm before the method sees it; 0: not
   int workers = 4;
+  /// Ranks per host on two levels (laconic/two_levels.h): a number, or one of the two below.
+  int within = kOneLevel;
   std::uint32_t steps = 100;  ///< in an asynchronous run the mean over workers
   std::uint64_t seed = 1;
   NonfinitePolicy nonfinite = NonfinitePolicy::error;
@@ -144,6 +149,7 @@ struct RunResult {
   std::vector<std::uint64_t> sent_by_rank;
   std::vector<std::uint64_t> received_by_rank;
   std::vector<std::uint64_t> payload_by_rank;
+  std::vector<std::uint64_t> inside_sent_by_rank;  ///< on two levels: what stayed inside the hosts; empty on one
   std::vector<std::uint64_t> messages_by_rank;  ///< number of messages sent
   std::vector<std::uint32_t> steps_by_rank;
   std::uint64_t total_sent_bytes = 0;
@@ -156,6 +162,7 @@ struct RunResult {
   std::uint64_t skipped = 0;
   std::uint64_t undone = 0;  ///< steps that RegTop-k's guard has undone
   Traffic traffic;
+  Traffic within;  ///< on two levels what stayed inside the host, and `traffic` is what left it
   double gradient_seconds = 0.0;
   double select_seconds = 0.0;
   double step_seconds = 0.0;  ///< sum over steps, without evaluations

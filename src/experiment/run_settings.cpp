@@ -8,6 +8,7 @@
 
 #include "laconic/error.h"
 #include "laconic/threads.h"
+#include "laconic/two_levels.h"
 #include "methods/optimizer.h"
 #include "methods/table.h"
 
@@ -243,6 +244,40 @@ RunSetting adversaries() {
   return made;
 }
 
+RunSetting within() {
+  RunSetting made{.section = "run",
+                  .name = "within",
+                  .range = "N, host or none",
+                  .help = "two levels: gradients are averaged uncompressed within N neighbouring workers, or within a "
+                          "host, and the method runs between these; for gradient methods"};
+  made.read = [](RunConfig& config, const std::string& text) {
+    if (is_none(text)) {
+      config.within = RunConfig::kOneLevel;
+    } else if (text == "host") {
+      config.within = RunConfig::kByHostName;
+    } else {
+      const auto ranks = parsed<int>(text);
+      if (!ranks || *ranks < 1) refuse_text("within", "a number of workers per host, such as 4, or host or none", text);
+      config.within = *ranks;
+    }
+  };
+  made.text = [](const RunConfig& config) {
+    if (config.within == RunConfig::kOneLevel) return std::string("none");
+    return config.within == RunConfig::kByHostName ? std::string("host") : std::to_string(config.within);
+  };
+  made.require = [](const RunConfig& config) {
+    if (config.within == RunConfig::kOneLevel) return;
+    require_levels(method_row(config.method), true);
+    if (config.within == RunConfig::kByHostName) return;
+    try {
+      hosts_of_size(config.workers, config.within);
+    } catch (const InvalidConfig& error) {
+      throw InvalidConfig("within: " + std::string(error.what()));
+    }
+  };
+  return made;
+}
+
 RunSetting slowdown() {
   RunSetting made{.section = "run",
                   .name = "slowdown",
@@ -317,6 +352,7 @@ std::vector<RunSetting> run_rows() {
   using C = RunConfig;
   return {
       usually(whole("workers", &C::workers, 1, kMostRanks, "ranks, each a thread or a process"), "the problem's or task's, or mpirun's"),
+      within(),
       usually(whole("steps", &C::steps, 0U, kAnyCount, "steps of each worker; 0 only evaluates the start"), "the problem's or task's"),
       whole("seed", &C::seed, std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max(), "seed of data, noise and every draw"),
       learning_rate(),

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "exchange/exchange.h"
+#include "laconic/status.h"
 #include "laconic/step.h"
 
 namespace laconic {
@@ -23,6 +24,11 @@ class ChunkedStep {
   virtual bool by_tensor() const = 0;
   /// Entries of a full chunk if the caller sets none: 1 MiB of floats. More if an entry is one bit on the wire.
   virtual std::uint64_t usual_chunk_entries() const { return std::uint64_t{1} << 18; }
+  /// Entries of a full chunk if the result depends on it, so that no caller and no device may choose another number; 0:
+  /// it does not.
+  virtual std::uint64_t fixed_chunk_entries() const { return 0; }
+  /// The ranks among which chunks are exchanged: all of the method's, or some.
+  virtual Communicator& chunk_communicator(Communicator& all) { return all; }
   /// Reads a chunk that has arrived, before its exchange starts. In a step that waits for all tensors, every chunk is
   /// read before any exchange starts.
   virtual void read_chunk(const Chunk&, View<const float> /*gradient*/, StatusView, StepReport&) {}
@@ -32,6 +38,11 @@ class ChunkedStep {
   virtual Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) = 0;
   /// The aggregate has arrived. Chunks end in a different order on every rank, so no collective may start here.
   virtual void finish_chunk(const Chunk&, View<float> /*aggregate*/, StatusView, StepReport&) {}
+  /// Whether the chunks' exchanges are only the first level of the step, inside a host. Then the aggregate is there
+  /// after `second_level`, which is called when all chunks have been exchanged. It sets status.nonfinite alike on all
+  /// ranks, and may wait.
+  virtual bool has_second_level() const { return false; }
+  virtual void second_level(Status&, StepReport&) {}
 
  protected:
   ~ChunkedStep() = default;

@@ -29,6 +29,7 @@ void MethodCore::set_chunk_entries(std::uint64_t entries) {
 /// Entries of a full chunk; 0: all tensors are one chunk.
 std::uint64_t MethodCore::full_chunk() const {
   if (chunked_ == nullptr || !chunked_->by_tensor()) return 0;
+  if (chunked_->fixed_chunk_entries() > 0) return chunked_->fixed_chunk_entries();
   return chunk_entries_ > 0 ? chunk_entries_ : usual_chunk_;
 }
 
@@ -58,7 +59,7 @@ void MethodCore::register_tensors(std::span<const Tensor> tensors) {
   registered_ = true;
   if (chunked_ != nullptr) {
     pipeline_ = std::make_unique<ChunkPipeline>(*this, *chunked_, full_chunk());
-    pipeline_->join(*communicator_);
+    pipeline_->join(chunked_->chunk_communicator(*communicator_));
   }
   memory_.prepare();
 }

@@ -37,7 +37,7 @@ void MethodCore::resize(Communicator* next) {
   const std::unique_ptr<Communicator> before = std::move(staged_);  // exchanges use it until they are made anew
   communicator_ = &reaching(*next);
   require_agreement(*communicator_, agreed_fields());
-  if (pipeline_) pipeline_->join(*communicator_);
+  if (pipeline_) pipeline_->join(chunked_->chunk_communicator(*communicator_));
   const int teller = meet_newcomers(*communicator_);
   for (const auto& views : {memory_.owed(), memory_.shared()}) {
     for (const View<float>& view : views) broadcast_memory(*communicator_, *place_, view, teller);

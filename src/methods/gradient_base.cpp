@@ -31,6 +31,7 @@ void GradientBase::begin_exchange(StepKey key) {
   key_.rank = static_cast<std::uint32_t>(rank());  // whatever the caller says: ranks that draw alike round alike
   report_ = {};
   pipeline().begin(waits_for_all(), report_);
+  on_begin();
 }
 
 bool GradientBase::settle() {
@@ -60,6 +61,10 @@ StepReport GradientBase::abandon() {
     throw InvalidConfig(name() + ": abandon() before settle(): settle the step first");
   }
   open_step().close();
+  return abandon_exchange();
+}
+
+StepReport GradientBase::abandon_exchange() {
   mark_running();
   return drop();
 }
@@ -71,11 +76,13 @@ StepReport GradientBase::conclude() {
     commit();
     return report_;
   }
-  if (policy() == NonfinitePolicy::error) core().refuse_nonfinite(status, key_.step);
-  return drop();
+  if (policy() == NonfinitePolicy::skip) return drop();
+  roll_back();
+  core().refuse_nonfinite(status, key_.step);
 }
 
 StepReport GradientBase::drop() {
+  roll_back();
   pipeline().clear_gradients();
   ++core().skipped_steps;
   report_.skipped = true;

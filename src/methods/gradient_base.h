@@ -18,6 +18,8 @@ class GradientBase : public MethodBase<GradientMethod>, protected ChunkedStep {
   void begin_exchange(StepKey key);
   ChunkPipeline& exchange() const { return pipeline(); }
   StepReport conclude();
+  /// In place of conclude: the step does not count, and the memory is as it was.
+  StepReport abandon_exchange();
 
  protected:
   GradientBase(std::string name, Communicator& communicator, Place& place)
@@ -27,8 +29,14 @@ class GradientBase : public MethodBase<GradientMethod>, protected ChunkedStep {
   virtual bool waits_for_all() const { return false; }
   /// Every value of every rank was finite: the step counts, and the second copy becomes the memory.
   virtual void commit() = 0;
+  /// The step does not count: a method that is built on another makes that one forget it, too.
+  virtual void roll_back() {}
+  /// A step begins, whose key is known.
+  virtual void on_begin() {}
 
   StepKey key() const { return key_; }
+  /// Of the step that is open or was concluded last.
+  StepReport& report() { return report_; }
 
  private:
   void add_to_step(std::span<const TensorPart> parts) final { pipeline().add(parts); }

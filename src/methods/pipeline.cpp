@@ -122,6 +122,9 @@ void ChunkPipeline::finish() {
     poll();
   }
   read_statuses();
+  if (!step_.has_second_level()) return;
+  step_.second_level(status_, *report_);
+  for (const Chunk& chunk : chunks_) hand_back(chunk);
 }
 
 void ChunkPipeline::read(const Chunk& chunk) {
@@ -163,18 +166,27 @@ void ChunkPipeline::start(const Chunk& chunk) {
 void ChunkPipeline::complete(const Chunk& chunk) {
   Flight& flight = flights_[chunk.number];
   step_.finish_chunk(chunk, flight.gradient, status_of(chunk), *report_);
-  report_->traffic += flight.exchange->traffic();
-  if (flight.copied) {
-    std::uint64_t offset = 0;
-    for (std::uint32_t i = 0; i < chunk.tensor_count; ++i) {
-      const View<float> tensor = gradients_[chunk.first_tensor + i];
-      copy(core_.place(), flight.gradient.sub(offset, tensor.size()), tensor);
-      offset += tensor.size();
-    }
+  if (step_.has_second_level()) {
+    report_->within += flight.exchange->traffic();
+  } else {
+    report_->traffic += flight.exchange->traffic();
+    hand_back(chunk);
   }
   flight.done = true;
   entries_done_ += chunk.size;
   while (first_open_ < started_ && flights_[first_open_].done) ++first_open_;
+}
+
+/// Copies the aggregate of tensors that are not contiguous to where they are.
+void ChunkPipeline::hand_back(const Chunk& chunk) {
+  const Flight& flight = flights_[chunk.number];
+  if (!flight.copied) return;
+  std::uint64_t offset = 0;
+  for (std::uint32_t i = 0; i < chunk.tensor_count; ++i) {
+    const View<float> tensor = gradients_[chunk.first_tensor + i];
+    copy(core_.place(), flight.gradient.sub(offset, tensor.size()), tensor);
+    offset += tensor.size();
+  }
 }
 
 void ChunkPipeline::read_statuses() {

@@ -74,6 +74,7 @@ class ChunkPipeline {
   void join_tensors(const Chunk& chunk, Flight& flight);
   void start(const Chunk& chunk);
   void complete(const Chunk& chunk);
+  void hand_back(const Chunk& chunk);
 
   MethodCore& core_;
   ChunkedStep& step_;

@@ -9,6 +9,7 @@
 #include "methods/makers.h"
 #include "methods/optimizer.h"
 #include "methods/parameters.h"
+#include "methods/two_levels.h"
 #include "transport/agreement.h"
 
 namespace laconic {
@@ -289,8 +290,29 @@ OptimizerOptions optimizer_of(const MethodRow& row, OptimizerOptions given) {
   return given;
 }
 
-std::unique_ptr<GradientMethod> make_method(std::string_view name, const MethodOptions& options,
-                                            Communicator& communicator, Place& place) {
+namespace {
+
+/// The ranks of a method, on one level or on two.
+struct MethodRanks {
+  Communicator& all;
+  TwoLevels* levels = nullptr;  ///< null: one level
+};
+
+std::unique_ptr<GradientBase> gradient_method(const MethodRow& row, const Settings& settings, const MethodRanks& ranks,
+                                              Place& place) {
+  if (ranks.levels == nullptr) return row.make_gradient(settings, ranks.all, place);
+  return std::make_unique<TwoLevelMethod>(row.make_gradient(settings, ranks.levels->between(), place), *ranks.levels,
+                                          place);
+}
+
+/// A state on two levels is one of slices, which depend on the hosts.
+std::vector<SettingText> with_hosts(std::vector<SettingText> kept, const MethodRanks& ranks) {
+  if (ranks.levels != nullptr) kept.emplace_back("hosts", ranks.levels->hosts());
+  return kept;
+}
+
+std::unique_ptr<GradientMethod> make_gradient_method(std::string_view name, const MethodOptions& options,
+                                                     const MethodRanks& ranks, Place& place) {
   const MethodRow& row = method_row(name);
   if (row.face != Face::gradient) {
     throw InvalidConfig(std::string(name) + " is a model method and has no reduce(): use make_model_method");
@@ -299,29 +321,60 @@ std::unique_ptr<GradientMethod> make_method(std::string_view name, const MethodO
   if (settings.has("step_guard") && settings.is("step_guard", "on")) {
     throw InvalidConfig(std::string(name) + ": step_guard needs the model: use make_model_method, or leave it off");
   }
-  require_same(communicator, settings);
-  auto method = row.make_gradient(settings, communicator, place);
-  method->set_settings(kept_settings(row, settings));
+  require_same(ranks.all, settings);
+  auto method = gradient_method(row, settings, ranks, place);
+  method->set_settings(with_hosts(kept_settings(row, settings), ranks));
   return method;
+}
+
+std::unique_ptr<ModelMethod> make_any_model_method(std::string_view name, const MethodOptions& options,
+                                                   const OptimizerOptions& optimizer, const MethodRanks& ranks,
+                                                   Place& place) {
+  const MethodRow& row = method_row(name);
+  require_levels(row, ranks.levels != nullptr);
+  const Settings settings(row.name, row.parameters, options);
+  require_same(ranks.all, settings, fields_of(optimizer));
+  const OptimizerOptions own = optimizer_of(row, optimizer);
+  std::unique_ptr<ModelBase> method;
+  if (row.face == Face::model) {
+    method = row.make_model(settings, own, ranks.all, place);
+  } else {
+    const bool guard = settings.has("step_guard") && settings.is("step_guard", "on");
+    method = std::make_unique<LiftedMethod>(gradient_method(row, settings, ranks, place), own, guard, ranks.all, place);
+  }
+  method->set_settings(with_hosts(kept_settings(row, settings, own), ranks));
+  return method;
+}
+
+}  // namespace
+
+void require_levels(const MethodRow& row, bool two) {
+  if (!two || row.face == Face::gradient) return;
+  throw InvalidConfig(std::string(row.name) +
+                      " is a model method, and two levels are for gradient methods: choose one of those (`laconic "
+                      "methods` lists them), or use one level");
+}
+
+std::unique_ptr<GradientMethod> make_method(std::string_view name, const MethodOptions& options,
+                                            Communicator& communicator, Place& place) {
+  return make_gradient_method(name, options, {communicator}, place);
+}
+
+std::unique_ptr<GradientMethod> make_method(std::string_view name, const MethodOptions& options, TwoLevels& levels,
+                                            Place& place) {
+  require_levels(method_row(name), true);
+  return make_gradient_method(name, options, {levels.all(), &levels}, place);
 }
 
 std::unique_ptr<ModelMethod> make_model_method(std::string_view name, const MethodOptions& options,
                                                const OptimizerOptions& optimizer, Communicator& communicator,
                                                Place& place) {
-  const MethodRow& row = method_row(name);
-  const Settings settings(row.name, row.parameters, options);
-  require_same(communicator, settings, fields_of(optimizer));
-  const OptimizerOptions own = optimizer_of(row, optimizer);
-  std::unique_ptr<ModelBase> method;
-  if (row.face == Face::model) {
-    method = row.make_model(settings, own, communicator, place);
-  } else {
-    const bool guard = settings.has("step_guard") && settings.is("step_guard", "on");
-    method = std::make_unique<LiftedMethod>(row.make_gradient(settings, communicator, place), own, guard, communicator,
-                                            place);
-  }
-  method->set_settings(kept_settings(row, settings, own));
-  return method;
+  return make_any_model_method(name, options, optimizer, {communicator}, place);
+}
+
+std::unique_ptr<ModelMethod> make_model_method(std::string_view name, const MethodOptions& options,
+                                               const OptimizerOptions& optimizer, TwoLevels& levels, Place& place) {
+  return make_any_model_method(name, options, optimizer, {levels.all(), &levels}, place);
 }
 
 }  // namespace laconic

@@ -121,6 +121,9 @@ std::span<const MethodRow> method_table();
 /// The row of that name. Otherwise throws an InvalidConfig that suggests the nearest name or lists all names.
 const MethodRow& method_row(std::string_view name);
 
+/// Throws InvalidConfig for a method that does not work on two levels (laconic/two_levels.h), if `two`.
+void require_levels(const MethodRow& row, bool two);
+
 /// The optimizer with which a method of the table is lifted: the one given, unless the row fixes one and the host does
 /// not bring its own.
 OptimizerOptions optimizer_of(const MethodRow& row, OptimizerOptions given);

@@ -60,6 +60,7 @@ std::string metrics_line(const StepRecord& record) {
   json["sent_bytes"] = report.traffic.sent_bytes;
   json["received_bytes"] = report.traffic.received_bytes;
   json["sent_messages"] = report.traffic.sent_messages;
+  if (report.within.payload_bytes > 0) json["inside_sent_bytes"] = report.within.sent_bytes;
   if (!record.sent_by_rank.empty()) {
     json["total_sent_bytes"] = sum_of(record.sent_by_rank);
     json["total_received_bytes"] = sum_of(record.received_by_rank);
@@ -103,6 +104,10 @@ std::string result_json(const RunConfig& config, const RunResult& result) {
   json["received_bytes_by_rank"] = result.received_by_rank;
   json["payload_bytes_by_rank"] = result.payload_by_rank;
   json["sent_messages_by_rank"] = result.messages_by_rank;
+  if (!result.inside_sent_by_rank.empty()) {
+    json["total_inside_sent_bytes"] = sum_of(result.inside_sent_by_rank);
+    json["inside_sent_bytes_by_rank"] = result.inside_sent_by_rank;
+  }
   put_seconds(json, result.gradient_seconds, result.select_seconds, result.traffic, result.step_seconds);
   json["wall_seconds"] = result.wall_seconds;
   return json.dump(2) + "\n";

@@ -140,4 +140,9 @@ Handle Communicator::broadcast(View<std::byte> bytes, int root) {
 
 Handle Communicator::barrier() { return start({.kind = CallKind::barrier}); }
 
+std::unique_ptr<Communicator> Communicator::split(int color) {
+  throw InvalidConfig("a communicator over " + description() + " cannot be split, colour " + std::to_string(color) +
+                      " was asked for: use threads, MPI or a process group of torch that Laconic has made");
+}
+
 }  // namespace laconic

@@ -41,6 +41,12 @@ TEST_P(MethodOnDevice, GivesTheSameBitsWithEveryChoiceOfEveryWord) {
   for (const MethodRun& run : runs_with_words(row())) check(run, kChunk, 1, on_device);
 }
 
+TEST_P(MethodOnDevice, GivesTheSameBitsOnTwoLevels) {
+  if (row().face != Face::gradient) GTEST_SKIP() << "two levels are for gradient methods";
+  const MethodRun run{&row(), small_options(row()), row().name};
+  for (const auto& place : {on_device, on_device_but_rank_0}) check_two_levels(run, place);
+}
+
 TEST_P(MethodOnDevice, GivesTheSameBitsWithItsNumbers) {
   for (const MethodRun& run : runs_with_numbers(row())) check(run, kChunk, 1, on_device);
 }

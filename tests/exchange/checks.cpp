@@ -10,6 +10,7 @@ namespace {
 constexpr auto kChecks = std::to_array<ExchangeCheck>({
     {"dense", check_dense},
     {"dense_engine", check_dense_engine},
+    {"host_ranges", check_host_ranges},
     {"dense_several_in_flight", check_dense_several_in_flight},
     {"dense_plain_sum", check_dense_plain_sum},
     {"broadcast", check_broadcast},

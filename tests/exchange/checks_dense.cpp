@@ -3,6 +3,7 @@
 #include "base/philox.h"
 #include "exchange/checks_list.h"
 #include "exchange/dense_sum.h"
+#include "exchange/host_ranges.h"
 #include "exchange/model.h"
 #include "kernels/convert/convert.h"
 #include "laconic/error.h"
@@ -58,6 +59,38 @@ void check_dense(Communicator& communicator) {
       EXPECT_EQ(sum.traffic().sent_messages, 2 * static_cast<std::uint64_t>(communicator.size() - 1));
       EXPECT_LE(sum.traffic().sent_bytes, expected + 4 * 2 * static_cast<std::uint64_t>(communicator.size()));
     }
+  }
+}
+
+/// The two halves of a dense mean, one after the other, are the mean; in exchanges that are used again with other sizes.
+void check_host_ranges(Communicator& communicator) {
+  Place& place = place_of(communicator);
+  ScatteredMean scattered(communicator, place);
+  GatheredRanges gathered(communicator, place);
+  for (const std::size_t n : kSizes) {
+    const auto parts = all_values(communicator, n, n + 3);
+    const auto& mine = parts[static_cast<std::size_t>(communicator.rank())];
+    const auto borders = even_borders(n, communicator.size());
+    const std::uint64_t begin = borders[static_cast<std::size_t>(communicator.rank())];
+    const std::uint64_t end = borders[static_cast<std::size_t>(communicator.rank()) + 1];
+    std::vector<float> own(end - begin);
+    Status status;
+    scattered.start(mine, own, view_of(status));
+    scattered.finish();
+    const auto mean = mean_of(parts);
+    EXPECT_TRUE(same_bits(own, {mean.begin() + static_cast<std::ptrdiff_t>(begin),
+                                mean.begin() + static_cast<std::ptrdiff_t>(end)}))
+        << "n=" << n;
+    std::vector<float> all(n);
+    gathered.start(own, all, view_of(status));
+    gathered.finish();
+    EXPECT_TRUE(same_bits(all, mean)) << "n=" << n;
+    EXPECT_EQ(scattered.traffic().sent_bytes + gathered.traffic().sent_bytes,
+              dense_sent(communicator.size(), n, sizeof(float), communicator.rank()));
+    EXPECT_EQ(status.nonfinite, 0U);
+    std::vector<float> wrong(own.size() + 1);
+    EXPECT_THROW(scattered.start(mine, wrong, view_of(status)), InvalidConfig);
+    EXPECT_THROW(gathered.start(wrong, all, view_of(status)), InvalidConfig);
   }
 }
 

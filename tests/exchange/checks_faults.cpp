@@ -6,6 +6,7 @@
 #include "exchange/checks_list.h"
 #include "exchange/damaging_communicator.h"
 #include "exchange/dense_sum.h"
+#include "exchange/host_ranges.h"
 #include "exchange/model.h"
 #include "exchange/packed_vote.h"
 #include "exchange/quantized_sum.h"
@@ -79,6 +80,24 @@ void quantized_scatter_job(Communicator& communicator, const Then& then) {
   quantized_job(communicator, then, QuantizedRoute::scatter);
 }
 
+void scattered_job(Communicator& communicator, const Then& then) {
+  const auto values = values_of(communicator.rank(), kSize, 3);
+  const auto borders = even_borders(kSize, communicator.size());
+  const auto rank = static_cast<std::size_t>(communicator.rank());
+  std::vector<float> own(borders[rank + 1] - borders[rank]);
+  ScatteredMean mean(communicator, place_of(communicator));
+  with_status([&](StatusView status) { mean.start(values, own, status), then(mean); });
+}
+
+void gathered_job(Communicator& communicator, const Then& then) {
+  auto values = values_of(communicator.rank(), kSize, 3);
+  const auto borders = even_borders(kSize, communicator.size());
+  const auto rank = static_cast<std::size_t>(communicator.rank());
+  const std::vector<float> own(borders[rank + 1] - borders[rank], 1.0F);
+  GatheredRanges ranges(communicator, place_of(communicator));
+  with_status([&](StatusView status) { ranges.start(own, values, status), then(ranges); });
+}
+
 struct FaultCase {
   const char* name;
   Job job;
@@ -88,6 +107,8 @@ struct FaultCase {
 const std::vector<FaultCase>& fault_cases() {
   static const std::vector<FaultCase> cases{
       {"dense", dense_job, {Damage::sent, Damage::returned}},
+      {"scattered mean", scattered_job, {Damage::sent}},
+      {"gathered ranges", gathered_job, {Damage::returned}},
       {"sparse gather", gather_job, {Damage::returned, Damage::announced}},
       {"sparse range", range_job, {Damage::sent, Damage::returned, Damage::announced}},
       {"sparse leader", leader_job, {Damage::broadcast, Damage::broadcast_length}},

@@ -8,6 +8,7 @@ void check_dense(Communicator& communicator);
 void check_dense_engine(Communicator& communicator);
 void check_dense_several_in_flight(Communicator& communicator);
 void check_dense_plain_sum(Communicator& communicator);
+void check_host_ranges(Communicator& communicator);
 void check_broadcast(Communicator& communicator);
 void check_block(Communicator& communicator);
 void check_sparse_routes(Communicator& communicator);

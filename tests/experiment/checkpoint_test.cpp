@@ -62,8 +62,7 @@ class EveryMethod : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Table, EveryMethod, testing::ValuesIn(test::method_names()),
                          [](const auto& row) { return test::test_name(row.param); });
 
-TEST_P(EveryMethod, GoesOnBitForBit) {
-  RunConfig config = small_run(GetParam());
+void expect_to_go_on(RunConfig config) {
   config.checkpoint_interval = 7;
   const TemporaryFolder folder;
   const auto straight = run(config, {.folder = folder.path()});
@@ -81,9 +80,21 @@ TEST_P(EveryMethod, GoesOnBitForBit) {
       EXPECT_EQ(resumed[rank].rounds, straight[rank].rounds);
       EXPECT_EQ(resumed[rank].mean_bits, straight[rank].mean_bits);
       EXPECT_EQ(resumed[rank].sent_by_rank, straight[rank].sent_by_rank);
+      EXPECT_EQ(resumed[rank].inside_sent_by_rank, straight[rank].inside_sent_by_rank);
       EXPECT_EQ(resumed[rank].traffic.payload_bytes, straight[rank].traffic.payload_bytes);
     }
   }
+}
+
+TEST_P(EveryMethod, GoesOnBitForBit) { expect_to_go_on(small_run(GetParam())); }
+
+TEST_P(EveryMethod, GoesOnBitForBitOnTwoLevels) {
+  RunConfig config = small_run(GetParam());
+  config.workers = 4;
+  config.within = 2;
+  if (method_row(GetParam()).face == Face::gradient) return expect_to_go_on(config);
+  const auto text = message_of<InvalidConfig>([&] { run(config, {}); });
+  EXPECT_TRUE(contains(text, GetParam() + " is a model method, and two levels are for gradient methods")) << text;
 }
 
 TEST(Checkpoint, OfAnAsynchronousRunLosesNoStep) {

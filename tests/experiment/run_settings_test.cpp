@@ -27,6 +27,7 @@ struct Sample {
 
 constexpr Sample kSamples[] = {
     {"run", "workers", "7", "0"},
+    {"run", "within", "2", "3"},
     {"run", "steps", "9", "-1"},
     {"run", "seed", "18446744073709551615", "18446744073709551616"},
     {"run", "learning_rate", "0.5", "-1"},

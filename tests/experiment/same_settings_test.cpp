@@ -65,6 +65,7 @@ struct Change {
 class EverySetting : public testing::TestWithParam<Change> {};
 
 const Change kChanges[] = {
+    {"run.within", "host", "none", [](RunConfig& c) { c.within = RunConfig::kByHostName; }},
     {"run.steps", "9", "4", [](RunConfig& c) { c.steps = 9; }},
     {"run.seed", "5", "1", [](RunConfig& c) { c.seed = 5; }},
     {"run.learning_rate", "0.5", "0.001", [](RunConfig& c) { c.learning_rate = 0.5; }},

@@ -16,6 +16,7 @@
 
 #include "laconic/error.h"
 #include "laconic/threads.h"
+#include "laconic/two_levels.h"
 #include "methods/resume_check.h"
 #include "support/method_names.h"
 #include "support/placed_values.h"
@@ -235,6 +236,30 @@ inline void check_gradient_face(const MethodRun& run, const PlaceMaker& make_pla
   run_ranks(kRanks, [&](Communicator& communicator) {
     const auto other = make_place(communicator.rank());
     expect_same_bits(run.description, *other, [&](Place& place) { return reduce_steps(run, communicator, place); });
+  });
+}
+
+/// Two hosts of two ranks, and a step in which a rank has an Inf.
+inline void check_two_levels(const MethodRun& run, const PlaceMaker& make_place) {
+  run_ranks(4, [&](Communicator& communicator) {
+    TwoLevels levels(communicator, hosts_of_size(4, 2));
+    const auto steps = [&](Place& place) {
+      Trace trace;
+      const std::vector<float> point(size_of(small_model()), 0.5F);
+      const auto method = prepared(run, [&] { return make_method(run.row->name, run.options, levels, place); });
+      for (std::uint32_t step = 0; step < 4; ++step) {
+        const ApartTensors tensors(place, gradient_at(point, communicator.rank(), step));
+        method->begin(key_of(communicator, step));
+        tensors.add_to(*method);
+        EXPECT_EQ(method->finish().skipped, step == kDroppedStep);
+        tensors.note(trace);
+        trace.note(method->residual_norm());
+        trace.note(method->save().to_bytes());
+      }
+      return trace;
+    };
+    const auto other = make_place(communicator.rank());
+    expect_same_bits(run.description + " on two levels", *other, steps);
   });
 }
 

@@ -176,6 +176,7 @@ const std::map<std::string, Check>& checks() {
       {"several_in_flight", check_several_in_flight},
       {"many_in_a_row", check_many_in_a_row},
       {"duplicates", check_duplicates},
+      {"split", check_split},
       {"dropped_handles", check_dropped_handles},
       {"counter", check_counter},
       {"agreement", check_agreement},

@@ -76,12 +76,14 @@ def reference(
     names: Sequence[str] | None = None,
     seed: int = 0,
     first_step: int = 0,
+    hosts: Sequence[int] = (),
 ) -> list[list[torch.Tensor]]:
-    """The C++ method alone on gradients_of[rank][step][tensor]; the aggregates [step][tensor], the same on all ranks."""
+    """The C++ method alone on gradients_of[rank][step][tensor]; the aggregates [step][tensor], the same on all ranks.
+    On two levels, if the host of each rank is given."""
     sizes = [tensor.numel() for tensor in gradients_of[0][0]]
     flat = [[torch.cat([t.float().flatten() for t in step]).cpu() for step in steps] for steps in gradients_of]
     told = list(names) if names is not None else names_of(sizes)
-    _core.reduce_on_threads(method, _settings.texts(options), told, sizes, seed, first_step, flat)
+    _core.reduce_on_threads(method, _settings.texts(options), told, sizes, seed, first_step, flat, list(hosts))
     for other in flat[1:]:
         for mine, theirs in zip(flat[0], other, strict=True):
             assert torch.equal(mine, theirs)

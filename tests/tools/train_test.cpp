@@ -370,6 +370,40 @@ std::vector<std::string> commands_of(const std::string& page) {
   return commands;
 }
 
+TEST_F(Files, OfThePageOnTwoLevelsRun) {
+  const auto commands = commands_of(LACONIC_DOCS "/two-levels.md");
+  ASSERT_GE(commands.size(), 2U);
+  for (const std::string& command : commands) {
+    const Outcome outcome = shell("cd '" + folder_.string() + "' && '" LACONIC_PROGRAM "' " + command);
+    EXPECT_EQ(outcome.code, 0) << command << '\n' << outcome.text;
+  }
+  const auto flat = json("flat/result.json");
+  const auto two = json("two/result.json");
+  EXPECT_FALSE(flat.contains("total_inside_sent_bytes"));
+  EXPECT_GT(two.at("total_inside_sent_bytes").get<std::uint64_t>(), 0U);
+  EXPECT_EQ(two.at("inside_sent_bytes_by_rank").size(), 8U);
+  // On one level, 4 of the 7 others to which a rank sends are on another host.
+  const double leaves = flat.at("total_sent_bytes").get<double>() * 4 / 7;
+  EXPECT_LT(two.at("total_sent_bytes").get<double>(), leaves / 2);
+}
+
+TEST_F(Files, OfTwoLevelsSayWhatStaysInside) {
+  const std::string flags = "train --problem logistic-regression --workers 4 --steps 8 --method topk --within 2 ";
+  const Outcome outcome = laconic(flags + "--out '" + file("run") + "'");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "between  ") && contains(outcome.text, "inside   ")) << outcome.text;
+  EXPECT_EQ(json("run/config.json").at("run").at("within"), 2);
+  EXPECT_TRUE(contains(text_of_file(file("run/metrics.jsonl")), "\"inside_sent_bytes\":")) << outcome.text;
+#if LACONIC_REPORT
+  ASSERT_EQ(laconic("report '" + file("run") + "' --out '" + file("page.html") + "'").code, 0);
+  EXPECT_TRUE(contains(text_of_file(file("page.html")), "bytes per step inside its host"));
+#endif
+  expect_one_line_error(laconic("train --method topk --workers 6 --within 4"), 2,
+                        "within: ranks per host must divide the number of ranks, 6, got 4: give one of 1, 2, 3, 6");
+  expect_one_line_error(laconic("train --method diloco --within 2"), 2, "two levels are for gradient methods");
+  expect_one_line_error(laconic("train --within some"), 2, "within must be a number of workers per host");
+}
+
 TEST_F(Files, OfThePageOnExperimentsRun) {
   const auto commands = commands_of(LACONIC_DOCS "/experiments.md");
   ASSERT_GE(commands.size(), 8U);
@@ -425,8 +459,8 @@ TEST_F(Files, OfALanguageModelHaveItsPerplexity) {
 TEST_F(Files, OfAnMpiRunAreThoseOfThreads) {
   const std::string flags = "--problem logistic-regression --steps 20 --method topk --keep 0.1 --out ";
   const std::string mpirun = "ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0 " LACONIC_MPIEXEC
-                             " --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 -n 3 ";
-  const Outcome processes = shell(mpirun + "'" LACONIC_PROGRAM "' train " + flags + "'" + file("mpi") + "'");
+                             " --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 -n ";
+  const Outcome processes = shell(mpirun + "3 '" LACONIC_PROGRAM "' train " + flags + "'" + file("mpi") + "'");
   ASSERT_EQ(processes.code, 0) << processes.text;
   const Outcome threads = laconic("train --workers 3 " + flags + "'" + file("threads") + "'");
   ASSERT_EQ(threads.code, 0) << threads.text;
@@ -434,7 +468,16 @@ TEST_F(Files, OfAnMpiRunAreThoseOfThreads) {
   for (const char* key : {"loss", "distance", "sent_bytes_by_rank", "received_bytes_by_rank"}) {
     EXPECT_EQ(json("mpi/result.json").at(key), json("threads/result.json").at(key)) << key;
   }
-  const Outcome wrong = shell(mpirun + "'" LACONIC_PROGRAM "' train --problem vinzent");
+  // Two hosts by their names.
+  const std::string named = "sh -c 'LACONIC_HOST=box$((OMPI_COMM_WORLD_RANK / 2)) exec \"$@\"' sh '";
+  const Outcome hosts = shell(mpirun + "4 " + named + LACONIC_PROGRAM "' train --within host " + flags + "'" +
+                              file("hosts") + "'");
+  ASSERT_EQ(hosts.code, 0) << hosts.text;
+  ASSERT_EQ(laconic("train --workers 4 --within 2 " + flags + "'" + file("pairs") + "'").code, 0);
+  for (const char* key : {"loss", "sent_bytes_by_rank", "inside_sent_bytes_by_rank"}) {
+    EXPECT_EQ(json("hosts/result.json").at(key), json("pairs/result.json").at(key)) << key;
+  }
+  const Outcome wrong = shell(mpirun + "3 '" LACONIC_PROGRAM "' train --problem vinzent");
   EXPECT_EQ(wrong.code, 2) << wrong.text;
   const std::size_t first = wrong.text.find("laconic: there is no problem");
   ASSERT_NE(first, std::string::npos) << wrong.text;

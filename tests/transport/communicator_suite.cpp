@@ -287,6 +287,30 @@ void check_duplicates(Communicator& communicator) {
   }
 }
 
+void check_split(Communicator& communicator) {
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    const int color = communicator.rank() % 2;
+    auto part = communicator.split(color);
+    auto alone = part->split(part->rank());
+    EXPECT_EQ(communicator.rank() / 2, part->rank());
+    EXPECT_EQ((communicator.size() + 1 - color) / 2, part->size());
+    EXPECT_EQ(1, alone->size());
+    EXPECT_EQ(communicator.timeout(), part->timeout());
+    std::vector<float> whole(10, 1.0F);
+    Handle beside = communicator.all_reduce(whole, Reduction::sum);
+    for (int call = 0; call < 3 + color; ++call) {  // the parts need not keep in step
+      std::vector<int> members(static_cast<std::size_t>(part->size()));
+      const int mine = communicator.rank();
+      part->all_gather(as_bytes(View<const int>(&mine, 1)), as_writable_bytes(View<int>(members))).wait();
+      for (std::size_t i = 0; i < members.size(); ++i) EXPECT_EQ(static_cast<int>(2 * i) + color, members[i]);
+    }
+    beside.wait();
+    EXPECT_EQ(static_cast<float>(communicator.size()), whole.back());
+    auto twin = part->duplicate();
+    check_all_to_all_varying(*twin);
+  }
+}
+
 void check_dropped_handles(Communicator& communicator) {
   std::vector<float> data(1000, 1.0F);
   Handle handle = communicator.all_reduce(data, Reduction::sum);
@@ -442,6 +466,7 @@ void check_everything(Communicator& communicator, std::size_t largest) {
   check_several_in_flight(communicator);
   check_many_in_a_row(communicator);
   check_duplicates(communicator);
+  check_split(communicator);
   check_dropped_handles(communicator);
   check_counter(communicator);
   check_agreement(communicator);

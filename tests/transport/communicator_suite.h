@@ -23,6 +23,8 @@ void check_several_in_flight(Communicator& communicator);
 void check_many_in_a_row(Communicator& communicator);
 /// Calls on a communicator and its duplicates, which the ranks interleave differently.
 void check_duplicates(Communicator& communicator);
+/// Parts of the ranks, which call different numbers of times, beside the whole.
+void check_split(Communicator& communicator);
 /// Handles that are dropped once every rank has started the call still complete it.
 void check_dropped_handles(Communicator& communicator);
 /// All ranks draw from two counters; no ticket is drawn twice and none is left out.

@@ -212,6 +212,14 @@ TEST(MpiCounter, AdvancesWhileItsHostIsElsewhere) {
 
 // Where one-sided calls need the host's help (OpenMPI's pt2pt windows) and it gives none in time: the ticket is lost,
 // so nobody goes on.
+TEST(MpiCounter, APartHasNone) {
+  if (world_size() == 1) GTEST_SKIP() << "needs two ranks";
+  const auto communicator = world();
+  const auto part = communicator->split(communicator->rank());
+  const auto text = message_of<InvalidConfig>([&] { part->make_counter(); });
+  EXPECT_TRUE(contains(text, "has no counters: make the counter on the communicator that was split")) << text;
+}
+
 TEST(MpiCounter, TimeoutFailsTheCommunicator) {
   if (world_size() == 1) GTEST_SKIP() << "needs two ranks";
   auto communicator = mpi_communicator(MPI_COMM_WORLD, {.progress_thread = false});
@@ -333,6 +341,20 @@ TEST(MpiFailure, DuplicateHearsOfIt) {
   }
   const auto text = message_of<TransportError>([&] {
     for (;;) twin->barrier().wait();
+  });
+  EXPECT_TRUE(contains(text, "rank 0 failed: out of memory")) << text;
+}
+
+TEST(MpiFailure, PartsHearOfIt) {
+  const auto communicator = world();
+  if (communicator->size() < 3) GTEST_SKIP() << "needs three ranks";
+  const auto part = communicator->split(communicator->rank() == 0 ? 0 : 1);
+  if (communicator->rank() == 0) {
+    std::this_thread::sleep_for(100ms);
+    return part->fail("out of memory");
+  }
+  const auto text = message_of<TransportError>([&] {
+    for (;;) part->barrier().wait();
   });
   EXPECT_TRUE(contains(text, "rank 0 failed: out of memory")) << text;
 }

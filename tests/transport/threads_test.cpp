@@ -146,6 +146,46 @@ TEST(ThreadsTest, FailureEndsWaitsNowAndLater) {
   EXPECT_THROW(present.test(), TransportError);
 }
 
+TEST(ThreadsTest, FailureOfAPartIsAFailureOfAll) {
+  std::atomic<int> told{0};
+  run_ranks(4, [&](Communicator& communicator) {
+    auto part = communicator.split(communicator.rank() % 2);
+    if (communicator.rank() == 3) return part->fail("out of memory");
+    Communicator& waits = communicator.rank() == 2 ? communicator : *part;  // 0 is in the other part, 1 in the same
+    const auto text = message_of<TransportError>([&] { waits.barrier().wait(); });
+    EXPECT_TRUE(contains(text, "rank 3 failed: out of memory")) << text;
+    ++told;
+  });
+  EXPECT_EQ(3, told);
+}
+
+TEST(ThreadsTest, MessagesOfAPartNameTheRanksOfTheWhole) {
+  run_ranks(4, [&](Communicator& communicator) {
+    auto part = communicator.split(communicator.rank() / 2);
+    if (communicator.rank() == 2) {
+      Handle handle = part->barrier();
+      const auto text = message_of<TransportError>([&] { handle.wait(50ms); });
+      EXPECT_TRUE(contains(text, "rank 3 has not started it")) << text;
+      communicator.barrier().wait();
+      handle.wait();
+    } else {
+      communicator.barrier().wait();
+      if (communicator.rank() == 3) part->barrier().wait();
+    }
+  });
+}
+
+TEST(ThreadsTest, CallsOfAPartThatDoNotMatchNameTheRanksOfTheWhole) {
+  run_ranks(4, [&](Communicator& communicator) {
+    auto part = communicator.split(communicator.rank() / 2);
+    if (communicator.rank() < 2) return;
+    std::vector<std::byte> mine(static_cast<std::size_t>(communicator.rank()));
+    std::vector<std::byte> all(2 * mine.size());
+    const auto text = message_of<InvalidConfig>([&] { part->all_gather(mine, all).wait(); });
+    EXPECT_TRUE(contains(text, "rank 2 called all_gather of 2 bytes per rank, rank 3 called all_gather of 3")) << text;
+  });
+}
+
 TEST(ThreadsTest, FailureOfADuplicateIsAFailureOfAll) {
   std::atomic<int> told{0};
   run_ranks(3, [&](Communicator& communicator) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <numeric>
 #include <sstream>
 
 #include "base/printable.h"
@@ -90,16 +91,25 @@ std::string summary(const RunConfig& config, const RunResult& result) {
   const Traffic& traffic = result.traffic;
   const auto share = [&](double seconds) { return seconds_text(seconds / steps); };
   const MetricText worth = metric_text(result);
+  const auto sent = [&](const Traffic& sum, std::uint64_t by_all) {
+    return bytes_text(static_cast<double>(sum.sent_bytes) / steps) + " per step by rank 0, " +
+           bytes_text(static_cast<double>(by_all)) + " in total by all ranks";
+  };
+  const bool two_levels = !result.inside_sent_by_rank.empty();
   std::vector<std::vector<std::string>> rows{
       {"run", config.method + " on " + setting_of(config)},
       {"loss", fmt::format("{:.6e}", result.loss)},
       {worth.name, worth.value},
       {"payload", bytes_text(static_cast<double>(traffic.payload_bytes) / steps) + " per step"},
-      {"sent", bytes_text(static_cast<double>(traffic.sent_bytes) / steps) + " per step by rank 0, " +
-                   bytes_text(static_cast<double>(result.total_sent_bytes)) + " in total by all ranks"},
+      {two_levels ? "between" : "sent", sent(traffic, result.total_sent_bytes)},
       {"step", fmt::format("{}: gradient {}, select {}, encode {}, exchange {}, decode {}", share(result.step_seconds),
                            share(result.gradient_seconds), share(result.select_seconds), share(traffic.encode_seconds),
                            share(traffic.exchange_seconds), share(traffic.decode_seconds))}};
+  if (two_levels) {
+    const auto& inside = result.inside_sent_by_rank;
+    const std::uint64_t by_all = std::accumulate(inside.begin(), inside.end(), std::uint64_t{0});
+    rows.insert(rows.end() - 1, {"inside", sent(result.within, by_all)});  // before the seconds
+  }
   if (result.device != device_name(Device::cpu)) rows.push_back({"device", result.device});
   if (result.mean_bits > 0.0) rows.push_back({"bits", fmt::format("{:.2f} per value", result.mean_bits)});
   if (result.rounds > 0) rows.push_back({"rounds", std::to_string(result.rounds)});

@@ -42,6 +42,7 @@ std::uint64_t seed_of_group(std::uint64_t seed, std::uint32_t group) {
 
 SetMetrics& SetMetrics::operator+=(const SetMetrics& other) {
   traffic += other.traffic;
+  within += other.within;
   dense_bytes += other.dense_bytes;
   select_seconds += other.select_seconds;
   wait_seconds += other.wait_seconds;
@@ -71,9 +72,11 @@ MethodSet::MethodSet(std::vector<Tensor> parameters, std::vector<MethodGroup> gr
                                   {"nonfinite", options_.policy == NonfinitePolicy::error ? "error" : "skip"},
                                   {"chunk_entries", std::to_string(options_.chunk_entries)},
                                   {"unused parameters", options_.drops_unused ? "dropped" : "kept"},
-                                  {"clip", std::to_string(options_.clip)}};
+                                  {"clip", std::to_string(options_.clip)},
+                                  {"levels", options_.hosts.empty() ? "one" : "two"}};
   for (const MethodGroup& group : groups) fields.push_back({"group " + group.method, list_of(group.parameters)});
   require_agreement(communicator_, fields);
+  if (!options_.hosts.empty()) levels_ = std::make_unique<TwoLevels>(communicator_, options_.hosts);
   for (const Tensor& each : parameters_) offsets_.push_back(offsets_.back() + each.size);
   for (const MethodGroup& group : groups) {
     for (std::uint32_t i = 0; i < group.parameters.size(); ++i) {
@@ -124,7 +127,8 @@ MethodSet::Group MethodSet::make_group(const MethodGroup& group) {
     throw InvalidConfig(group.method + " is an optimizer and sends gradients like " + kDenseMethod + ": use " +
                         kDenseMethod + " with torch.optim." + optimizer);
   }
-  Group made{.method = make_method(group.method, group.options, communicator_, place_),
+  Group made{.method = levels_ ? make_method(group.method, group.options, *levels_, place_)
+                               : make_method(group.method, group.options, communicator_, place_),
              .owes = row.keeps_residual(group.options),
              .parameters = group.parameters,
              .batch = {}};
@@ -280,6 +284,7 @@ void MethodSet::count(std::span<const StepReport> reports) {
   last_.dense_bytes = offsets_.back() * sizeof(float);
   for (const StepReport& report : reports) {
     last_.traffic += report.traffic;
+    last_.within += report.within;
     last_.select_seconds += report.select_seconds;
     if (last_.bits == 0.0) last_.bits = report.bits;
   }

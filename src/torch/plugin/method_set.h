@@ -9,6 +9,7 @@
 
 #include "base/buffer.h"
 #include "laconic/methods.h"
+#include "laconic/two_levels.h"
 
 namespace laconic::plugin {
 
@@ -31,6 +32,7 @@ struct MethodSetOptions {
   /// If it is above 0, the gradient of this rank is scaled down to this norm over all parameters before a method sees
   /// it. The norm needs the whole gradient, so nothing is exchanged before the last parameter has arrived.
   double clip = 0.0;
+  std::vector<int> hosts{};  ///< of each rank, for two levels; empty: one level
 };
 
 /// Parameters that are processed together, in the order in which they should lie in memory to avoid copies.
@@ -43,6 +45,7 @@ struct Neighbours {
 /// What one step, or all steps, did on this rank.
 struct SetMetrics {
   Traffic traffic;
+  Traffic within;                 ///< on two levels what stays inside the host, and `traffic` is what leaves it
   std::uint64_t dense_bytes = 0;  ///< size of all parameters as float32
   double select_seconds = 0.0;
   double wait_seconds = 0.0;  ///< from the arrival of the last part to the end of the exchange
@@ -123,6 +126,7 @@ class MethodSet {
   MethodSetOptions options_;
   Communicator& communicator_;
   Place& place_;
+  std::unique_ptr<TwoLevels> levels_;  ///< which the methods share; null: one level
   std::vector<Group> groups_;
   std::vector<std::uint32_t> group_of_;
   std::vector<std::uint32_t> index_in_group_;

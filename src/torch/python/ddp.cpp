@@ -92,6 +92,8 @@ std::shared_ptr<torch::jit::PythonFutureWrapper> submit(DdpHost& host, c10d::Gra
 
 py::dict described(const plugin::SetMetrics& metrics) {
   py::dict entry = costs_of(metrics.traffic, metrics.dense_bytes, metrics.select_seconds);
+  entry["inside_sent_bytes"] = metrics.within.sent_bytes;
+  entry["inside_received_bytes"] = metrics.within.received_bytes;
   entry["bits"] = metrics.bits;
   entry["wait_seconds"] = metrics.wait_seconds;
   return entry;
@@ -129,7 +131,8 @@ void bind_ddp(py::module_& module) {
   py::module_::import("atexit").attr("register")(module.attr("close_hooks"));
   py::class_<plugin::MethodSetOptions>(module, "HookOptions")
       .def(py::init(&set_options), py::kw_only(), py::arg("seed"), py::arg("warmup"), py::arg("skip"),
-           py::arg("drops_unused"), py::arg("chunk_entries"), py::arg("clip"));
+           py::arg("drops_unused"), py::arg("chunk_entries"), py::arg("clip"))
+      .def_readwrite("hosts", &plugin::MethodSetOptions::hosts);
   py::class_<Arranging>(module, "Arranging")
       .def("arrange", &Arranging::arrange, py::arg("reducer"), py::arg("bytes"),
            "Fills the reducer's buckets anew, so that nothing need be copied. Between steps.");

@@ -1,6 +1,7 @@
 #include <pybind11/stl.h>
 
 #include "laconic/threads.h"
+#include "laconic/two_levels.h"
 #include "methods/settings.h"
 #include "torch/plugin/tensors.h"
 #include "torch/python/bindings.h"
@@ -25,16 +26,18 @@ std::vector<Tensor> tensors_of(const std::vector<std::string>& names, const std:
   return tensors;
 }
 
-/// gradients[rank][step], flat; each becomes its aggregate.
+/// gradients[rank][step], flat; each becomes its aggregate. With the host of each rank on two levels.
 void reduce_on_threads(const std::string& method, const Texts& texts, const std::vector<std::string>& names,
                        const std::vector<std::uint64_t>& sizes, std::uint64_t seed, std::uint32_t first_step,
-                       const std::vector<Steps>& gradients) {
+                       const std::vector<Steps>& gradients, const std::vector<int>& hosts) {
   py::gil_scoped_release unlocked;
   const MethodOptions options = options_of(method, texts);
   const std::vector<Tensor> tensors = tensors_of(names, sizes);
   run_ranks(static_cast<int>(gradients.size()), [&](Communicator& communicator) {
     Place place(CpuOptions{.threads = 1});
-    const auto made = make_method(method, options, communicator, place);
+    const auto levels = hosts.empty() ? nullptr : std::make_unique<TwoLevels>(communicator, hosts);
+    const auto made = levels ? make_method(method, options, *levels, place)
+                             : make_method(method, options, communicator, place);
     made->register_tensors(tensors);
     const auto rank = static_cast<std::uint32_t>(communicator.rank());
     std::uint32_t step = first_step;
@@ -109,6 +112,7 @@ void bind_reference(py::module_& module) {
            py::call_guard<py::gil_scoped_release>());
   module.def("reduce_on_threads", &reduce_on_threads, py::arg("method"), py::arg("options"), py::arg("names"),
              py::arg("sizes"), py::arg("seed"), py::arg("first_step"), py::arg("gradients"),
+             py::arg("hosts") = std::vector<int>(),
              "The method alone, its ranks threads of this process: gradients[rank][step], flat and in order, become "
              "their aggregates. What hooks are tested against.");
   module.def("step_on_threads", &step_on_threads, py::arg("method"), py::arg("options"), py::arg("sgd"),

@@ -87,7 +87,15 @@ Handle MpiCommunicator::start(const Call& call) {
 
 std::unique_ptr<Communicator> MpiCommunicator::duplicate() {
   world_.throw_if_failed("duplicate");
-  const MPI_Comm own = world_.duplicate(channel_->communicator, timeout());
+  return beside(world_.duplicate(channel_->communicator, timeout()));
+}
+
+std::unique_ptr<Communicator> MpiCommunicator::split(int color) {
+  world_.throw_if_failed("split");
+  return beside(world_.split(channel_->communicator, color, timeout()));
+}
+
+std::unique_ptr<Communicator> MpiCommunicator::beside(MPI_Comm own) {
   auto communicator = std::make_unique<MpiCommunicator>(std::make_shared<Channel>(channel_->world, own), false);
   communicator->set_timeout(timeout());
   return communicator;
@@ -95,6 +103,11 @@ std::unique_ptr<Communicator> MpiCommunicator::duplicate() {
 
 std::unique_ptr<SharedCounter> MpiCommunicator::make_counter() {
   world_.throw_if_failed("make_counter");
+  if (size() != world_.size()) {
+    // OpenMPI names a window's shared memory after its communicator, and gives parts without common ranks one name.
+    throw InvalidConfig("a part of " + std::to_string(size()) + " of " + std::to_string(world_.size()) +
+                        " ranks of MPI has no counters: make the counter on the communicator that was split");
+  }
   const auto [window, place] = channel_->counters.make(timeout());
   world_.serve_counters();
   return std::make_unique<MpiCounter>(channel_, window, place, timeout());

@@ -13,15 +13,18 @@ class MpiCommunicator final : public Communicator {
   MpiCommunicator(std::shared_ptr<Channel> channel, bool first);
   ~MpiCommunicator() override;
 
-  int rank() const override { return world_.rank(); }
-  int size() const override { return world_.size(); }
+  int rank() const override { return movement_.rank(); }
+  int size() const override { return movement_.size(); }
   Handle start(const Call& call) override;
   std::unique_ptr<Communicator> duplicate() override;
+  std::unique_ptr<Communicator> split(int color) override;
   std::unique_ptr<SharedCounter> make_counter() override;
   void fail(std::string_view reason) noexcept override { world_.fail(reason); }
   std::string description() const override;
 
  private:
+  std::unique_ptr<Communicator> beside(MPI_Comm own);
+
   std::shared_ptr<Channel> channel_;
   World& world_;
   Movement movement_;

@@ -28,11 +28,12 @@ std::uint64_t tags_of(MPI_Comm communicator) {
 }  // namespace
 
 Movement::Movement(const World& world, MPI_Comm communicator)
-    : world_(world),
-      communicator_(communicator),
+    : communicator_(communicator),
       limit_(world.options().max_message_bytes),
       entries_(limit_ / sizeof(float)) {
   std::lock_guard lock(mpi_mutex());
+  require_success(MPI_Comm_rank(communicator, &rank_), "MPI_Comm_rank");
+  require_success(MPI_Comm_size(communicator, &size_), "MPI_Comm_size");
   tags_ = tags_of(communicator);
 }
 
@@ -50,11 +51,11 @@ void Movement::post(MpiOperation& operation, const Call& call) const {
 }
 
 bool Movement::fits(std::uint64_t bytes_per_rank) const {
-  return bytes_per_rank <= limit_ / static_cast<std::uint64_t>(world_.size());
+  return bytes_per_rank <= limit_ / static_cast<std::uint64_t>(size_);
 }
 
 void Movement::all_reduce(MpiOperation& operation, const Call& call) const {
-  if (world_.size() == 1) return;
+  if (size_ == 1) return;
   auto* values = reinterpret_cast<float*>(call.receive);
   in_fragments(call.bytes / sizeof(float), entries_, [&](std::uint64_t offset, int count) {
     operation.require(MPI_Iallreduce(MPI_IN_PLACE, values + offset, count, MPI_FLOAT, operator_of(call.reduction),
@@ -63,7 +64,7 @@ void Movement::all_reduce(MpiOperation& operation, const Call& call) const {
 }
 
 void Movement::reduce_scatter(MpiOperation& operation, const Call& call) const {
-  if (world_.size() == 1) return copy_bytes(call.receive, call.send, call.bytes);
+  if (size_ == 1) return copy_bytes(call.receive, call.send, call.bytes);
   const auto* values = reinterpret_cast<const float*>(call.send);
   auto* own = reinterpret_cast<float*>(call.receive);
   const std::uint64_t entries = call.bytes / sizeof(float);
@@ -73,7 +74,7 @@ void Movement::reduce_scatter(MpiOperation& operation, const Call& call) const {
                                                 communicator_, operation.add()));
     return;
   }
-  for (int root = 0; root < world_.size(); ++root) {
+  for (int root = 0; root < size_; ++root) {
     const float* part = values + static_cast<std::uint64_t>(root) * entries;
     in_fragments(entries, entries_, [&](std::uint64_t offset, int count) {
       operation.require(
@@ -83,11 +84,11 @@ void Movement::reduce_scatter(MpiOperation& operation, const Call& call) const {
 }
 
 void Movement::all_gather(MpiOperation& operation, const Call& call) const {
-  if (world_.size() == 1) return copy_bytes(call.receive, call.send, call.bytes);
+  if (size_ == 1) return copy_bytes(call.receive, call.send, call.bytes);
   if (call.bytes == 0) return;
   if (fits(call.bytes)) {
     const int count = static_cast<int>(call.bytes);
-    copy_bytes(call.receive + static_cast<std::uint64_t>(world_.rank()) * call.bytes, call.send, call.bytes);
+    copy_bytes(call.receive + static_cast<std::uint64_t>(rank_) * call.bytes, call.send, call.bytes);
     operation.require(
         MPI_Iallgather(MPI_IN_PLACE, count, MPI_BYTE, call.receive, count, MPI_BYTE, communicator_, operation.add()));
     return;
@@ -98,7 +99,7 @@ void Movement::all_gather(MpiOperation& operation, const Call& call) const {
 }
 
 void Movement::all_gather_varying(MpiOperation& operation, const Call& call) const {
-  const std::uint64_t own = call.receive_ranges[static_cast<std::size_t>(world_.rank())].bytes;
+  const std::uint64_t own = call.receive_ranges[static_cast<std::size_t>(rank_)].bytes;
   pairwise(
       operation, [&](std::uint64_t) { return std::pair(call.send, own); },
       [&](std::uint64_t r) {
@@ -107,7 +108,7 @@ void Movement::all_gather_varying(MpiOperation& operation, const Call& call) con
 }
 
 void Movement::all_to_all(MpiOperation& operation, const Call& call) const {
-  if (world_.size() == 1) return copy_bytes(call.receive, call.send, call.bytes);
+  if (size_ == 1) return copy_bytes(call.receive, call.send, call.bytes);
   if (call.bytes == 0) return;
   if (fits(call.bytes)) {
     const int count = static_cast<int>(call.bytes);
@@ -131,8 +132,8 @@ void Movement::all_to_all_varying(MpiOperation& operation, const Call& call) con
 
 template <class Sent, class Received>
 void Movement::pairwise(MpiOperation& operation, Sent&& sent, Received&& received) const {
-  const auto ranks = static_cast<std::uint64_t>(world_.size());
-  const auto own = static_cast<std::uint64_t>(world_.rank());
+  const auto ranks = static_cast<std::uint64_t>(size_);
+  const auto own = static_cast<std::uint64_t>(rank_);
   const int tag = static_cast<int>(operation.sequence() % tags_);  // fragments of one pair arrive in the order sent
   for (std::uint64_t step = 1; step < ranks; ++step) {
     const std::uint64_t source = (own + ranks - step) % ranks;
@@ -155,7 +156,7 @@ void Movement::pairwise(MpiOperation& operation, Sent&& sent, Received&& receive
 }
 
 void Movement::broadcast(MpiOperation& operation, const Call& call) const {
-  if (world_.size() == 1) return;
+  if (size_ == 1) return;
   in_fragments(call.bytes, limit_, [&](std::uint64_t offset, int count) {
     operation.require(MPI_Ibcast(call.receive + offset, count, MPI_BYTE, call.root, communicator_, operation.add()));
   });

@@ -17,6 +17,10 @@ class Movement {
  public:
   Movement(const World& world, MPI_Comm communicator);
 
+  // Of this rank among those of the communicator, which may be a part of the world.
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
   /// Call it under the lock.
   void post(MpiOperation& operation, const Call& call) const;
 
@@ -42,8 +46,9 @@ class Movement {
 
   bool fits(std::uint64_t bytes_per_rank) const;
 
-  const World& world_;
   MPI_Comm communicator_;
+  int rank_ = 0;
+  int size_ = 1;
   std::uint64_t limit_;     ///< most bytes of a message
   std::size_t entries_;     ///< floats that fit into that
   std::uint64_t tags_ = 0;  ///< tags that MPI offers

@@ -208,6 +208,18 @@ MPI_Comm World::duplicate(MPI_Comm parent, Milliseconds timeout) {
   return *result;
 }
 
+/// MPI splits in a blocking call only. All ranks have met just before, so it blocks for the time of its own messages.
+MPI_Comm World::split(MPI_Comm parent, int color, Milliseconds timeout) {
+  meet(parent, "to split the communicator", timeout);
+  std::lock_guard lock(mpi_mutex());
+  int rank = 0;
+  require_success(MPI_Comm_rank(parent, &rank), "MPI_Comm_rank");
+  MPI_Comm part = MPI_COMM_NULL;
+  require_success(MPI_Comm_split(parent, color, rank, &part), "MPI_Comm_split");
+  require_success(MPI_Comm_set_errhandler(part, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  return part;
+}
+
 void World::look() {
   if (failed() || failures_ == MPI_COMM_NULL) return;
   int there = 0;

@@ -78,6 +78,9 @@ class World {
   /// A duplicate of an MPI communicator that returns errors as codes. Collective.
   MPI_Comm duplicate(MPI_Comm parent, Milliseconds timeout);
 
+  /// One of the ranks that pass the same colour, in the order of their ranks. Collective.
+  MPI_Comm split(MPI_Comm parent, int color, Milliseconds timeout);
+
   /// Receives notices of other ranks and drives MPI's progress. Call it under the lock.
   void look();
   bool failed() const { return failed_.load(std::memory_order_acquire); }

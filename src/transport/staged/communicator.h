@@ -27,6 +27,9 @@ class StagedCommunicator final : public Communicator {
   std::unique_ptr<Communicator> duplicate() override {
     return std::make_unique<StagedCommunicator>(engine_->duplicate(), place_);
   }
+  std::unique_ptr<Communicator> split(int color) override {
+    return std::make_unique<StagedCommunicator>(engine_->split(color), place_);
+  }
   std::unique_ptr<SharedCounter> make_counter() override { return engine_->make_counter(); }
   void fail(std::string_view reason) noexcept override { engine_->fail(reason); }
   Milliseconds timeout() const override { return engine_->timeout(); }

@@ -1,5 +1,7 @@
 #include "transport/threads/channel.h"
 
+#include <algorithm>
+
 #include "transport/threads/world.h"
 
 namespace laconic::threads {
@@ -60,6 +62,14 @@ ThreadOperation& Channel::start(const Call& call) {
 std::unique_ptr<Channel> Channel::duplicate() {
   auto made = std::make_unique<Channel>(world_, world_->channel_beside(shared_, duplicates_made_), rank_);
   ++duplicates_made_;
+  return made;
+}
+
+std::unique_ptr<Channel> Channel::part(const std::vector<int>& members) {
+  const auto own = std::ranges::find(members, rank()) - members.begin();
+  auto made = std::make_unique<Channel>(World::part_of(world_, shared_, splits_made_, members),
+                                        static_cast<std::size_t>(own));
+  ++splits_made_;
   return made;
 }
 

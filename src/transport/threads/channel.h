@@ -52,6 +52,9 @@ class Channel {
   /// This rank's end of a duplicate. The n-th call of every rank returns the same duplicate; the first rank to call
   /// opens it.
   std::unique_ptr<Channel> duplicate();
+  /// This rank's end of the first channel of a world of these ranks, of which it is one. The n-th call of every rank
+  /// belongs to the same split.
+  std::unique_ptr<Channel> part(const std::vector<int>& members);
   /// The n-th call of every rank returns the same counter; the first rank to call makes it.
   std::unique_ptr<SharedCounter> make_counter();
   void fail(std::string_view reason) noexcept;
@@ -62,6 +65,7 @@ class Channel {
   std::size_t rank_;
   std::uint64_t next_sequence_ = 0;
   std::size_t duplicates_made_ = 0;
+  std::size_t splits_made_ = 0;
   std::size_t counters_made_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "transport/threads/communicator.h"
 
 #include "laconic/threads.h"
+#include "transport/members.h"
 #include "transport/threads/world.h"
 
 namespace laconic::threads {
@@ -9,6 +10,13 @@ std::unique_ptr<Communicator> ThreadCommunicator::duplicate() {
   auto communicator = std::make_unique<ThreadCommunicator>(channel_->duplicate());
   communicator->set_timeout(timeout());
   communicator->barrier().wait();  // from here on every rank has it
+  return communicator;
+}
+
+std::unique_ptr<Communicator> ThreadCommunicator::split(int color) {
+  auto communicator = std::make_unique<ThreadCommunicator>(channel_->part(members_of_color(*this, color)));
+  communicator->set_timeout(timeout());
+  communicator->barrier().wait();  // from here on every rank of the part has it
   return communicator;
 }
 

@@ -15,6 +15,7 @@ class ThreadCommunicator final : public Communicator {
   int size() const override { return channel_->size(); }
   Handle start(const Call& call) override { return {&channel_->start(call), timeout()}; }
   std::unique_ptr<Communicator> duplicate() override;
+  std::unique_ptr<Communicator> split(int color) override;
   std::unique_ptr<SharedCounter> make_counter() override;
   void fail(std::string_view reason) noexcept override { channel_->fail(reason); }
   std::string description() const override;

@@ -7,7 +7,9 @@
 namespace laconic::threads {
 namespace {
 
-std::string rank_text(std::size_t rank) { return "rank " + std::to_string(rank); }
+std::string rank_text(const SharedOperation& operation, std::size_t rank) {
+  return "rank " + operation.world.name_of(rank);
+}
 
 std::string remedy(std::uint64_t sequence) {
   return " as operation " + std::to_string(sequence) + ": every rank must start the same calls in the same order";
@@ -29,9 +31,9 @@ std::string pair_mismatch(const SharedOperation& operation, std::size_t sender, 
   const std::uint64_t sent = operation.send_ranges[sender][receiver].bytes;
   const std::uint64_t expected = operation.receive_ranges[receiver][sender].bytes;
   if (sent == expected) return {};
-  return rank_text(sender) + " called all_to_all_varying with " + std::to_string(sent) + " bytes for " +
-         rank_text(receiver) + ", which called it expecting " + std::to_string(expected) + remedy(operation.sequence) +
-         " and with the same sizes";
+  return rank_text(operation, sender) + " called all_to_all_varying with " + std::to_string(sent) + " bytes for " +
+         rank_text(operation, receiver) + ", which called it expecting " + std::to_string(expected) +
+         remedy(operation.sequence) + " and with the same sizes";
 }
 
 }  // namespace
@@ -41,12 +43,12 @@ void ThreadOperation::wait(Milliseconds timeout) { world_.wait(shared_, rank_, t
 void ThreadOperation::release() noexcept { world_.release(shared_, rank_); }
 void ThreadOperation::throw_timeout(Milliseconds timeout) const { world_.throw_timeout(shared_, timeout); }
 
-SharedOperation::SharedOperation(World& world, std::size_t ranks)
-    : calls(ranks), send_ranges(ranks), receive_ranges(ranks), arrived(ranks), claimed(ranks) {
+SharedOperation::SharedOperation(World& its_world, std::size_t ranks)
+    : world(its_world), calls(ranks), send_ranges(ranks), receive_ranges(ranks), arrived(ranks), claimed(ranks) {
   for (auto& ranges : send_ranges) ranges.reserve(ranks);
   for (auto& ranges : receive_ranges) ranges.reserve(ranks);
   by_rank.reserve(ranks);
-  for (std::size_t rank = 0; rank < ranks; ++rank) by_rank.emplace_back(world, *this, rank);
+  for (std::size_t rank = 0; rank < ranks; ++rank) by_rank.emplace_back(its_world, *this, rank);
 }
 
 void SharedOperation::reset(SharedChannel& new_channel, std::uint64_t new_sequence) {
@@ -71,14 +73,14 @@ std::string mismatch(const SharedOperation& operation, std::size_t rank) {
         own.kind == call.kind && own.reduction == call.reduction && own.root == call.root && own.bytes == call.bytes;
     if (!same) {
       const auto [low, high] = std::minmax(rank, other);
-      return rank_text(low) + " called " + describe(operation.calls[low]) + ", " + rank_text(high) + " called " +
-             describe(operation.calls[high]) + remedy(operation.sequence);
+      return rank_text(operation, low) + " called " + describe(operation.calls[low]) + ", " +
+             rank_text(operation, high) + " called " + describe(operation.calls[high]) + remedy(operation.sequence);
     }
     if (own.kind == CallKind::all_gather_varying && !same_sizes(own.receive_ranges, call.receive_ranges)) {
       const auto [low, high] = std::minmax(rank, other);
-      return rank_text(low) + " called all_gather_varying with sizes " + sizes_text(operation.receive_ranges[low]) +
-             ", " + rank_text(high) + " with sizes " + sizes_text(operation.receive_ranges[high]) +
-             remedy(operation.sequence);
+      return rank_text(operation, low) + " called all_gather_varying with sizes " +
+             sizes_text(operation.receive_ranges[low]) + ", " + rank_text(operation, high) + " with sizes " +
+             sizes_text(operation.receive_ranges[high]) + remedy(operation.sequence);
     }
     if (own.kind == CallKind::all_to_all_varying) {
       for (const std::string& text : {pair_mismatch(operation, rank, other), pair_mismatch(operation, other, rank)}) {

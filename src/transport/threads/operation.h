@@ -39,9 +39,10 @@ class ThreadOperation final : public Operation {
 struct SharedOperation {
   enum class State : std::uint8_t { gathering, moving, done, broken };
 
-  SharedOperation(World& world, std::size_t ranks);
+  SharedOperation(World& its_world, std::size_t ranks);
   void reset(SharedChannel& new_channel, std::uint64_t new_sequence);
 
+  const World& world;
   SharedChannel* channel = nullptr;
   std::uint64_t sequence = 0;
   std::atomic<State> state{State::gathering};

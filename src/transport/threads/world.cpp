@@ -31,6 +31,29 @@ std::string operation_text(const SharedOperation& operation, const Call& call) {
 
 World::World(int ranks) : ranks_(checked(ranks)) { open_channel(0, 0); }
 
+World::World(std::shared_ptr<World> parent, const std::vector<int>& members)
+    : ranks_(members.size()), parent_(std::move(parent)), members_(members.begin(), members.end()) {
+  open_channel(0, 0);
+}
+
+std::shared_ptr<World> World::part_of(const std::shared_ptr<World>& whole, const SharedChannel& channel,
+                                      std::size_t index, const std::vector<int>& members) {
+  std::lock_guard lock(whole->mutex_);
+  if (whole->failed_) throw PeerFailure(whole->failure_ + "; no part of the ranks was made");
+  std::erase_if(whole->parts_, [](const Part& each) { return each.world.expired(); });
+  for (const Part& each : whole->parts_) {
+    if (each.channel != channel.id || each.index != index || each.first_member != members.front()) continue;
+    if (auto found = each.world.lock()) return found;
+  }
+  auto made = std::make_shared<World>(whole, members);
+  whole->parts_.push_back({channel.id, index, members.front(), made});
+  return made;
+}
+
+std::string World::name_of(std::size_t rank) const {
+  return parent_ ? parent_->name_of(members_[rank]) : std::to_string(rank);
+}
+
 SharedChannel& World::open_channel(std::uint64_t parent, std::size_t index) {
   auto channel = std::make_unique<SharedChannel>(ranks_);
   channel->id = channels_opened_++;
@@ -151,7 +174,7 @@ void World::wait(SharedOperation& operation, std::size_t rank, Milliseconds time
 std::string World::timeout_text(const SharedOperation& operation, Milliseconds timeout) const {
   std::string missing;
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
-    if (operation.arrived[rank] == 0) missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+    if (operation.arrived[rank] == 0) missing += (missing.empty() ? "" : ", ") + name_of(rank);
   }
   const auto present = std::ranges::find(operation.arrived, std::uint8_t{1}) - operation.arrived.begin();
   return operation_text(operation, operation.calls[static_cast<std::size_t>(present)]) + " did not end within " +
@@ -169,7 +192,7 @@ void World::release(SharedOperation& operation, std::size_t rank) noexcept {
   if (operation.state == State::gathering) {
     const char* why = std::uncaught_exceptions() > 0 ? ", as an exception ended its step" : " before it was done";
     const std::string text = operation_text(operation, operation.calls[rank]);
-    break_up(operation, "rank " + std::to_string(rank) + " withdrew from " + text + why);
+    break_up(operation, "rank " + name_of(rank) + " withdrew from " + text + why);
   }
   help(lock, operation, rank);
   operation.changed.wait(lock, [&] { return operation.state != State::moving; });
@@ -192,16 +215,26 @@ void World::break_stranded(SharedChannel& channel, std::size_t rank, const std::
 }
 
 void World::fail(std::size_t rank, std::string_view reason) noexcept {
+  if (parent_) return parent_->fail(members_[rank], reason);
+  be_told(rank, "rank " + std::to_string(rank) + " failed: " + std::string(reason));
+}
+
+/// The whole world tells its parts, never the other way round: locks are taken in one order. After a failure every
+/// operation that gathers is broken, whoever it waits for.
+void World::be_told(std::size_t rank, const std::string& failure) {
   std::lock_guard lock(mutex_);
   if (failed_) return;
-  failure_ = "rank " + std::to_string(rank) + " failed: " + std::string(reason);
+  failure_ = failure;
   failed_ = true;
   for (auto& channel : channels_) break_stranded(*channel, rank, failure_);
+  for (const Part& each : parts_) {
+    if (const auto part = each.world.lock()) part->be_told(0, failure);
+  }
 }
 
 void World::leave(SharedChannel& channel, std::size_t rank) noexcept {
   std::lock_guard lock(mutex_);
-  channel.gone[rank] = "rank " + std::to_string(rank) + " has ended and takes part in no further operation";
+  channel.gone[rank] = "rank " + name_of(rank) + " has ended and takes part in no further operation";
   break_stranded(channel, rank, channel.gone[rank]);
   if (++channel.departures == ranks_ && &channel != channels_.front().get()) close(channel);
 }

@@ -23,11 +23,20 @@ class World {
   /// Throws InvalidConfig unless there are 1 to 1024 ranks.
   explicit World(int ranks);
 
+  /// A world of some ranks of another one, `members`, with which it fails.
+  World(std::shared_ptr<World> parent, const std::vector<int>& members);
+
   std::size_t ranks() const { return ranks_; }
+  /// A rank's number in messages: that in the whole world.
+  std::string name_of(std::size_t rank) const;
 
   SharedChannel& first_channel() { return *channels_.front(); }
   /// Duplicate number `index` of `parent`. The first rank that asks for it opens it.
   SharedChannel& channel_beside(const SharedChannel& parent, std::size_t index);
+
+  /// The world of these members in split number `index` of a channel. The first rank that asks for it makes it.
+  static std::shared_ptr<World> part_of(const std::shared_ptr<World>& whole, const SharedChannel& channel,
+                                        std::size_t index, const std::vector<int>& members);
 
   /// Publishes the rank's call number `sequence` in a channel. Never blocks. Throws TransportError once a rank has
   /// failed.
@@ -51,6 +60,15 @@ class World {
  private:
   using Lock = std::unique_lock<std::mutex>;
 
+  /// A part of this world, as long as some rank uses it.
+  struct Part {
+    std::uint64_t channel;
+    std::size_t index;
+    int first_member;
+    std::weak_ptr<World> world;
+  };
+
+  void be_told(std::size_t rank, const std::string& failure);
   SharedChannel& open_channel(std::uint64_t parent, std::size_t index);
   void add_operation();
   SharedOperation& operation_at(SharedChannel& channel, std::uint64_t sequence);
@@ -64,6 +82,9 @@ class World {
   std::string timeout_text(const SharedOperation& operation, Milliseconds timeout) const;
 
   const std::size_t ranks_;
+  const std::shared_ptr<World> parent_{};  ///< null: this is the whole world
+  std::vector<std::size_t> members_{};     ///< ranks of the parent, if there is one
+  std::vector<Part> parts_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<SharedChannel>> channels_;  ///< those that some rank still uses; the first one stays
   std::uint64_t channels_opened_ = 0;

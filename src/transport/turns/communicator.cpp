@@ -1,5 +1,7 @@
 #include "transport/turns/communicator.h"
 
+#include "transport/members.h"
+
 namespace laconic::turns {
 
 Handle TurnCommunicator::start(const Call& call) {
@@ -14,6 +16,13 @@ std::unique_ptr<Communicator> TurnCommunicator::duplicate() {
   auto communicator = std::make_unique<TurnCommunicator>(turns_, channel_->duplicate());
   communicator->set_timeout(timeout());
   communicator->barrier().wait();  // from here on every rank has it
+  return communicator;
+}
+
+std::unique_ptr<Communicator> TurnCommunicator::split(int color) {
+  auto communicator = std::make_unique<TurnCommunicator>(turns_, channel_->part(members_of_color(*this, color)));
+  communicator->set_timeout(timeout());
+  communicator->barrier().wait();  // from here on every rank of the part has it
   return communicator;
 }
 

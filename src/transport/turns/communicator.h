@@ -17,6 +17,7 @@ class TurnCommunicator final : public Communicator {
   int size() const override { return channel_->size(); }
   Handle start(const Call& call) override;
   std::unique_ptr<Communicator> duplicate() override;
+  std::unique_ptr<Communicator> split(int color) override;
   std::unique_ptr<SharedCounter> make_counter() override;
   void fail(std::string_view reason) noexcept override { channel_->fail(reason); }
   std::string description() const override;

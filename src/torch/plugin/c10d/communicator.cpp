@@ -1,8 +1,11 @@
 #include "torch/plugin/c10d/communicator.h"
 
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
 #include <exception>
 
 #include "laconic/error.h"
+#include "transport/members.h"
 
 namespace laconic::plugin {
 namespace {
@@ -54,7 +57,7 @@ class StoreCounter final : public SharedCounter {
 
 C10dCommunicator::C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                                    const c10::intrusive_ptr<c10d::Store>& store, GroupMaker make_group,
-                                   StagingDevice staging)
+                                   StagingDevice staging, PartMaker make_part)
     : C10dCommunicator(required(group), [&] {
         if (store == nullptr)
           throw InvalidConfig("the process group has no store: pass the store with which it was made");
@@ -63,6 +66,7 @@ C10dCommunicator::C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>&
         world->watch = std::make_shared<FailureWatch>(store, group->getRank(), group->getSize());
         world->make_group = std::move(make_group);
         world->staging = staging;
+        world->make_part = std::move(make_part);
         return world;
       }()) {
   first_ = true;
@@ -96,6 +100,22 @@ std::unique_ptr<Communicator> C10dCommunicator::duplicate() {
   std::unique_ptr<C10dCommunicator> twin(new C10dCommunicator(required(world_->make_group()), world_));
   twin->set_timeout(timeout());
   return twin;
+}
+
+/// Counters of parts must not meet in the store.
+std::unique_ptr<Communicator> C10dCommunicator::split(int color) {
+  if (!world_->make_part) return Communicator::split(color);
+  const std::vector<int> members = members_of_color(*this, color);
+  const GroupsOfPart groups = world_->make_part(members);
+  auto world = std::make_shared<C10dWorld>(*world_);
+  const std::string name = "laconic/part/" + std::to_string(world_->parts++) + "/" + std::to_string(members.front());
+  world->store = c10::make_intrusive<c10d::PrefixStore>(name, world_->store);
+  world->make_group = groups.make_group;
+  world->make_part = groups.make_part;
+  world->counters = world->parts = 0;
+  std::unique_ptr<C10dCommunicator> part(new C10dCommunicator(required(groups.make_group()), std::move(world)));
+  part->set_timeout(timeout());
+  return part;
 }
 
 std::unique_ptr<SharedCounter> C10dCommunicator::make_counter() {

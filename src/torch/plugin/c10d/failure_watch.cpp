@@ -177,6 +177,8 @@ FailureWatch::~FailureWatch() {
   if (state_->started) state_->changed.wait_for(lock, kFarewellTime, [this] { return state_->ended; });
 }
 
+int FailureWatch::rank() const { return state_->rank; }
+
 bool FailureWatch::failed() const { return state_->failed.load(std::memory_order_acquire); }
 
 void FailureWatch::throw_if_failed(std::string_view seen_in) const {

@@ -98,7 +98,8 @@ void C10dOperation::drop_shared() { shared_sent_ = shared_received_ = at::Tensor
 
 /// An engine sees only that a connection has ended. The rank at its other end may have told why, or answers no more.
 void C10dOperation::throw_engine_error(const std::exception_ptr& error) {
-  const std::string text = name() + " broke on rank " + std::to_string(channel_.rank) + ": " + engine_text_of(error);
+  const std::string text =
+      name() + " broke on rank " + std::to_string(channel_.watch->rank()) + ": " + engine_text_of(error);
   channel_.watch->lose(text);
   channel_.watch->throw_if_failed(name());
   throw TransportError(text + "; a rank has ended or is out of reach: see the other ranks' output");
@@ -141,7 +142,7 @@ void C10dOperation::throw_timeout(Milliseconds timeout) {
   const std::vector<int> silent = timeout < kShortWait ? std::vector<int>() : channel_.watch->silent_ranks();
   channel_.watch->throw_if_failed(name());
   timeout_ = name() + " did not end within " + std::to_string(timeout.count()) + " ms on rank " +
-             std::to_string(channel_.rank) + ": " +
+             std::to_string(channel_.watch->rank()) + ": " +
              (silent.empty() ? "a rank has vanished, hangs, or computes for longer"
                              : "no answer from " + ranks_text(silent) + ", stopped, vanished or computing for longer") +
              "; see what the others do, or raise the timeout (timeout= in Python, set_timeout in C++)";

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "torch/plugin/c10d/failure_watch.h"
 
@@ -14,16 +15,27 @@ namespace laconic::plugin {
 /// Makes another group of the same ranks with the same engine. Collective.
 using GroupMaker = std::function<c10::intrusive_ptr<c10d::ProcessGroup>()>;
 
+/// Where the groups of some of the ranks come from.
+struct GroupsOfPart {
+  GroupMaker make_group;
+  std::function<GroupsOfPart(const std::vector<int>&)> make_part;
+};
+
+/// Gets the ranks of a part, ascending, this one among them.
+using PartMaker = std::function<GroupsOfPart(const std::vector<int>&)>;
+
 /// The device of the tensors through which bytes are copied for the engine.
 using StagingDevice = std::optional<at::Device>;
 
-/// What a communicator and its duplicates share.
+/// What a communicator and its duplicates share. A part has a world of its own, with the same watch.
 struct C10dWorld {
   c10::intrusive_ptr<c10d::Store> store;
   std::shared_ptr<FailureWatch> watch;
   GroupMaker make_group;
+  PartMaker make_part;  ///< empty: it cannot be split
   StagingDevice staging;
   std::int64_t counters = 0;
+  std::int64_t parts = 0;
 };
 
 }  // namespace laconic::plugin

@@ -1,0 +1,112 @@
+#include "exchange/host_ranges.h"
+
+#include "base/check.h"
+#include "codecs/dense.h"
+#include "kernels/elementwise/elementwise.h"
+
+namespace laconic {
+namespace {
+
+template <class Value>
+View<Value> range_of_rank(View<Value> values, std::span<const std::uint64_t> borders, int rank) {
+  const auto index = static_cast<std::size_t>(rank);
+  return values.sub(borders[index], borders[index + 1] - borders[index]);
+}
+
+std::uint64_t range_payload_bytes(std::span<const std::uint64_t> borders, int rank) {
+  const auto index = static_cast<std::size_t>(rank);
+  return dense::max_payload_bytes(borders[index + 1] - borders[index], ValueFormat::f32);
+}
+
+}  // namespace
+
+ScatteredMean::ScatteredMean(Communicator& communicator, Place& place)
+    : Exchange(communicator, place),
+      borders_(static_cast<std::size_t>(size()) + 1),
+      send_(place, size()),
+      receive_(place, size()) {}
+
+void ScatteredMean::start(View<const float> values, View<float> own, StatusView status) {
+  require_idle();
+  set_even_borders(values.size(), borders_);
+  require_size("own", own.size(), range_of_rank(values, borders_, rank()).size());
+  require_same_device("values", values.device(), place().device());
+  values_ = values;
+  own_ = own;
+  send_.lay_out([&](int to) { return range_payload_bytes(borders_, to); });
+  receive_.lay_out([&](int) { return range_payload_bytes(borders_, rank()); });
+  begin(status);
+}
+
+Handle ScatteredMean::stage(int index) {
+  if (index == 0) return send_ranges();
+  add_in_rank_order();
+  done();
+  return {};
+}
+
+Handle ScatteredMean::send_ranges() {
+  {
+    const Stopwatch watch(cost().encode_seconds);
+    for (int to = 0; to < size(); ++to) {
+      dense::encode(place(), range_of_rank(values_, borders_, to), ValueFormat::f32, send_.slot(to), status());
+    }
+    flag_nonfinite(send_);
+  }
+  cost().payload_bytes = send_.payload_bytes();
+  count_sent(send_);
+  count_received(receive_);
+  return communicator().all_to_all_varying(send_.bytes(), send_.ranges(), receive_.bytes(), receive_.ranges());
+}
+
+void ScatteredMean::add_in_rank_order() {
+  const Stopwatch watch(cost().decode_seconds);
+  dense::decode(place(), receive_.payload(0), ValueFormat::f32, own_, status());
+  for (int from = 1; from < size(); ++from) {
+    dense::decode_add(place(), receive_.payload(from), ValueFormat::f32, own_, status());
+  }
+  require_payloads_sound();
+  note_nonfinite(receive_);
+  divide(place(), static_cast<float>(size()), own_);
+}
+
+GatheredRanges::GatheredRanges(Communicator& communicator, Place& place)
+    : Exchange(communicator, place), borders_(static_cast<std::size_t>(size()) + 1), slots_(place, size()) {}
+
+void GatheredRanges::start(View<const float> own, View<float> values, StatusView status) {
+  require_idle();
+  set_even_borders(values.size(), borders_);
+  require_size("own", own.size(), range_of_rank(values, borders_, rank()).size());
+  require_same_device("values", values.device(), place().device());
+  own_ = own;
+  values_ = values;
+  slots_.lay_out([&](int from) { return range_payload_bytes(borders_, from); });
+  begin(status);
+}
+
+Handle GatheredRanges::stage(int index) {
+  if (index == 0) return send_own();
+  read_ranges();
+  done();
+  return {};
+}
+
+Handle GatheredRanges::send_own() {
+  {
+    const Stopwatch watch(cost().encode_seconds);
+    dense::encode(place(), own_, ValueFormat::f32, slots_.slot(rank()), status());
+  }
+  cost().payload_bytes = slots_.length(rank());
+  count_gathered(slots_.length(rank()), slots_.payload_bytes());
+  return communicator().all_gather_varying(slots_.payload(rank()), slots_.bytes(), slots_.ranges());
+}
+
+void GatheredRanges::read_ranges() {
+  const Stopwatch watch(cost().decode_seconds);
+  for (int from = 0; from < size(); ++from) {
+    dense::decode(place(), slots_.payload(from), ValueFormat::f32, range_of_rank(values_, borders_, from), status());
+  }
+  require_payloads_sound();
+}
+
+}  // namespace laconic
