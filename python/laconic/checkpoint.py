@@ -77,6 +77,23 @@ def load_hook(host: _core.DdpHost, state_dict: Mapping[str, Any], rank: int, siz
     host.load(saved, refusal)  # raises the refusal here, and reports it to the other ranks
 
 
+def load_shard(host: _core.FsdpHost, state_dict: Mapping[str, Any], key: str) -> None:
+    """Loads this rank's part on all ranks that hold the same shards, or raises InvalidConfig on all of them."""
+    refusal = ""
+    saved = torch.empty(0, dtype=torch.uint8)
+    try:
+        if key not in state_dict:
+            own = [each for each in map(str, state_dict) if _KEY.match(each)]
+            raise InvalidConfig(
+                f"the state has no entry {key}, it has {', '.join(own) or 'none of laconic'}: load what state_dict() gave "
+                "on this rank, with the same numbers of replicas and shards"
+            )
+        saved = _host_bytes(state_dict[key], key)
+    except Exception as error:
+        refusal = _refusal(error)
+    host.load(saved, refusal)
+
+
 def gather(state_dict: Mapping[str, torch.Tensor], group: dist.ProcessGroup | None = None) -> dict[str, torch.Tensor]:
     """All ranks' entries of bytes together, on every rank. Collective over the user's group."""
     size = dist.get_world_size(group)
