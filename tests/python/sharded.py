@@ -33,7 +33,7 @@ class Block(torch.nn.Module):
 class Odd(torch.nn.Module):
     """Residual blocks between two linear layers. `skip` leaves the parameter `spare` without a gradient."""
 
-    def __init__(self, blocks: int = 3, frozen: bool = False) -> None:
+    def __init__(self, blocks: int = 2, frozen: bool = False) -> None:
         super().__init__()
         self.embed = torch.nn.Linear(7, WIDTH)
         self.blocks = torch.nn.ModuleList(Block() for _ in range(blocks))
