@@ -87,6 +87,7 @@ class Group:
     present: list[Any] | None = None  # parameters with a gradient, as its backward has just found them
     partial: torch.Tensor | None = None  # gradients of steps whose exchange was put off, with a hook
     kept: Any = None  # what the door replaced
+    error: Exception | None = None  # torch's all_reduce would replace it by one of its own
 
     def pieces(self, flat: torch.Tensor) -> list[tuple[int, int]]:
         """Index and place of each parameter in a flat tensor."""
@@ -129,9 +130,12 @@ class Group:
         """From now on `take` gets every flat tensor that is to be averaged, and what follows of it is zero."""
         inside, original = self.inside, self.inside.post_backward
 
-        def post_backward(*arguments: Any) -> Any:
+        def post_backward(*arguments: Any) -> None:
             self.present = [each for each in inside.fsdp_params if _has_gradient(each)]
-            return original(*arguments)
+            self.error = None
+            original(*arguments)
+            if self.error is not None:
+                raise self.error
 
         inside.post_backward = post_backward
         if self.native:
@@ -173,7 +177,11 @@ class Between:
         if graph_task() < 0:  # not in a backward
             return self._users.allreduce(tensors, options)
         mean = options.reduceOp == dist.ReduceOp.AVG
-        self._take(self._group, tensors[0], *self._group.scaling(tensors[0], mean))
+        try:
+            self._take(self._group, tensors[0], *self._group.scaling(tensors[0], mean))
+        except Exception as error:
+            self._group.error = error
+            tensors[0].zero_()  # of this replica alone
         return None  # done, as far as fully_shard is concerned
 
     def __getattr__(self, name: str) -> Any:
