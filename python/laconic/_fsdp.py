@@ -31,6 +31,7 @@ _ATTRIBUTES = {
     ),
     "parameter": (
         "sharded_param", "sharded_size", "padded_sharded_param_size", "_module_info", "unsharded_accumulated_grad",
+        "mesh_info",
     ),
     "module": ("_get_fsdp_state", "reset_iter_state"),
 }  # fmt: skip
@@ -240,6 +241,13 @@ def at_end_of_backward(call: Callable[[], None]) -> None:
     torch.autograd.Variable._execution_engine.queue_callback(call)  # type: ignore[attr-defined]
 
 
+def reshard(model: torch.nn.Module) -> None:
+    """Drops whole parameters that fully_shard still holds, so that it makes them anew from the shards."""
+    for module in model.modules():
+        if _is_fsdp2(module):
+            module.reshard()  # type: ignore[operator]
+
+
 def reset(model: torch.nn.Module) -> None:
     """Brings the model back from a forward or backward that ended with an error."""
     for module in model.modules():
@@ -330,6 +338,16 @@ def _has_gradient(parameter: Any) -> bool:
     if parameter.unsharded_accumulated_grad is not None:
         return True
     return hasattr(parameter, "_unsharded_param") and parameter._unsharded_param.grad is not None
+
+
+def shard_mesh(inside: Any) -> Any:
+    """The mesh over which a parameter is sharded, without its replicas; None: it is whole on every rank."""
+    info = inside.mesh_info
+    if getattr(info, "shard_mesh_dim", None) is None:
+        return None
+    if info.mesh.ndim == 1:
+        return info.mesh
+    return info.mesh[info.mesh.mesh_dim_names[info.shard_mesh_dim]]
 
 
 def _replicas_of(inside: Any) -> dist.ProcessGroup | None:

@@ -21,6 +21,7 @@ __all__ = ["RunLog", "log_to_tensorboard", "report"]
 Path = str | os.PathLike[str]
 
 _SUMS = ("payload_bytes", "sent_bytes", "received_bytes", "sent_messages")
+_INSIDE = ("inside_bytes",)  # of sharded models
 _SECONDS = ("select_seconds", "encode_seconds", "exchange_seconds", "decode_seconds")
 
 
@@ -116,8 +117,9 @@ class RunLog:
         line: dict[str, Any] = {"step": self._step, "batch_loss": _finite(batch_loss)}
         if loss is not None or accuracy is not None:
             line.update(loss=_finite(loss), accuracy=accuracy, residual_norm=_finite(figures["residual_norm"]))
-        for name in (*_SUMS, "rounds", *_SECONDS):
-            line[name] = max(figures[name] - self._before[name], 0)
+        for name in (*_SUMS, "rounds", *_SECONDS, *_INSIDE):
+            if name in figures:
+                line[name] = max(figures[name] - self._before[name], 0)
         line.update(bits=_finite(figures["bits"]), step_seconds=seconds)
         self._record.write_line(json.dumps(line, allow_nan=False))
         self._before = figures
@@ -161,7 +163,7 @@ class RunLog:
             "received_bytes_by_rank": received,
             "payload_bytes_by_rank": payload,
             "sent_messages_by_rank": messages,
-            **{name: figures[name] for name in _SECONDS},
+            **{name: figures[name] for name in (*_SECONDS, *_INSIDE) if name in figures},
             "step_seconds": self._seconds / max(self._recorded, 1),
             "wall_seconds": time.perf_counter() - self._started,
         }

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import _core, _fsdp, _optimizers, _process_groups, _settings, _version_check, checkpoint
+from . import _core, _fsdp, _optimizers, _process_groups, _settings, _shard_states, _version_check, checkpoint
 
 __all__ = ["ShardedState"]
 
@@ -116,9 +116,10 @@ class ShardedState:
             fields |= {"nonfinite": nonfinite, "warmup": str(warmup)}
             return fields, (choice.groups, hook_options)
 
-        choice, hook_options = _agreed(sharding, timeout, prepare)
+        choice, hook_options = agreed(sharding, timeout, prepare, _described(sharding))
+        self._group = None  # of a RunLog: all ranks
+        self._options = dict(options)
         self._rank, self._size = dist.get_rank(sharding.replicas), dist.get_world_size(sharding.replicas)
-        self._groups = sharding.replicas
         communicator, self._own = _process_groups.opened(sharding.replicas, backend=backend, timeout=timeout)
         shards, self._own_shards = None, None
         if sharding.shards is not None:
@@ -146,6 +147,7 @@ class ShardedState:
                 stacklevel=3,
             )
         self._sharding = sharding
+        self._states = _shard_states.ShardStates(self._host, sharding, choice)
         self._exchange = _Exchange(self._host, sharding, _votes(choice))
         for group in sharding.groups:
             group.open_door(self._exchange.take)
@@ -191,7 +193,17 @@ class ShardedState:
         figures: dict[str, Any] = self._host.metrics()
         return figures
 
-    def state_dict(self) -> dict[str, torch.Tensor]:
+    def state_dict(self) -> dict[str, Any]:
+        """The memory for distributed checkpoint: a DTensor per parameter and replica. Collective over a replica's ranks.
+
+            dcp.save({"model": model_state, "laconic": state}, checkpoint_id=path)    # state has this method itself
+            dcp.load({"model": model_state, "laconic": state}, checkpoint_id=path)
+
+        Call it between steps. For torch.save per rank take `rank_state_dict`.
+        """
+        return self._states.saved()
+
+    def rank_state_dict(self) -> dict[str, torch.Tensor]:
         """This rank's memory, under a key that contains the replica's and the shard's number. For torch.save per rank.
 
         Not collective. Call it between steps.
@@ -199,16 +211,50 @@ class ShardedState:
         return {self._key(): self._host.save()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Continues from a saved state, bit for bit. Collective.
+        """Continues from a saved state. Collective.
+
+        With the same numbers of replicas and shards, the run continues bit for bit. With another number of shards,
+        residuals and momenta are sharded anew, and a method forgets what it forgets when ranks come and go (regtopk's
+        last support). For another number of replicas there is `load_checkpoint`.
 
         Args:
-            state_dict: what `state_dict` returned on this rank. Other entries are ignored.
+            state_dict: what `state_dict` returned, as distributed checkpoint has loaded it, or what `rank_state_dict`
+                returned on this rank. Other entries are ignored.
 
         Raises:
-            InvalidConfig: on all ranks of a shard, if one of them got the state of another rank or number of ranks,
+            InvalidConfig: on all replicas of a shard, if one of them got the state of another rank or number of ranks,
                 another method, other settings of the method or other parameters. Nothing is changed then.
         """
-        checkpoint.load_shard(self._host, state_dict, self._key())
+        if any(str(key).startswith("laconic/rank") for key in state_dict):
+            checkpoint.load_shard(self._host, state_dict, self._key())
+        else:
+            checkpoint.load_bytes(self._host, lambda: self._states.loaded(state_dict))
+
+    def load_checkpoint(self, checkpoint_id: Any, key: str = "laconic") -> None:
+        """Continues from a distributed checkpoint of any numbers of replicas and shards. Collective over all ranks.
+
+        With another number of replicas, every replica starts with the mean of the saved residuals and momenta, so that
+        nothing that was to be sent is lost.
+
+        Args:
+            checkpoint_id: the folder of the checkpoint.
+            key: the key under which this state was saved.
+
+        Raises:
+            InvalidConfig: as `load_state_dict` does.
+        """
+        import torch.distributed.checkpoint as dcp
+
+        prefix = f"{key}."
+        saved = dcp.FileSystemReader(checkpoint_id).read_metadata().state_dict_metadata
+        keys = {each.removeprefix(prefix) for each in saved if each.startswith(prefix)}
+
+        def read(wanted: dict[str, Any]) -> None:
+            nested = {key: wanted}
+            dcp.load(nested, checkpoint_id=checkpoint_id)
+            wanted.update(nested[key])
+
+        checkpoint.load_bytes(self._host, lambda: self._states.redealt(read, keys))
 
     def _key(self) -> str:
         shards = self._sharding.shards
@@ -270,9 +316,9 @@ def _votes(groups: Sequence[tuple[str, _settings.Texts, list[int]]]) -> dict[int
     }
 
 
-def _agreed(sharding: _fsdp.Sharding, timeout: float | None, prepare: Any) -> Any:
+def agreed(sharding: _fsdp.Sharding, timeout: float | None, prepare: Any, alike: _settings.Fields) -> Any:
     """The plan of `prepare`, once the ranks of this replica and then those of all replicas have compared it. If one rank
-    of the model refuses, all do."""
+    of the model refuses, all do. `alike`: what the replicas of a shard must have in common besides."""
 
     def of_replica() -> tuple[_settings.Fields, Any]:
         fields: _settings.Fields = {}
@@ -283,7 +329,7 @@ def _agreed(sharding: _fsdp.Sharding, timeout: float | None, prepare: Any) -> An
             return found, plan
 
         plan = own()[1] if sharding.shards is None else _settings.agreed(sharding.shards, timeout, own)
-        return fields | _described(sharding), plan
+        return fields | alike, plan
 
     return _settings.agreed(sharding.replicas, timeout, of_replica)
 

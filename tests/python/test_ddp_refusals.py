@@ -82,7 +82,7 @@ def wrong_settings() -> None:
 
 
 def wrong_models() -> None:
-    words = ("expected a model in DistributedDataParallel, got Probe: wrap it, or use laconic.Optimizer",)
+    words = ("expected a model in DistributedDataParallel or fully_shard, got Probe: wrap it, or use laconic.Optimizer",)
     refused(lambda: laconic.State(Probe(), "topk"), *words)  # type: ignore[arg-type]
     words = ("expected a model in DistributedDataParallel, got OptimizedModule: give the one that torch.compile was given",)
     refused(lambda: laconic.State(torch.compile(wrapped(Probe())), "topk"), *words)  # type: ignore[arg-type]

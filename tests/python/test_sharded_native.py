@@ -17,6 +17,8 @@ from sharded import (
     accumulate,
     attached,
     flat,
+    fully_shard,
+    local,
     mesh_of,
     replicas_agree,
     sharded,
@@ -166,6 +168,41 @@ def differing_programs() -> list[str]:
     return wrong
 
 
+class Chunked(Odd):
+    """The head runs once for each chunk of its inputs, so that backward reduces its gradients as many times."""
+
+    def forward(self, values: torch.Tensor, skip: bool = False, chunks: int = 1) -> torch.Tensor:
+        values = self.blocks[1](self.blocks[0](self.embed(values)))
+        return torch.cat([self.out(each) for each in values.chunk(chunks)]) + self.spare
+
+
+def differing_chunks() -> list[str]:
+    """Several calls for a group in one backward, first expected, then unexpected: sums are those of native HSDP."""
+    mesh = mesh_of(2, 2)
+    counts = (1, 3, 3, 2, 1)
+    results, steps = [], 0
+    for method in (None, "sgd"):
+        torch.manual_seed(3)
+        model = Chunked()
+        fully_shard(model.out, mesh=mesh)
+        model = sharded(model, mesh)
+        found = []
+        with attached(model, method) if method else contextlib.nullcontext() as state:
+            for step, chunks in enumerate(counts):
+                accumulate(model, step, "once", torch.Tensor.backward, chunks=chunks)
+                found.append([local(p.grad) for p in model.parameters()])
+                model.zero_grad()
+            if state is not None:
+                steps = state.metrics()["steps"]
+        results.append(found)
+    wrong = [
+        f"{counts[step]} chunks"
+        for step, (mine, other) in enumerate(zip(*results, strict=True))
+        if not all(torch.allclose(a, b, rtol=1e-5, atol=1e-7) for a, b in zip(mine, other, strict=True))
+    ]
+    return wrong if steps == len(counts) + 1 else [*wrong, f"{steps} steps"]  # one more for the calls that came late
+
+
 def other_methods_differ() -> bool:
     """That this file could see a difference: what is rounded on the way is not native."""
     mesh = mesh_of(2, 2)
@@ -216,6 +253,9 @@ class NativeTest(unittest.TestCase):
 
     def test_other_programs(self) -> None:
         self.assertEqual(run_ranks(4, differing_programs, timeout=250), [[]] * 4)
+
+    def test_several_calls(self) -> None:
+        self.assertEqual(run_ranks(4, differing_chunks, timeout=250), [[]] * 4)
 
     def test_replicate(self) -> None:
         self.assertEqual(run_ranks(2, differing_steps_of_replicate, timeout=250), [[]] * 2)

@@ -19,5 +19,6 @@ void bind_records(py::module_& module);
 void bind_report(py::module_& module);
 void bind_communicator(py::module_& module);
 void bind_reference(py::module_& module);
+void bind_states(py::module_& module);
 
 }  // namespace laconic::python
