@@ -164,24 +164,29 @@ class ShardStates:
         return _core.state_with(list(rest.items()))
 
     def _of_other_shards(self, rest: Entries, replicas: int, replica: int, shards: int) -> Entries:
-        """Of a run with another number of shards: what methods keep when ranks come and go. `rest`: of its shard 0."""
-        found = dict(_core.state_entries(self._host.save()))  # with the sizes of this rank's shards
+        """Of a run with another number of shards: what methods keep when ranks come and go, and what is not as it was
+        before the first step. `rest`: of its shard 0."""
+        found: Entries = {name: value for name, value in _core.state_entries(self._host.save()) if "/" not in name}
         for name in ("seed", "step", "skipped"):
             found[name] = rest[name]
         for number, (method, texts, members) in enumerate(self._groups):
+            names = [self._sharding.names[index] for index in members]
+            own = [self._sizes[index] for index in members]
+            fresh = dict(_core.state_entries(_core.fresh_state(method, texts, names, own, replica, replicas)))
             sizes = [self._first_shard(index, shards) for index in members]
             before = _nested(rest, number)
             for array in self._arrays[number]:
                 before[array] = torch.zeros(sum(sizes))
-            before |= {"rank": 0.0, "ranks": 1.0}
-            names = [self._sharding.names[index] for index in members]
-            alone = [_core.state_with(list(before.items()))]
-            kept = dict(_core.state_entries(_core.redealt_state(method, texts, names, sizes, alone, 0, 1)))
-            for name, fresh in _nested(found, number).items():
-                value = kept.get(name, fresh)
-                fits = not isinstance(fresh, torch.Tensor) or isinstance(value, torch.Tensor) and len(value) == len(fresh)
-                if name not in _OWN and fits:
-                    found[f"group {number}/{name}"] = value
+            # What is looked for here is the same in all replicas, so this one's state stands for the others'.
+            all_alike = [_core.state_with([*{**before, "rank": float(i)}.items()]) for i in range(replicas)]
+            mine = _core.redealt_state(method, texts, names, sizes, all_alike, replica, replicas)
+            started = dict(
+                _core.state_entries(_core.fresh_state(method, texts, names, sizes, replica, replicas))
+            )
+            for name, value in _core.state_entries(mine):
+                if name not in _OWN and not _same(value, started.get(name)) and _fits(value, fresh.get(name)):
+                    fresh[name] = value
+            found |= {f"group {number}/{name}": value for name, value in fresh.items()}
         return self._renamed(found, replicas, replica)
 
     def _first_shard(self, index: int, shards: int) -> int:
@@ -209,6 +214,18 @@ class ShardStates:
             found |= {f"group {number}/{name}": value for name, value in _core.state_entries(mine)}
         found |= {"rank": float(self._replica), "ranks": float(self._replicas)}
         return _core.state_with(list(found.items()))
+
+
+def _same(value: Value, other: Value | None) -> bool:
+    if isinstance(value, torch.Tensor):
+        return isinstance(other, torch.Tensor) and torch.equal(value, other)
+    return value == other
+
+
+def _fits(value: Value, other: Value | None) -> bool:
+    if isinstance(value, torch.Tensor):
+        return isinstance(other, torch.Tensor) and value.shape == other.shape
+    return other is not None and not isinstance(other, torch.Tensor)
 
 
 def _nested(entries: Entries, number: int) -> Entries:

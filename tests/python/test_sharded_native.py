@@ -244,10 +244,12 @@ def differing_steps_of_replicate() -> list[str]:
     return [f"step {i}" for i, (a, b) in enumerate(zip(*found, strict=True)) if not torch.equal(a, b)]
 
 
-class NativeTest(unittest.TestCase):
+class CombinationsTest(unittest.TestCase):
     def test_combinations(self) -> None:
         self.assertEqual(run_ranks(4, differing_combinations, timeout=250), [[]] * 4)
 
+
+class NativeTest(unittest.TestCase):
     def test_further_settings(self) -> None:
         self.assertEqual(run_ranks(4, differing_settings, timeout=250), [[]] * 4)
 

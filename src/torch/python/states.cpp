@@ -93,6 +93,19 @@ std::vector<std::string> per_entry(const std::string& method, const Texts& texts
   return found;
 }
 
+/// The state of a method that has made no step.
+at::Tensor fresh_state(const std::string& method, const Texts& texts, const std::vector<std::string>& names,
+                       const std::vector<std::uint64_t>& sizes, int rank, int ranks) {
+  at::Tensor saved;
+  run_ranks(ranks, [&](Communicator& communicator) {
+    Place place(CpuOptions{.threads = 1});
+    const auto made = make_method(method, options_of(method, texts), communicator, place);
+    made->register_tensors(tensors_of(names, sizes));
+    if (communicator.rank() == rank) saved = tensor_of(made->save());
+  });
+  return saved;
+}
+
 /// The state of `rank` of `ranks` that continues from those of other numbers of ranks.
 at::Tensor redealt_state(const std::string& method, const Texts& texts, const std::vector<std::string>& names,
                          const std::vector<std::uint64_t>& sizes, const std::vector<at::Tensor>& saved, int rank,
@@ -114,6 +127,8 @@ void bind_states(py::module_& module) {
   module.def("state_with", &state_with, py::arg("entries"), Unlocked(), "And back.");
   module.def("entries_per_value", &per_entry, py::arg("method"), py::arg("options"), Unlocked(),
              "The arrays of a method's state that have a value for each entry of the gradient.");
+  module.def("fresh_state", &fresh_state, py::arg("method"), py::arg("options"), py::arg("names"), py::arg("sizes"),
+             py::arg("rank"), py::arg("ranks"), Unlocked(), "A method's state before its first step.");
   module.def("redealt_state", &redealt_state, py::arg("method"), py::arg("options"), py::arg("names"), py::arg("sizes"),
              py::arg("saved"), py::arg("rank"), py::arg("ranks"), Unlocked(),
              "A method's state after a change of the number of ranks.");
