@@ -11,7 +11,7 @@ import torch.distributed.checkpoint as dcp
 from networks import numpy_free_objects
 from ranks import run_ranks
 from refusals import refused
-from sharded import attached, flat, local, mesh_of
+from sharded import attached, flat, local, mesh_of, replicas_agree
 from test_sharded_methods import built, coefficients, names, run
 
 import laconic
@@ -98,6 +98,25 @@ def load(folder: str, replicas: int, shards: int, plain: bool) -> dict[str, torc
         return found
 
 
+def save_all(folder: str) -> None:
+    model = built(mesh_of(2, 2))
+    for method, options in METHODS:
+        with attached(model, method, **options) as state:
+            steps(model, 0, 4)
+            dcp.save({"laconic": state}, checkpoint_id=f"{folder}/{method}")
+
+
+def load_all(folder: str, replicas: int, shards: int) -> None:
+    """Every method goes on from a run with other numbers."""
+    mesh = mesh_of(replicas, shards)
+    model = built(mesh)
+    for method, options in METHODS:
+        with attached(model, method, **options) as state:
+            state.load_checkpoint(f"{folder}/{method}")
+            assert replicas_agree(steps(model, 4, 6), mesh), method
+            assert state.metrics()["steps"] == 6, method
+
+
 def quietly(function: Any, *arguments: Any) -> Any:
     with numpy_free_objects():
         return function(*arguments)
@@ -165,6 +184,11 @@ class StateTest(unittest.TestCase):
             for name, each in expected.items():
                 difference = (found[name] - each).abs().max().item()
                 self.assertLessEqual(difference, 1e-6, (replicas, shards, name))
+
+    def test_every_method_goes_on(self) -> None:
+        run_ranks(4, quietly, save_all, self.folder)
+        for replicas, shards in ((2, 1), (1, 2), (3, 1)):
+            run_ranks(replicas * shards, quietly, load_all, self.folder, replicas, shards)
 
     def test_refuses(self) -> None:
         run_ranks(4, quietly, refuses, self.folder)
