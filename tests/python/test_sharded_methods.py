@@ -169,6 +169,61 @@ def clips_whole_replicas() -> None:
             assert torch.allclose(a, b, rtol=1e-6, atol=0), (a - b).abs().max()
 
 
+def conserves() -> None:
+    """What was applied and what is left is the sum of all gradients, also of a parameter that some steps leave out."""
+    mesh = mesh_of(2, 2)
+    model = built(mesh)
+    sizes = [each.numel() for each in shard_gradients(0, 0, mesh)]
+    applied, given = [torch.zeros(size) for size in sizes], [torch.zeros(size) for size in sizes]
+    with attached(model, "topk", keep=0.05) as state:
+        for step in range(8):
+            unused = (2,) if step % 2 == 1 else ()
+            coefficients_here = coefficients(step, dist.get_rank())
+            model.zero_grad()
+            model([None if i in unused else each for i, each in enumerate(coefficients_here)]).backward()
+            for i, parameter in enumerate(model.parameters()):
+                if i in unused:
+                    assert parameter.grad is None, i
+                    continue
+                applied[i] += local(parameter.grad).flatten()
+                for replica in range(2):
+                    given[i] += shard_gradients(step, replica, mesh)[i].flatten() / 2
+        left = {name.removeprefix("residual/").rsplit(".of", 1)[0]: local(each).flatten()
+                for name, each in state.state_dict().items() if name.startswith("residual/")}  # fmt: skip
+    for i, name in enumerate(names()):
+        dist.all_reduce(left[name], group=mesh["replicate"].get_group())
+        total = applied[i] + left[name] / 2
+        assert torch.allclose(total, given[i], rtol=0, atol=1e-5), (name, total - given[i])
+        assert i == 2 or sizes[i] < 20 or left[name].abs().sum() > 0, name
+
+
+def sums_several_calls() -> None:
+    """Several calls for a parameter in one backward: summed before the exchange, or in a further step if that had begun."""
+    mesh = mesh_of(2, 2)
+    model = built(mesh)
+    with attached(model, "sgd") as state:
+        host = state._host
+        sizes = [each.numel() for each in shard_gradients(0, 0, mesh)]
+        rank = dist.get_rank(mesh["replicate"].get_group())
+        calls = [[0, 1, 1], [0, 0, 1], [0, 0, 1, 1]]  # of parameters 3 and 4; the second step does not expect two of the first
+        for step, order in enumerate(calls):
+            grads: list[torch.Tensor | None] = [None] * len(sizes)
+            expected = {3: torch.zeros(sizes[3]), 4: torch.zeros(sizes[4])}
+            for number, which in enumerate(order):
+                parameter = 3 + which
+                flat_values = torch.arange(1.0, sizes[parameter] + 1) * (number + 1) * (rank + 1)
+                expected[parameter] += torch.arange(1.0, sizes[parameter] + 1) * (number + 1) * 1.5
+                host.submit(flat_values, [(parameter, 0)], 1.0, 1.0)
+                assert not flat_values.any() and host.in_step
+            for parameter, values in expected.items():
+                grads[parameter] = torch.zeros_like(values)
+            assert host.reached == [3, 4]
+            host.finish(grads)
+            for parameter, values in expected.items():
+                assert torch.equal(grads[parameter], values), (step, parameter)
+        assert state.metrics()["steps"] == 4  # one more for the call that came late
+
+
 def replicas_stay_alike() -> list[str]:
     """After each of 50 steps, and learn."""
     mesh = mesh_of(2, 2)
@@ -215,6 +270,12 @@ class MethodsTest(unittest.TestCase):
 
     def test_clip(self) -> None:
         run_ranks(4, clips_whole_replicas)
+
+    def test_conserves(self) -> None:
+        run_ranks(4, conserves)
+
+    def test_several_calls(self) -> None:
+        run_ranks(4, sums_several_calls)
 
     def test_replicas_stay_alike(self) -> None:
         self.assertEqual(run_ranks(4, replicas_stay_alike, timeout=250), [[]] * 4)
