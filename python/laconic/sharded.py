@@ -81,6 +81,7 @@ class ShardedState:
     ) -> None:
         self.method = method
         self._model = model
+        _fsdp.reshard(model)  # the parameters are found by those that the model registers when it is sharded
         sharding = _fsdp.found(model, replicas)
         selection = _settings.Selection(include, exclude, min_size, groups, warmup, exempt)
 

@@ -2,6 +2,7 @@
 so with groups, warm-up, clipping and parameters that a step did not use."""
 
 import math
+import time
 import unittest
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 import torch.distributed as dist
 from probe import reference, same_bits
 from ranks import run_ranks
-from sharded import Odd, accumulate, attached, flat, fully_shard, local, mesh_of, replicas_agree, sharded, train
+from sharded import Odd, accumulate, attached, flat, fully_shard, local, loss_of, mesh_of, replicas_agree, sharded, train
 from variations import Options, gradient_methods, is_rank_order, variations
 
 import laconic
@@ -224,6 +225,44 @@ def sums_several_calls() -> None:
         assert state.metrics()["steps"] == 4  # one more for the call that came late
 
 
+class Watched(torch.autograd.Function):
+    """Calls what it is told when backward comes by."""
+
+    tell: Any = None
+
+    @staticmethod
+    def forward(context: Any, value: torch.Tensor) -> torch.Tensor:
+        return value.clone()
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.05)
+        Watched.tell()
+        return gradient
+
+
+class WatchedOdd(Odd):
+    def forward(self, values: torch.Tensor, skip: bool = False) -> torch.Tensor:
+        values = self.blocks[0](Watched.apply(self.embed(values)))
+        return self.out(self.blocks[1](values)) + self.spare
+
+
+def works_during_backward() -> None:
+    """When backward has passed the blocks, their exchange has begun; but for the first step, which shows the calls."""
+    mesh = mesh_of(2, 2)
+    torch.manual_seed(3)
+    model = sharded(WatchedOdd(), mesh)
+    with attached(model, "topk", keep=0.1, chunk_entries=100) as state:
+        seen: list[float] = []
+        Watched.tell = lambda: seen.append(state.metrics()["method_seconds"])
+        began = []
+        for step in range(3):
+            before = state.metrics()["method_seconds"]
+            loss_of(model, step).backward()
+            began.append(seen[step] > before)
+        assert began == [False, True, True], began
+
+
 def replicas_stay_alike() -> list[str]:
     """After each of 50 steps, and learn."""
     mesh = mesh_of(2, 2)
@@ -273,6 +312,9 @@ class MethodsTest(unittest.TestCase):
 
     def test_conserves(self) -> None:
         run_ranks(4, conserves)
+
+    def test_works_during_backward(self) -> None:
+        run_ranks(4, works_during_backward)
 
     def test_several_calls(self) -> None:
         run_ranks(4, sums_several_calls)
