@@ -34,7 +34,6 @@ WAYS: dict[str, tuple[str | None, dict[str, Any], str | None]] = {
     "regtopk": ("regtopk", {"keep": 0.01}, None),
     "signum": ("signum", {}, None),
     "def-topk": ("def-topk", {}, None),
-    "diloco": ("diloco", {}, None),
 }
 
 

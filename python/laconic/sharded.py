@@ -114,44 +114,51 @@ class ShardedState:
             )
             fields = {"sharded hook of method": method, "backend": str(backend), "clip": str(clip), "seed": str(seed)}
             fields |= _settings.described(names, parameters, choice.method_of())
-            fields |= {"nonfinite": nonfinite, "warmup": str(warmup)}
+            fields |= {"nonfinite": nonfinite, "warmup": str(warmup), "chunk_entries": str(chunk_entries)}
             return fields, (choice.groups, hook_options)
 
         choice, hook_options = agreed(sharding, timeout, prepare, _described(sharding))
         self._group = None  # of a RunLog: all ranks
         self._options = dict(options)
         self._rank, self._size = dist.get_rank(sharding.replicas), dist.get_world_size(sharding.replicas)
-        communicator, self._own = _process_groups.opened(sharding.replicas, backend=backend, timeout=timeout)
-        shards, self._own_shards = None, None
-        if sharding.shards is not None:
-            shards, self._own_shards = _process_groups.opened(sharding.shards, backend=backend, timeout=timeout)
-        sizes = [each.numel() for each in sharding.locals()]
-        self._host = _process_groups.made_or_failed(
-            communicator,
-            lambda: _core.FsdpHost(
-                communicator,
-                shards,
-                threads or torch.get_num_threads(),
-                sharding.names,
-                sizes,
-                sharding.device(),
-                choice,
-                hook_options,
-            ),
-        )
-        self._own.connected()
-        if self._own_shards is not None:
-            self._own_shards.connected()
+        self._sharding = sharding
+        self._open_host(threads or torch.get_num_threads(), choice, hook_options, backend, timeout)
         if self._host.reason_for_cpu:
             warnings.warn(
                 f"gradients on a device are copied to the CPU and compressed there: {self._host.reason_for_cpu}",
                 stacklevel=3,
             )
-        self._sharding = sharding
         self._states = _shard_states.ShardStates(self._host, sharding, choice)
         self._exchange = _Exchange(self._host, sharding, _votes(choice))
         for group in sharding.groups:
             group.open_door(self._exchange.take)
+
+    def _open_host(
+        self,
+        threads: int,
+        choice: _shard_states.MethodGroups,
+        hook_options: _core.HookOptions,
+        backend: str | None,
+        timeout: float | None,
+    ) -> None:
+        """The host, with process groups of its own over the replicas and over the shards of this one."""
+        sharding = self._sharding
+        between, own = _process_groups.opened(sharding.replicas, backend=backend, timeout=timeout)
+        inside, self._own = None, [own]
+        if sharding.shards is not None:
+            inside, own = _process_groups.opened(sharding.shards, backend=backend, timeout=timeout)
+            self._own.append(own)
+        names, sizes = sharding.names, [each.numel() for each in sharding.locals()]
+
+        def make() -> _core.FsdpHost:
+            return _core.FsdpHost(between, inside, threads, names, sizes, sharding.device(), choice, hook_options)
+
+        def make_or_tell_shards() -> _core.FsdpHost:
+            return make() if inside is None else _process_groups.made_or_failed(inside, make)
+
+        self._host = _process_groups.made_or_failed(between, make_or_tell_shards)
+        for each in self._own:
+            each.connected()
 
     def close(self) -> None:
         """Gives fully_shard its own all-reduce back and releases the thread, memory and process groups.
@@ -163,9 +170,8 @@ class ShardedState:
             group.close_door()
         self._sharding.groups = []
         self._host.close()
-        self._own.close()
-        if self._own_shards is not None:
-            self._own_shards.close()
+        for each in self._own:
+            each.close()
 
     def __enter__(self) -> ShardedState:
         return self
