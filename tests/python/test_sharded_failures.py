@@ -1,5 +1,7 @@
 """What is refused of sharded models, in words that help; and steps that fail: an exception, a NaN, a rank that is gone."""
 
+import datetime
+import os
 import time
 import unittest
 from typing import Any
@@ -240,8 +242,6 @@ def one_rank_fails(how: str) -> tuple[str, float]:
         if dist.get_rank() == 1:
             if how == "gone":
                 time.sleep(0.5)
-                import os
-
                 os._exit(3)
             if how == "closed":
                 Once.armed = True
@@ -271,6 +271,30 @@ def one_rank_fails(how: str) -> tuple[str, float]:
         loss_of(model, 2).backward()
     except (RuntimeError, ValueError) as error:
         return str(error), time.monotonic() - start
+    return "nothing happened", 0.0
+
+
+def one_shard_fails(how: str) -> tuple[str, float]:
+    """Rank 3 of 2 replicas of 2 shards ends, or stops for longer than all timeouts."""
+    mesh = mesh_of(2, 2)
+    # A mesh gives its groups torch's own timeout, of half an hour.
+    dist.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=3), mesh["shard"].get_group())
+    model = odd(mesh)
+    state = laconic.attach(model, "topk", keep=0.05, timeout=2)
+    trained(model, [0, 1], state)
+    start = time.monotonic()
+    if dist.get_rank() == 3:
+        if how == "gone":
+            os._exit(3)
+        time.sleep(9)
+        os._exit(0)
+    try:
+        loss_of(model, 2).backward()
+    except RuntimeError as error:
+        text = f"{type(error).__name__}: {error}"
+        if dist.get_rank() == 1:
+            state.close()  # as at the end of a rank
+        return text, time.monotonic() - start
     return "nothing happened", 0.0
 
 
@@ -312,6 +336,16 @@ class FailuresTest(unittest.TestCase):
                 self.assertLess(seconds, 10)
         for text, _ in run_ranks(4, one_rank_fails, "abandoned", timeout=40):
             self.assertEqual(text, "went on")
+
+    def test_one_shard_alone(self) -> None:
+        """Every other rank gets an error within the timeouts, of ours or of the shards' own group."""
+        for how in ("gone", "stopped"):
+            ranks = start_ranks(4, one_shard_fails, how, timeout=40, group_timeout=6)
+            for number in (0, 1, 2):
+                self.assertEqual(ranks[number].status, 0, told(ranks))
+                text, seconds = ranks[number].value
+                self.assertIn("Error: ", text)
+                self.assertLess(seconds, 8, text)
 
 
 if __name__ == "__main__":
