@@ -194,7 +194,7 @@ class Sharding:
     """How a model is sharded, as far as methods need it."""
 
     groups: list[Group]
-    names: list[str]  # of the parameters, in the order of registration
+    names: list[str]  # of the parameters, group by group
     inside: list[Any]  # fully_shard's objects for them
     replicas: dist.ProcessGroup  # ranks that hold the same shards
     shards: dist.ProcessGroup | None  # ranks of this replica; None: it is one rank
@@ -279,10 +279,14 @@ def found(model: torch.nn.Module, replicas: Any = None) -> Sharding:
         raise _core.InvalidConfig(_no_replicas(insides, given))
     between = _one_group(model, chosen, given)
     shards = _one_shard_group(chosen, group_names)
-    order = sorted(
-        (each for inside in chosen for each in inside.fsdp_params if each.sharded_param.requires_grad),
-        key=lambda each: parameter_names[each][0],
-    )
+    # Group by group, as modules are registered, the root's first: exchanges start from the end, as backward goes, and the
+    # root's gradients come last whatever lies in it.
+    order = [
+        each
+        for inside in chosen
+        for each in sorted(inside.fsdp_params, key=lambda each: parameter_names[each][0])
+        if each.sharded_param.requires_grad
+    ]
     index_of = {each: i for i, each in enumerate(order)}
     groups = []
     for inside in chosen:

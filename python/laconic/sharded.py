@@ -79,6 +79,10 @@ class ShardedState:
         chunk_entries: int = 0,
         **options: Any,
     ) -> None:
+        if options.pop("scaler", None) is not None:
+            raise _core.InvalidConfig(
+                "scaler is for DistributedDataParallel: reduce a sharded model's gradients in bfloat16 or float32"
+            )
         self.method = method
         self._model = model
         _fsdp.reshard(model)  # the parameters are found by those that the model registers when it is sharded
@@ -195,7 +199,9 @@ class ShardedState:
         """Bytes, seconds and residual of this rank, as `laconic.State.metrics`.
 
         Its bytes are those between replicas, for this rank's shards. `last` and `total` have `inside_bytes` too: what
-        this rank sends inside its replica to reduce gradients to shards. Call it between steps. Not collective.
+        this rank sends inside its replica to reduce gradients to shards; and `early_entries`, the entries whose
+        aggregate was there before the last gradient was, because their exchange ran during backward. Call it between
+        steps. Not collective.
         """
         figures: dict[str, Any] = self._host.metrics()
         return figures

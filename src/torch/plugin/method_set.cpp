@@ -46,6 +46,7 @@ SetMetrics& SetMetrics::operator+=(const SetMetrics& other) {
   dense_bytes += other.dense_bytes;
   select_seconds += other.select_seconds;
   wait_seconds += other.wait_seconds;
+  early_entries += other.early_entries;
   bits = other.bits;
   return *this;
 }
@@ -246,6 +247,7 @@ void MethodSet::poll() {
 bool MethodSet::finish(bool report) {
   const double start = seconds_now();
   open_ = false;  // a failure leaves no step behind
+  for (Group& group : active()) last_.early_entries += group.method->poll();
   bool finite = true;
   for (Group& group : active()) finite &= group.method->settle();
   std::exception_ptr refusal;

@@ -48,6 +48,7 @@ struct SetMetrics {
   std::uint64_t dense_bytes = 0;  ///< size of all parameters as float32
   double select_seconds = 0.0;
   double wait_seconds = 0.0;  ///< from the arrival of the last part to the end of the exchange
+  std::uint64_t early_entries = 0;  ///< entries whose aggregate was there when the last part arrived
   double bits = 0.0;          ///< of the first quantizer; in a sum, of the last step
 
   SetMetrics& operator+=(const SetMetrics& other);

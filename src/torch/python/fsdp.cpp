@@ -38,6 +38,9 @@ void finish(FsdpHost& host, const std::vector<std::optional<at::Tensor>>& given)
 
 py::dict metrics(FsdpHost& host) {
   py::dict entry = metrics_of(host.gradients());
+  const plugin::HostMetrics figures = unlocked([&] { return host.gradients().metrics(); });
+  entry["last"]["early_entries"] = figures.last.early_entries;
+  entry["total"]["early_entries"] = figures.total.early_entries;
   entry["last"]["inside_bytes"] = host.inside().last;
   entry["total"]["inside_bytes"] = host.inside().total;
   return entry;
