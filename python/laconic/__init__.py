@@ -16,6 +16,7 @@ Without it, every method works around a torch optimizer:
 Call torch.distributed.init_process_group first. Create both in the same way on all ranks.
 
     attach, State, hook          a communication hook of DistributedDataParallel (laconic.ddp)
+    ShardedState                 what attach returns for a model in fully_shard (laconic.sharded)
     Optimizer                    a torch.optim.Optimizer (laconic.optimizer)
     methods()                    the table of methods: names, options, ranges, papers
     simd()                       the vector instructions that the kernels use
@@ -37,6 +38,7 @@ from ._version_check import simd
 from .ddp import State, attach, hook
 from .optimizer import Optimizer
 from .runs import RunLog, log_to_tensorboard, report
+from .sharded import ShardedState
 
 __version__: str = _core.version
 
@@ -45,6 +47,7 @@ __all__ = [
     "InvalidConfig",
     "Optimizer",
     "RunLog",
+    "ShardedState",
     "State",
     "TransportError",
     "attach",

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from . import _core, _optimizers, _settings
+from . import _core, _fsdp, _optimizers, _settings, _shards
 
 
 def require_plain(model: torch.nn.Module) -> None:
@@ -19,14 +19,12 @@ def require_plain(model: torch.nn.Module) -> None:
                 "the model is in DistributedDataParallel, which reduces gradients itself: "
                 "give the model without it, or use laconic.attach(ddp, ...)"
             )
-        if "FullyShardedDataParallel" in (each.__name__ for each in type(module).__mro__):  # which takes long to import
-            raise _core.InvalidConfig(
-                "the model is in FullyShardedDataParallel, where each rank has a part of every parameter: "
-                "methods take whole ones, leave FSDP out"
-            )
     for name, parameter in model.named_parameters():
         if hasattr(parameter, "device_mesh"):
-            raise _core.InvalidConfig(f"parameter {name} is sharded (a DTensor): methods take whole ones, leave FSDP out")
+            raise _core.InvalidConfig(
+                f"parameter {name} is a DTensor, but the model is not in fully_shard: methods take whole parameters, or "
+                "the shards of fully_shard"
+            )
 
 
 def require_fitting(
@@ -74,6 +72,7 @@ def trained(
     in_groups = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     names, parameters, frozen = [], [], []
     for name, parameter in _settings.named(model):
+        name = _fsdp.plain_name(name)
         if id(parameter) not in in_groups:
             continue
         in_groups.discard(id(parameter))
@@ -139,20 +138,24 @@ def plan_of(
     options: dict[str, Any],
     selection: _settings.Selection,
     scoring: Callable[[int], Any] | None,
+    shards: _shards.Shards | None = None,
 ) -> tuple[dict[str, str], dict[str, Any]]:
     """The fields that all ranks must have alike, and the host's arguments. Nothing is made yet."""
     face = _settings.face_of(method)
-    require_plain(model)
+    if shards is None:
+        require_plain(model)
+    else:
+        _shards.require_lockstep(options)
     require_fitting(optimizer, method, options, scoring)
     names, parameters, frozen = trained(optimizer, model)
     in_group = groups_of(optimizer, parameters)
     plan: dict[str, Any] = {
         "model": _core.GivenModel(
             names,
-            parameters,
+            parameters if shards is None else shards.take(parameters),
             frozen_names=[name for name, _ in frozen],
             frozen=[parameter for _, parameter in frozen],
-            start=[each.detach() for each in (*model.parameters(), *model.buffers())],
+            start=[_fsdp.local_of(each) for each in (*model.parameters(), *model.buffers())],
         )
     }
     if face == "gradient":

@@ -22,13 +22,13 @@ import ctypes
 import io
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from . import _core, _process_groups
+from . import _core, _process_groups, _shards
 from ._core import InvalidConfig
 
 __all__ = ["Saved"]
@@ -77,6 +77,32 @@ def load_hook(host: _core.DdpHost, state_dict: Mapping[str, Any], rank: int, siz
     host.load(saved, refusal)  # raises the refusal here, and reports it to the other ranks
 
 
+def load_shard(host: _core.FsdpHost, state_dict: Mapping[str, Any], key: str) -> None:
+    """Loads this rank's part on all ranks that hold the same shards, or raises InvalidConfig on all of them."""
+
+    def found() -> torch.Tensor:
+        if key not in state_dict:
+            own = [each for each in map(str, state_dict) if _KEY.match(each)]
+            raise InvalidConfig(
+                f"the state has no entry {key}, it has {', '.join(own) or 'none of laconic'}: load what "
+                "rank_state_dict() gave on this rank, with the same numbers of replicas and shards"
+            )
+        return _host_bytes(state_dict[key], key)
+
+    load_bytes(host, found)
+
+
+def load_bytes(host: _core.FsdpHost, make: Callable[[], torch.Tensor]) -> None:
+    """Loads what `make` returns on all replicas, or raises InvalidConfig on all of them."""
+    refusal = ""
+    saved = torch.empty(0, dtype=torch.uint8)
+    try:
+        saved = make()
+    except Exception as error:
+        refusal = _refusal(error)
+    host.load(saved, refusal)  # raises the refusal here, and reports it to the other ranks
+
+
 def gather(state_dict: Mapping[str, torch.Tensor], group: dist.ProcessGroup | None = None) -> dict[str, torch.Tensor]:
     """All ranks' entries of bytes together, on every rank. Collective over the user's group."""
     size = dist.get_world_size(group)
@@ -99,10 +125,15 @@ def gather(state_dict: Mapping[str, torch.Tensor], group: dist.ProcessGroup | No
     return merged
 
 
-def save_optimizer(host: _core.OptimizerHost, inner: torch.optim.Optimizer) -> dict[str, Any]:
+def save_optimizer(
+    host: _core.OptimizerHost, inner: torch.optim.Optimizer, shards: _shards.Shards | None = None
+) -> dict[str, Any]:
+    place, state = "", inner.state_dict()
+    if shards is not None:
+        place, state = shards.place, shards.plain_state(state)
     return {
-        _key(MEMORY, host.rank, host.ranks): Saved(host.save()),
-        _key(INNER, host.rank, host.ranks): Saved(inner.state_dict()),
+        _key(place + MEMORY, host.rank, host.ranks): Saved(host.save()),
+        _key(place + INNER, host.rank, host.ranks): Saved(state),
     }
 
 
@@ -112,14 +143,20 @@ def gather_optimizer(state_dict: Mapping[str, Any], group: dist.ProcessGroup | N
     return {key: _from_bytes(data) for key, data in gather(as_bytes, group).items()}
 
 
-def load_optimizer(host: _core.OptimizerHost, inner: torch.optim.Optimizer, state_dict: Mapping[str, Any]) -> None:
+def load_optimizer(
+    host: _core.OptimizerHost,
+    inner: torch.optim.Optimizer,
+    state_dict: Mapping[str, Any],
+    shards: _shards.Shards | None = None,
+) -> None:
     """Loads this rank's part on all ranks, or raises InvalidConfig on all of them."""
     refusal = ""
     memory = torch.empty(0, dtype=torch.uint8)
     kept = None
+    place = "" if shards is None else shards.place
     try:
-        memory = _memory(state_dict, host.rank, host.ranks)
-        kept = _replaced(inner, _part(INNER, state_dict, host.rank, host.ranks))
+        memory = _memory(state_dict, host.rank, host.ranks, place)
+        kept = _replaced(inner, _part(place + INNER, state_dict, host.rank, host.ranks), shards)
     except _OtherRankCount as error:
         refusal = f"{error}; load_state_dict(states, redeal=True) deals the states of all these ranks anew"
     except Exception as error:
@@ -129,7 +166,11 @@ def load_optimizer(host: _core.OptimizerHost, inner: torch.optim.Optimizer, stat
 
 
 def redeal_optimizer(
-    host: _core.OptimizerHost, inner: torch.optim.Optimizer, state_dict: Mapping[str, Any], memory: str
+    host: _core.OptimizerHost,
+    inner: torch.optim.Optimizer,
+    state_dict: Mapping[str, Any],
+    memory: str,
+    shards: _shards.Shards | None = None,
 ) -> None:
     """As `load_optimizer`, from the parts of all ranks of a run with any number of ranks.
 
@@ -139,13 +180,14 @@ def redeal_optimizer(
     refusal = ""
     memories: list[torch.Tensor] = []
     kept = None
+    place = "" if shards is None else shards.place
     try:
-        ranks = _saved_ranks(state_dict)
-        memories = [_memory(state_dict, rank, ranks) for rank in range(ranks)]
-        states = [_part(INNER, state_dict, rank, ranks) for rank in range(ranks)]
+        ranks = _saved_ranks(state_dict, place)
+        memories = [_memory(state_dict, rank, ranks, place) for rank in range(ranks)]
+        states = [_part(place + INNER, state_dict, rank, ranks) for rank in range(ranks)]
         for each in states:
             _require_same_groups(each, inner)
-        kept = _replaced(inner, _dealt(states, memory, host.rank))
+        kept = _replaced(inner, _dealt(states, memory, host.rank), shards)
     except Exception as error:
         refusal = _refusal(error)
     with _restored_on_error(inner, kept):
@@ -192,8 +234,8 @@ def _part(name: str, state_dict: Mapping[str, Any], rank: int, size: int) -> Any
     return saved.value
 
 
-def _memory(state_dict: Mapping[str, Any], rank: int, size: int) -> torch.Tensor:
-    return _host_bytes(_part(MEMORY, state_dict, rank, size), _key(MEMORY, rank, size))
+def _memory(state_dict: Mapping[str, Any], rank: int, size: int, place: str = "") -> torch.Tensor:
+    return _host_bytes(_part(place + MEMORY, state_dict, rank, size), _key(place + MEMORY, rank, size))
 
 
 def _host_bytes(found: Any, entry: str) -> torch.Tensor:
@@ -205,9 +247,9 @@ def _host_bytes(found: Any, entry: str) -> torch.Tensor:
     return found.detach().cpu().contiguous()
 
 
-def _saved_ranks(state_dict: Mapping[str, Any]) -> int:
+def _saved_ranks(state_dict: Mapping[str, Any], place: str = "") -> int:
     """How many ranks saved this."""
-    sizes = {size for _, size in _keys_of(MEMORY, state_dict)}
+    sizes = {size for _, size in _keys_of(place + MEMORY, state_dict)}
     if len(sizes) != 1:
         raise InvalidConfig(
             f"to deal states anew there must be those of all ranks of one run, got those of {len(sizes)} runs: "
@@ -223,12 +265,14 @@ def _refusal(error: Exception) -> str:
     return f"the state cannot be read ({error!r}): load what state_dict() gave"
 
 
-def _replaced(inner: torch.optim.Optimizer, state: Mapping[str, Any]) -> dict[str, Any]:
+def _replaced(
+    inner: torch.optim.Optimizer, state: Mapping[str, Any], shards: _shards.Shards | None = None
+) -> dict[str, Any]:
     """Loads the state and returns what the optimizer had before. If it raises, nothing has changed: torch's
     load_state_dict makes state and groups anew and assigns them last of all."""
     _require_same_groups(state, inner)
     kept = {"state": inner.state, "param_groups": inner.param_groups}
-    inner.load_state_dict(dict(state))
+    inner.load_state_dict(dict(state) if shards is None else shards.sharded_state(state, inner))
     return kept
 
 

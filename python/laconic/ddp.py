@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
-from . import _core, _optimizers, _process_groups, _settings, _version_check, checkpoint
+from . import _core, _fsdp, _optimizers, _process_groups, _settings, _version_check, checkpoint, sharded
 
 __all__ = ["State", "attach", "hook"]
 
@@ -238,7 +238,7 @@ def hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Te
     return state._host.submit(bucket)
 
 
-def attach(ddp: DistributedDataParallel, method: str, **settings: Any) -> State:
+def attach(ddp: torch.nn.Module, method: str, **settings: Any) -> "State | sharded.ShardedState":
     """Makes a method the communication hook of `ddp`, in one line, and returns its State. Collective.
 
         state = laconic.attach(ddp, "regtopk", keep=0.01)
@@ -246,14 +246,18 @@ def attach(ddp: DistributedDataParallel, method: str, **settings: Any) -> State:
     The result has the same bits as with `laconic.hook`, but the hook is C++: a step needs neither Python nor its lock.
 
     Args:
-        ddp: the wrapped model. It must not have a hook yet.
+        ddp: a model in DistributedDataParallel without a hook; or a sharded model, in fully_shard or replicate(),
+            between whose replicas the method works.
         method: a gradient method of `laconic.methods()`.
-        settings: the settings of `laconic.State` (`include`, `warmup`, `scaler`, …) and the method's own options.
+        settings: the settings of `laconic.State` (`include`, `warmup`, `scaler`, …), or for a sharded model those of
+            `laconic.ShardedState` (`replicas`, …), and the method's own options.
 
     Raises:
-        InvalidConfig: as `laconic.State` does.
-        TransportError: as `laconic.State` does.
+        InvalidConfig: as `laconic.State` and `laconic.ShardedState` do.
+        TransportError: as they do.
     """
+    if not isinstance(ddp, DistributedDataParallel) and _fsdp.is_sharded(ddp):
+        return sharded.ShardedState(ddp, method, **settings)
     state = State(ddp, method, **settings)
     try:
         state._host.register_on(ddp.reducer)
@@ -296,7 +300,9 @@ def _parameters_of(ddp: DistributedDataParallel) -> tuple[list[str], list[torch.
     if not isinstance(ddp, DistributedDataParallel):
         inside = isinstance(getattr(ddp, "_orig_mod", None), DistributedDataParallel)
         remedy = "give the one that torch.compile was given" if inside else "wrap it, or use laconic.Optimizer"
-        raise _core.InvalidConfig(f"expected a model in DistributedDataParallel, got {type(ddp).__name__}: {remedy}")
+        raise _core.InvalidConfig(
+            f"expected a model in DistributedDataParallel or fully_shard, got {type(ddp).__name__}: {remedy}"
+        )
     hook = ddp._get_ddp_logging_data().get("comm_hook")  # type: ignore[no-untyped-call]
     if hook:
         raise _core.InvalidConfig(

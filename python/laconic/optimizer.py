@@ -11,8 +11,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import _batch_norm, _core, _optimizer_settings, _optimizers, _process_groups, _settings, _version_check
-from . import checkpoint
+from . import _batch_norm, _core, _optimizer_settings, _optimizers, _process_groups, _settings, _shards, _version_check
+from . import checkpoint, sharded
 
 __all__ = ["Optimizer"]
 
@@ -50,9 +50,12 @@ class Optimizer(torch.optim.Optimizer):
 
     Args:
         optimizer: the optimizer inside. Its parameters must be the model's.
-        model: not wrapped in DistributedDataParallel, which would reduce gradients a second time.
+        model: not wrapped in DistributedDataParallel, which would reduce gradients a second time. A model in fully_shard
+            with replicas is taken too: the method then works between replicas on this rank's shards, and backward no
+            longer averages gradients over replicas.
         method: a name of `laconic.methods()`.
-        group: the process group. Default: all ranks.
+        group: the process group. Default: all ranks. Not for sharded models.
+        replicas: for a model that is sharded on one dimension of a mesh, as in `laconic.ShardedState`.
         include: for gradient methods: patterns of the parameters that are compressed, as in `laconic.State`.
         exclude: for gradient methods: patterns of the parameters that are sent dense.
         exempt: for gradient methods: what is sent dense, in words as in `laconic.State` ("vectors", "embeddings",
@@ -77,8 +80,8 @@ class Optimizer(torch.optim.Optimizer):
 
     Raises:
         InvalidConfig: for an unknown method or option, a value out of its range, an optimizer (or a setting of it) that
-            the method does not support, a model in DistributedDataParallel or in shards, or settings that differ
-            between ranks.
+            the method does not support, a model in DistributedDataParallel or sharded without replicas, or settings
+            that differ between ranks.
         TransportError: if another rank failed or did not answer within the timeout. `step` and `read_out` raise it too.
     """
 
@@ -91,6 +94,7 @@ class Optimizer(torch.optim.Optimizer):
         method: str,
         *,
         group: dist.ProcessGroup | None = None,
+        replicas: Any = None,
         include: str | Iterable[str] | None = None,
         exclude: str | Iterable[str] | None = None,
         exempt: str | Iterable[str] | None = None,
@@ -111,6 +115,7 @@ class Optimizer(torch.optim.Optimizer):
         super().__init__([torch.nn.Parameter(torch.zeros(1))], {})  # hooks and their like; the groups are those inside
         options = dict(options)
         selection = _settings.Selection(include, exclude, min_size, groups, warmup, exempt)
+        shards = _shards.shards_of(model, replicas, group)
 
         def prepare() -> tuple[_settings.Fields, dict[str, Any]]:
             _settings.require_settings(
@@ -118,13 +123,17 @@ class Optimizer(torch.optim.Optimizer):
             )
             _process_groups.require_engine(backend)
             _version_check.warn_once()
-            fields, plan = _optimizer_settings.plan_of(optimizer, model, method, options, selection, scoring)
+            fields, plan = _optimizer_settings.plan_of(optimizer, model, method, options, selection, scoring, shards)
             fields |= {"scaler": "none" if scaler is None else "a scaler", "backend": str(backend)}
             fields |= {"seed": str(seed), "nonfinite": nonfinite, "warmup": str(warmup)}
             fields["after_round"] = "none" if after_round is None else "a function"
             return fields, plan
 
-        plan = _settings.agreed(group, timeout, prepare)
+        if shards is None:
+            plan = _settings.agreed(group, timeout, prepare)
+        else:
+            plan = sharded.agreed(shards.sharding, timeout, prepare, {})
+        self._shards = shards
         plan |= {"seed": seed, "skips": nonfinite == "skip", "threads": threads or torch.get_num_threads()}
         self.inner = optimizer
         self.model = model
@@ -141,7 +150,8 @@ class Optimizer(torch.optim.Optimizer):
         self._scoring = scoring
         self._after_round = after_round
         self._count = _optimizer_settings.count_of(optimizer)
-        communicator, self._own = _process_groups.opened(group, backend=backend, timeout=timeout)
+        between = group if shards is None else shards.replicas
+        communicator, self._own = _process_groups.opened(between, backend=backend, timeout=timeout)
         make: Callable[..., _core.OptimizerHost] = _core.reducing_host
         if not self._steps_inside:
             make = _core.model_host
@@ -157,6 +167,8 @@ class Optimizer(torch.optim.Optimizer):
                 f"parameters on a device are copied to the CPU and worked on there: {self._host.reason_for_cpu}",
                 stacklevel=2,
             )
+        if shards is not None:
+            shards.open_doors()
         self._steps = 0  # that were begun since this was made
 
     def close(self) -> None:
@@ -168,6 +180,8 @@ class Optimizer(torch.optim.Optimizer):
         Raises:
             InvalidConfig: in a fork of the process that made this, like every call.
         """
+        if self._shards is not None:
+            self._shards.close_doors()
         self._host.close()
         self._host = _Closed()
         self._own.close()
@@ -266,7 +280,13 @@ class Optimizer(torch.optim.Optimizer):
         shrink = _optimizers.shrink_factors(self.inner) if self._sends_updates and not self._is_sgd else []
         # Only for who needs it: reading a loss on a device waits for the device.
         value = float(loss) if self._needs_loss else float("nan")
-        counts = self._host.step(coefficients, shrink, value, factor, scaled)
+        if self._shards is None:
+            counts = self._host.step(coefficients, shrink, value, factor, scaled)
+        else:
+            value = self._shards.mean(value) if self._needs_loss else value
+            factor *= self._shards.finite_factor()
+            with self._shards.opened(self._host):
+                counts = self._host.step(coefficients, shrink, value, factor, scaled)
         if not counts:
             self._tell_scaler()
         elif self._steps_inside:
@@ -304,6 +324,7 @@ class Optimizer(torch.optim.Optimizer):
         """
         norms = _batch_norm.Statistics(self.model)
         self._host.enter_read_out()
+        self._reshard()
         try:
             if batches is not None:
                 try:
@@ -312,10 +333,13 @@ class Optimizer(torch.optim.Optimizer):
                     self._host.fail(f"read_out(batches=...): {error}")
                     raise
             self._host.average(norms.tensors)
+            if self._shards is not None:
+                self._shards.average(norms.tensors)
             yield self.model
         finally:
             norms.restore()
             self._host.leave_read_out()
+            self._reshard()
 
     def metrics(self) -> dict[str, Any]:
         """Bytes, seconds and residual of this rank: `last` for the last step, `total` for all since this was made.
@@ -337,11 +361,15 @@ class Optimizer(torch.optim.Optimizer):
         For torch.save per rank and for distributed checkpoint. The state of a model method contains the rank's
         parameters too.
         """
-        return checkpoint.save_optimizer(self._host, self.inner)
+        return checkpoint.save_optimizer(self._host, self.inner, self._shards)
 
     def gather_state_dict(self) -> dict[str, Any]:
-        """The states of all ranks, on every rank: for saving from rank 0. Collective."""
-        return checkpoint.gather_optimizer(self.state_dict(), self._group)
+        """The states of all ranks, on every rank: for saving from rank 0. Collective.
+
+        Of a sharded model: those of all replicas of this rank's shards, for saving from each rank of one replica.
+        """
+        group = self._group if self._shards is None else self._shards.replicas
+        return checkpoint.gather_optimizer(self.state_dict(), group)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *, redeal: bool = False) -> None:
         """Continues from a saved state, bit for bit. Collective.
@@ -362,19 +390,27 @@ class Optimizer(torch.optim.Optimizer):
         """
         if redeal:
             memory = "own" if self._sends_updates else "first" if self._steps_alike else "mean"
-            checkpoint.redeal_optimizer(self._host, self.inner, state_dict, memory)
+            checkpoint.redeal_optimizer(self._host, self.inner, state_dict, memory, self._shards)
         else:
-            checkpoint.load_optimizer(self._host, self.inner, state_dict)
+            checkpoint.load_optimizer(self._host, self.inner, state_dict, self._shards)
 
     def _step_inner(self) -> None:
+        if self._shards is not None:
+            self._shards.give_gradients()
         self.inner.step()
 
     def _score(self, number: int) -> None:
         statistics = _batch_norm.Statistics(self.model)
-        with torch.enable_grad():
+        self._reshard()
+        with torch.enable_grad(), contextlib.nullcontext() if self._shards is None else self._shards.scored():
             if self._scoring is not None:
                 self._scoring(number)
         statistics.restore()
+
+    def _reshard(self) -> None:
+        """What fully_shard has gathered of the parameters is of before they were changed."""
+        if self._shards is not None:
+            self._shards.reshard()
 
     def _tell_round(self) -> None:
         if self._after_round is not None:

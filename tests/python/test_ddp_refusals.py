@@ -82,9 +82,9 @@ def wrong_settings() -> None:
 
 
 def wrong_models() -> None:
-    words = ("expected a model in DistributedDataParallel, got Probe: wrap it, or use laconic.Optimizer",)
+    words = ("expected a model in DistributedDataParallel or fully_shard, got Probe: wrap it, or use laconic.Optimizer",)
     refused(lambda: laconic.State(Probe(), "topk"), *words)  # type: ignore[arg-type]
-    words = ("expected a model in DistributedDataParallel, got OptimizedModule: give the one that torch.compile was given",)
+    words = ("expected a model in DistributedDataParallel or fully_shard, got OptimizedModule: give the one that",)
     refused(lambda: laconic.State(torch.compile(wrapped(Probe())), "topk"), *words)  # type: ignore[arg-type]
     for freeze, unused in itertools.product((True, False), repeat=2):
         model = Probe()

@@ -25,15 +25,16 @@ EXAMPLES = ROOT / "examples" / "python"
 
 def be_script(path: str, *arguments: str) -> None:
     sys.argv = [path, *arguments]
-    runpy.run_path(path, run_name="__main__")
+    with numpy_free_objects():
+        runpy.run_path(path, run_name="__main__")
 
 
-def run_example(name: str, *arguments: str) -> str:
+def run_example(name: str, *arguments: str, ranks: int = 2) -> str:
     """What rank 0 prints. As torchrun starts it, but on forks of this process: torch is imported once for all."""
-    ranks = start_ranks(2, be_script, str(EXAMPLES / name), *arguments, group_timeout=None, stop_early=True)
-    if any(rank.status != 0 for rank in ranks):
-        raise AssertionError(told(ranks))
-    return ranks[0].output
+    ended = start_ranks(ranks, be_script, str(EXAMPLES / name), *arguments, group_timeout=None, stop_early=True)
+    if any(rank.status != 0 for rank in ended):
+        raise AssertionError(told(ended))
+    return ended[0].output
 
 
 def saved(output: str) -> int:
@@ -79,6 +80,12 @@ class PagesTest(unittest.TestCase):
             self.assertTrue((pathlib.Path(folder) / "runs" / "topk" / "result.json").exists(), told(ranks))
         self.assertEqual([rank.status for rank in ranks], [0, 0], told(ranks))
         self.assertRegex(ranks[0].output, "regtopk .*; options: keep, ")
+
+    def test_the_page_of_sharded_models_runs(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            ranks = start_ranks(4, be_page, str(ROOT / "docs" / "sharded.md"), folder, group_timeout=None, stop_early=True)
+        self.assertEqual([rank.status for rank in ranks], [0] * 4, told(ranks))
+        self.assertRegex(ranks[0].output, r"between replicas [\d,]+ bytes, inside [\d,]+ bytes")
 
     def test_which_method_is_what_was_measured(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -153,6 +160,17 @@ class ExamplesTest(unittest.TestCase):
         output = run_example("grawa.py")
         self.assertRegex(output, r"208 steps, 13 rounds, [789]\d\.\d % right")
         self.assertGreater(saved(output), 10)
+
+    def test_hsdp(self) -> None:
+        """And goes on with other numbers of shards and replicas."""
+        with tempfile.TemporaryDirectory() as folder:
+            for ranks, shards, end in ((4, 2, 60), (2, 1, 80), (3, 1, 100)):
+                steps = ("--steps", "60" if end == 60 else "20")
+                output = run_example("hsdp.py", f"{folder}/run", "--shards", str(shards), *steps, ranks=ranks)
+                losses = re.findall(rf"^step {end}: loss ([\d.]+) with {ranks // shards} replicas", output, re.MULTILINE)
+                self.assertEqual(len(losses), 1, output)
+                self.assertLess(float(losses[0]), 1.9, output)  # guessing: 2.3
+                self.assertGreater(saved(output), 20)
 
     def test_def_a(self) -> None:
         output = run_example("def_a.py")

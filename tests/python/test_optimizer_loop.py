@@ -348,7 +348,7 @@ def refusals() -> dict[str, str]:
     }
     for wrapper, words in (
         (torch.compile(DistributedDataParallel(network())), "the model is in DistributedDataParallel, which reduces"),
-        (torch.nn.Sequential(FullyShardedDataParallel()), "in FullyShardedDataParallel, where each rank has a part"),
+        (torch.nn.Sequential(FullyShardedDataParallel()), "in FullyShardedDataParallel (FSDP1), which has no place"),
     ):
         found[words] = message_of(lambda model=wrapper: laconic.Optimizer(sgd(network()), model, "topk"))
     with torch.no_grad():

@@ -31,10 +31,12 @@ std::string text_of(const std::exception_ptr& error) {
 
 GradientHost::GradientHost(std::shared_ptr<Communicator> communicator, std::unique_ptr<Place> place,
                            std::vector<Tensor> parameters, std::vector<MethodGroup> groups,
-                           const MethodSetOptions& options, bool scaled)
+                           const MethodSetOptions& options, bool scaled, std::shared_ptr<Communicator> shards)
     : communicator_(std::move(communicator)),
+      shards_(std::move(shards)),
       place_(std::move(place)),
-      methods_(std::make_unique<MethodSet>(std::move(parameters), std::move(groups), options, *communicator_, *place_)),
+      methods_(std::make_unique<MethodSet>(std::move(parameters), std::move(groups), options, *communicator_, *place_,
+                                           shards_.get())),
       neighbours_(methods_->neighbours()),
       scaled_(scaled),
       rank_(communicator_->rank()),
@@ -69,10 +71,16 @@ void GradientHost::close() {
   }
   changed_.notify_all();
   // The thread may wait for ranks that do not come.
-  if (in_step) communicator_->fail("it ended its hook in the middle of a step");
+  if (in_step) tell_others("it ended its hook in the middle of a step");
   thread_.join();
   methods_.reset();
   communicator_.reset();
+  shards_.reset();
+}
+
+void GradientHost::tell_others(const std::string& reason) {
+  communicator_->fail(reason);
+  if (shards_) shards_->fail(reason);
 }
 
 void GradientHost::submit(std::unique_ptr<Delivery> delivery) {
@@ -196,7 +204,7 @@ void GradientHost::finish() {
 }
 
 void GradientHost::fail(std::exception_ptr error) {
-  communicator_->fail(text_of(error));
+  tell_others(text_of(error));
   std::deque<std::unique_ptr<Delivery>> waiting;
   {
     const std::lock_guard lock(mutex_);

@@ -56,8 +56,10 @@ class GradientHost {
  public:
   /// Collective. From then on only the host's thread uses the communicator and the place.
   /// `scaled`: a step that is not finite is skipped under either policy; the deliveries report it to their caller.
+  /// `shards`: as for MethodSet.
   GradientHost(std::shared_ptr<Communicator> communicator, std::unique_ptr<Place> place, std::vector<Tensor> parameters,
-               std::vector<MethodGroup> groups, const MethodSetOptions& options, bool scaled = false);
+               std::vector<MethodGroup> groups, const MethodSetOptions& options, bool scaled = false,
+               std::shared_ptr<Communicator> shards = nullptr);
   ~GradientHost();
   GradientHost(const GradientHost&) = delete;
   GradientHost& operator=(const GradientHost&) = delete;
@@ -85,12 +87,14 @@ class GradientHost {
   void take(std::unique_ptr<Delivery> delivery);
   void finish();
   void fail(std::exception_ptr error);
+  void tell_others(const std::string& reason);
   void on_thread(const char* call, const Task& task);
   std::exception_ptr refusal_in_fork() const;
   bool wait_for_work(std::unique_lock<std::mutex>& lock);
 
   OwnProcess process_;
   std::shared_ptr<Communicator> communicator_;
+  std::shared_ptr<Communicator> shards_;
   std::unique_ptr<Place> place_;
   std::unique_ptr<MethodSet> methods_;
   std::vector<Neighbours> neighbours_;

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/check.h"
 #include "base/philox.h"
@@ -46,16 +47,18 @@ SetMetrics& SetMetrics::operator+=(const SetMetrics& other) {
   dense_bytes += other.dense_bytes;
   select_seconds += other.select_seconds;
   wait_seconds += other.wait_seconds;
+  early_entries += other.early_entries;
   bits = other.bits;
   return *this;
 }
 
 MethodSet::MethodSet(std::vector<Tensor> parameters, std::vector<MethodGroup> groups, const MethodSetOptions& options,
-                     Communicator& communicator, Place& place)
+                     Communicator& communicator, Place& place, Communicator* shards)
     : parameters_(std::move(parameters)),
       offsets_{0},
       options_(options),
       communicator_(communicator),
+      shards_(shards),
       place_(place),
       group_of_(parameters_.size()),
       index_in_group_(parameters_.size()),
@@ -90,10 +93,7 @@ MethodSet::MethodSet(std::vector<Tensor> parameters, std::vector<MethodGroup> gr
     for (std::uint32_t i = 0; i < parameters_.size(); ++i) all.parameters.push_back(i);
     dense_ = make_group(all);
   }
-  if (options_.drops_unused) {
-    carried_.reserve(place_, offsets_.back());
-    fill(place_, 0.0F, carried_.view(offsets_.back()));
-  }
+  if (options_.drops_unused && !options_.used_alike) reserve_carried();
   if (options_.clip > 0.0) {
     norms_.reserve(place_, parameters_.size());
     read_norms_.resize(parameters_.size());
@@ -187,7 +187,24 @@ double MethodSet::norm_of_held() {
   copy_to_host<float>(place_, norms_.view(parameters_.size()), read_norms_.data());
   double squares = 0.0;
   for (const float each_norm : read_norms_) squares += static_cast<double>(each_norm) * each_norm;
-  return std::sqrt(squares);
+  return std::sqrt(shards_ == nullptr ? squares : squares_of_all_shards(squares));
+}
+
+/// Summed in rank order, so that all shards scale by the same factor.
+double MethodSet::squares_of_all_shards(double squares) {
+  std::vector<double> all(static_cast<std::size_t>(shards_->size()));
+  shards_->all_gather(as_bytes(View<const double>(&squares, 1)), as_writable_bytes(View<double>(all))).wait();
+  return std::accumulate(all.begin(), all.end(), 0.0);
+}
+
+/// The first shard in which a value was not finite. Collective over the shards.
+std::optional<int> MethodSet::nonfinite_shard(bool finite) {
+  const std::byte mine{finite ? std::uint8_t{0} : std::uint8_t{1}};
+  std::vector<std::byte> all(static_cast<std::size_t>(shards_->size()));
+  shards_->all_gather(View<const std::byte>(&mine, 1), View<std::byte>(all)).wait();
+  const auto first = std::ranges::find(all, std::byte{1});
+  if (first == all.end()) return std::nullopt;
+  return static_cast<int>(first - all.begin());
 }
 
 void MethodSet::pass_on(std::span<const TensorPart> parts) {
@@ -234,14 +251,24 @@ void MethodSet::poll() {
 bool MethodSet::finish(bool report) {
   const double start = seconds_now();
   open_ = false;  // a failure leaves no step behind
+  for (Group& group : active()) last_.early_entries += group.method->poll();
   bool finite = true;
   for (Group& group : active()) finite &= group.method->settle();
+  std::exception_ptr refusal;
+  if (shards_ != nullptr) {
+    const std::optional<int> shard = nonfinite_shard(finite);
+    if (shard && finite && report && options_.policy == NonfinitePolicy::error) {
+      refusal = std::make_exception_ptr(
+          NonfiniteValue("a gradient of shard " + std::to_string(*shard) + " of the model was not finite in step " +
+                         std::to_string(step_) + ": the ranks of that shard name the parameter"));
+    }
+    finite &= !shard.has_value();
+  }
   std::vector<std::byte> used;
   if (options_.drops_unused) used = used_anywhere();
   last_.wait_seconds = seconds_now() - start;
   const std::span<Group> groups = active();
   std::vector<StepReport> reports;
-  std::exception_ptr refusal;
   for (Group& group : groups) {
     // Which rank and which tensor is known to the method that met it; the others only forget the step.
     if (finite || (report && options_.policy == NonfinitePolicy::error && !group.method->settle())) {
@@ -264,6 +291,7 @@ bool MethodSet::finish(bool report) {
 
 /// One byte a parameter from every rank, at the end of a step, when all have said what they used.
 std::vector<std::byte> MethodSet::used_anywhere() {
+  if (options_.used_alike) return used_;
   std::vector<std::byte> all(used_.size() * static_cast<std::size_t>(communicator_.size()));
   communicator_.all_gather(View<const std::byte>(used_), View<std::byte>(all)).wait();
   std::vector<std::byte> used(used_.size());
@@ -276,8 +304,16 @@ void MethodSet::carry(const std::vector<std::byte>& used) {
   const bool dense = step_ < options_.warmup;
   for (std::uint32_t i = 0; i < parameters_.size(); ++i) {
     is_carried_[i] = used[i] == std::byte{0} && !dense && groups_[group_of_[i]].owes ? 1 : 0;
-    if (is_carried_[i] != 0) copy(place_, parts_[i], carried_.view().sub(offsets_[i], parts_[i].size()));
+    if (is_carried_[i] == 0) continue;
+    reserve_carried();
+    copy(place_, parts_[i], carried_.view().sub(offsets_[i], parts_[i].size()));
   }
+}
+
+void MethodSet::reserve_carried() {
+  if (carried_.capacity() > 0) return;
+  carried_.reserve(place_, offsets_.back());
+  fill(place_, 0.0F, carried_.view(offsets_.back()));
 }
 
 void MethodSet::count(std::span<const StepReport> reports) {
@@ -320,7 +356,7 @@ State MethodSet::save() const {
 
 void MethodSet::save_carried(State& state) const {
   state.put("is carried", View<const std::uint32_t>(is_carried_));
-  put_memory(state, "carried", place_, carried_.view(offsets_.back()));
+  if (carried_.capacity() > 0) put_memory(state, "carried", place_, carried_.view(offsets_.back()));
 }
 
 void MethodSet::require_loadable(const State& state) const {
@@ -347,9 +383,10 @@ void MethodSet::require_loadable(const State& state) const {
     groups_[i].method->require_loadable(state.nested(group));
   }
   if (options_.drops_unused) {
-    State carried;
-    save_carried(carried);
-    state.require_entries_of(carried);
+    State expected;
+    expected.put("is carried", View<const std::uint32_t>(is_carried_));
+    if (carries(state)) expected.put("carried", View<const float>(std::vector<float>(offsets_.back())));
+    state.require_entries_of(expected);
   } else if (state.has("is carried")) {
     throw InvalidConfig(
         "saved state is of a run with find_unused_parameters=True and carries aggregates of unused parameters: wrap "
@@ -361,7 +398,10 @@ void MethodSet::take(const State& state) {
   for (std::size_t i = 0; i < groups_.size(); ++i) groups_[i].method->load(state.nested("group " + std::to_string(i)));
   if (options_.drops_unused) {
     state.get("is carried", View<std::uint32_t>(is_carried_));
-    get_memory(state, "carried", place_, carried_.view(offsets_.back()));
+    if (carries(state)) {
+      reserve_carried();
+      get_memory(state, "carried", place_, carried_.view(offsets_.back()));
+    }
   }
   step_ = static_cast<std::uint32_t>(state.number("step"));
   skipped_ = static_cast<std::uint64_t>(state.number("skipped"));

@@ -28,6 +28,8 @@ struct MethodSetOptions {
   /// The host's optimizer may leave out a parameter that no rank used. Then what the ranks sent of it is carried over
   /// to a step that uses it.
   bool drops_unused = false;
+  /// A parameter is used by all ranks or by none in a step, so that ranks need not tell each other.
+  bool used_alike = false;
   std::uint64_t chunk_entries = 0;  ///< for methods that stream; 0: their own choice
   /// If it is above 0, the gradient of this rank is scaled down to this norm over all parameters before a method sees
   /// it. The norm needs the whole gradient, so nothing is exchanged before the last parameter has arrived.
@@ -49,6 +51,7 @@ struct SetMetrics {
   std::uint64_t dense_bytes = 0;  ///< size of all parameters as float32
   double select_seconds = 0.0;
   double wait_seconds = 0.0;  ///< from the arrival of the last part to the end of the exchange
+  std::uint64_t early_entries = 0;  ///< entries whose aggregate was there when the last part arrived
   double bits = 0.0;          ///< of the first quantizer; in a sum, of the last step
 
   SetMetrics& operator+=(const SetMetrics& other);
@@ -65,8 +68,10 @@ std::uint64_t seed_of_group(std::uint64_t seed, std::uint32_t group);
 class MethodSet {
  public:
   /// Makes the methods. Collective: ranks that differ are all told where. Groups must cover every parameter once.
+  /// `shards`: the ranks that hold the other parts of the same parameters, if these are sharded. Their steps count
+  /// together or not at all, and `clip` is the norm of all parts.
   MethodSet(std::vector<Tensor> parameters, std::vector<MethodGroup> groups, const MethodSetOptions& options,
-            Communicator& communicator, Place& place);
+            Communicator& communicator, Place& place, Communicator* shards = nullptr);
 
   void begin();
   /// Each parameter is added whole and once per step, in any order.
@@ -115,9 +120,14 @@ class MethodSet {
   void pass_on(std::span<const TensorPart> parts);
   void clip_held();
   double norm_of_held();
+  double squares_of_all_shards(double squares);
+  std::optional<int> nonfinite_shard(bool finite);
   void add_carried(const TensorPart& part);
   std::vector<std::byte> used_anywhere();
   void carry(const std::vector<std::byte>& used);
+  void reserve_carried();
+  /// Where ranks use parameters alike, the memory is there from the first unused parameter on.
+  bool carries(const State& state) const { return !options_.used_alike || state.has("carried"); }
   void count(std::span<const StepReport> reports);
   void save_carried(State& state) const;
 
@@ -125,6 +135,7 @@ class MethodSet {
   std::vector<std::uint64_t> offsets_;
   MethodSetOptions options_;
   Communicator& communicator_;
+  Communicator* shards_;
   Place& place_;
   std::unique_ptr<TwoLevels> levels_;  ///< which the methods share; null: one level
   std::vector<Group> groups_;

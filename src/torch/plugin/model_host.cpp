@@ -125,7 +125,7 @@ void ModelHost::take_coefficients(std::span<const Coefficients> groups) {
   for (std::size_t i = 0; i < coefficients_.size(); ++i) {
     LACONIC_CHECK(group_of_[i] < groups.size());
     coefficients_[i] = groups[group_of_[i]];
-    if (parameters().parameters()[i].requires_grad()) continue;
+    if (parameters().trains(i)) continue;
     coefficients_[i].learning_rate = 0.0F;
     coefficients_[i].weight_decay = 0.0F;
   }
@@ -136,7 +136,7 @@ void ModelHost::take_shrink(std::span<const float> groups) {
   if (groups.empty()) return std::fill(shrink_.begin(), shrink_.end(), 1.0F);
   for (std::size_t i = 0; i < shrink_.size(); ++i) {
     LACONIC_CHECK(group_of_[i] < groups.size());
-    shrink_[i] = parameters().parameters()[i].requires_grad() ? groups[group_of_[i]] : 1.0F;
+    shrink_[i] = parameters().trains(i) ? groups[group_of_[i]] : 1.0F;
   }
 }
 

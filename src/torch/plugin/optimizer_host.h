@@ -71,6 +71,10 @@ class OptimizerHost {
   /// Gives every rank the mean of all ranks' values, summed in rank order in float32. Collective.
   void average(const std::vector<at::Tensor>& tensors);
 
+  /// As ParameterSet::follow, before a step.
+  void follow(std::vector<at::Tensor> parameters, std::vector<bool> trained) {
+    parameters_.follow(std::move(parameters), std::move(trained));
+  }
   /// Returns false if the step was dropped; then nothing has changed except the number of steps.
   bool step(const HostStepInput& input);
   /// Whether a round method with a fixed number of steps has made them all.

@@ -61,6 +61,22 @@ void ParameterSet::set_frozen(std::vector<std::string> names, std::vector<at::Te
   frozen_ = std::move(frozen);
 }
 
+void ParameterSet::follow(std::vector<at::Tensor> parameters, std::vector<bool> trained) {
+  if (parameters.size() != parameters_.size() || trained.size() != parameters_.size()) {
+    throw InvalidConfig("the model had " + std::to_string(parameters_.size()) + " parameters and has " +
+                        std::to_string(parameters.size()) + " now: make a new optimizer for another model");
+  }
+  const c10::NoGradGuard no_graph;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters[i].is_same(parameters_[i])) continue;
+    const bool changed = versions_[i] != static_cast<std::uint32_t>(parameters_[i]._version()) ||
+                         !at::equal(parameters_[i].cpu(), parameters[i].cpu());
+    parameters_[i] = std::move(parameters[i]);
+    versions_[i] = static_cast<std::uint32_t>(parameters_[i]._version()) - (changed ? 1 : 0);
+  }
+  trained_ = std::move(trained);
+}
+
 void ParameterSet::require_frozen() const {
   for (std::size_t i = 0; i < frozen_.size(); ++i) {
     if (!frozen_[i].grad().defined()) continue;
@@ -139,11 +155,11 @@ void ParameterSet::read_gradients(Place& place, float factor, View<float> flat) 
 
 void ParameterSet::complete_gradients() {
   const c10::NoGradGuard no_graph;
-  for (at::Tensor& parameter : parameters_) {
-    if (!parameter.requires_grad()) {
-      parameter.mutable_grad() = at::Tensor();
-    } else if (!parameter.grad().defined()) {
-      parameter.mutable_grad() = at::zeros_like(parameter);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!trains(i)) {
+      parameters_[i].mutable_grad() = at::Tensor();
+    } else if (!parameters_[i].grad().defined()) {
+      parameters_[i].mutable_grad() = at::zeros_like(parameters_[i]);
     }
   }
 }
@@ -198,8 +214,8 @@ void ParameterSet::close_gradients() {
     at::Tensor gradient = gradient_of(i);
     gradient.copy_(shaped(parts_[i].values, gradient));
   }
-  for (at::Tensor& parameter : parameters_) {
-    if (!parameter.requires_grad()) parameter.mutable_grad() = at::Tensor();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!trains(i)) parameters_[i].mutable_grad() = at::Tensor();
   }
 }
 

@@ -28,6 +28,12 @@ class ParameterSet {
   /// Parameters that are not trained. A gradient of one of them is rejected, because nothing would apply it.
   void set_frozen(std::vector<std::string> names, std::vector<at::Tensor> frozen);
 
+  /// For parameters that are parts of other tensors, which may replace them: the parts as they are now, and whether each
+  /// is trained. A part that was replaced by one with other values counts as changed.
+  void follow(std::vector<at::Tensor> parameters, std::vector<bool> trained);
+  /// Whether the parameter is trained, and has not been frozen meanwhile.
+  bool trains(std::size_t i) const { return trained_.empty() ? parameters_[i].requires_grad() : trained_[i]; }
+
   const std::vector<Tensor>& tensors() const { return tensors_; }
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
   std::uint64_t size() const { return offsets_.back(); }
@@ -71,6 +77,7 @@ class ParameterSet {
   std::vector<at::Tensor> frozen_;
   std::vector<std::uint64_t> offsets_;  ///< of each parameter; the last entry is the total size
   std::vector<std::uint32_t> versions_;
+  std::vector<bool> trained_;  ///< empty: the parameters know
   std::vector<TensorPart> parts_;
   std::vector<std::uint32_t> copied_;
   Buffer<float> copies_;  ///< where the place works

@@ -1,50 +1,12 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 
-#include <mutex>
-
-#include "laconic/error.h"
 #include "torch/plugin/ddp_hook.h"
-#include "torch/plugin/tensors.h"
-#include "torch/python/costs.h"
-#include "torch/python/given.h"
+#include "torch/python/gradient_bindings.h"
 
 namespace laconic::python {
 namespace {
 
 using plugin::DdpHost;
-
-/// Those that are alive, so that they can be ended before the interpreter is: their threads need its lock to end while
-/// a step is open.
-class LivingHosts {
- public:
-  void add(const std::shared_ptr<DdpHost>& host) {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(hosts_, [](const auto& each) { return each.expired(); });
-    hosts_.push_back(host);
-  }
-
-  void close() {
-    if (!process_.is_this()) return;
-    std::vector<std::weak_ptr<DdpHost>> hosts;
-    {
-      const std::lock_guard lock(mutex_);
-      hosts.swap(hosts_);
-    }
-    for (const auto& each : hosts) {
-      if (const auto host = each.lock()) host->gradients().close();
-    }
-  }
-
- private:
-  plugin::OwnProcess process_;
-  std::mutex mutex_;
-  std::vector<std::weak_ptr<DdpHost>> hosts_;
-};
-
-LivingHosts& living_hosts() {
-  static LivingHosts hosts;
-  return hosts;
-}
 
 std::shared_ptr<DdpHost> make_host(std::shared_ptr<Communicator> communicator, int threads,
                                    std::vector<std::string> names, std::vector<at::Tensor> parameters,
@@ -54,7 +16,7 @@ std::shared_ptr<DdpHost> make_host(std::shared_ptr<Communicator> communicator, i
   py::gil_scoped_release unlocked;
   const std::shared_ptr<DdpHost> host(
       new DdpHost(std::move(communicator), threads, std::move(model), groups_of(groups), options), EndHost<DdpHost>());
-  living_hosts().add(host);
+  living_hosts().add({host, &host->gradients()});
   return host;
 }
 
@@ -90,38 +52,6 @@ std::shared_ptr<torch::jit::PythonFutureWrapper> submit(DdpHost& host, c10d::Gra
       host.submit(bucket, torch::jit::toIValue(buffer, c10::PyObjectType::get()), c10::PyObjectType::get()));
 }
 
-py::dict described(const plugin::SetMetrics& metrics) {
-  py::dict entry = costs_of(metrics.traffic, metrics.dense_bytes, metrics.select_seconds);
-  entry["inside_sent_bytes"] = metrics.within.sent_bytes;
-  entry["inside_received_bytes"] = metrics.within.received_bytes;
-  entry["bits"] = metrics.bits;
-  entry["wait_seconds"] = metrics.wait_seconds;
-  return entry;
-}
-
-py::dict metrics_of(DdpHost& host) {
-  const plugin::HostMetrics metrics = unlocked([&] { return host.gradients().metrics(); });
-  py::dict entry = metrics_entry(metrics, described);
-  entry["convert_seconds"] = metrics.convert_seconds;
-  entry["busy_seconds"] = metrics.busy_seconds;
-  entry["method_seconds"] = metrics.method_seconds;
-  return entry;
-}
-
-at::Tensor save(DdpHost& host) { return tensor_of(host.gradients().save()); }
-
-void load(DdpHost& host, const at::Tensor& saved, std::string refusal) {
-  at::Tensor bytes;
-  View<const std::byte> view;
-  try {
-    bytes = plugin::bytes_on_host(saved, "saved state");
-    view = plugin::byte_view(bytes, "saved state");
-  } catch (const Error& error) {
-    if (refusal.empty()) refusal = error.what();
-  }
-  host.gradients().load(view, refusal);
-}
-
 }  // namespace
 
 void bind_ddp(py::module_& module) {
@@ -152,10 +82,17 @@ void bind_ddp(py::module_& module) {
       .def(
           "close", [](DdpHost& self) { self.gradients().close(); }, py::call_guard<py::gil_scoped_release>(),
           "Ends its thread and its groups.")
-      .def("metrics", &metrics_of)
+      .def("metrics", [](DdpHost& self) { return metrics_of(self.gradients()); })
       .def_property_readonly("reason_for_cpu", &DdpHost::reason_for_cpu)
-      .def("save", &save, py::call_guard<py::gil_scoped_release>())
-      .def("load", &load, py::arg("saved"), py::arg("refusal") = "", py::call_guard<py::gil_scoped_release>());
+      .def(
+          "save", [](DdpHost& self) { return saved_tensor(self.gradients()); },
+          py::call_guard<py::gil_scoped_release>())
+      .def(
+          "load",
+          [](DdpHost& self, const at::Tensor& saved, std::string refusal) {
+            load_tensor(self.gradients(), saved, std::move(refusal));
+          },
+          py::arg("saved"), py::arg("refusal") = "", py::call_guard<py::gil_scoped_release>());
 }
 
 }  // namespace laconic::python

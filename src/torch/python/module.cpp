@@ -8,7 +8,9 @@ PYBIND11_MODULE(_core, module) {
   laconic::python::bind_optimizer(module);
   laconic::python::bind_communicator(module);
   laconic::python::bind_ddp(module);
+  laconic::python::bind_fsdp(module);
   laconic::python::bind_reference(module);
+  laconic::python::bind_states(module);
   laconic::python::bind_records(module);
 #if LACONIC_REPORT_DATA
   laconic::python::bind_report(module);

@@ -118,6 +118,8 @@ void bind_optimizer(py::module_& module) {
   using Unlocked = py::call_guard<py::gil_scoped_release>;
   py::class_<OptimizerHost, std::shared_ptr<OptimizerHost>>(module, "OptimizerHost",
                                                             "What laconic.Optimizer stands on.")
+      .def("follow", &OptimizerHost::follow, py::arg("parameters"), py::arg("trained"), Unlocked(),
+           "The parameters as they are now, if they are parts of other tensors.")
       .def("step", &step, py::arg("groups"), py::arg("shrink"), py::arg("loss"), py::arg("factor"), py::arg("skips"),
            Unlocked())
       .def_property_readonly("finished", &OptimizerHost::finished)

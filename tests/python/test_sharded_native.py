@@ -1,0 +1,277 @@
+"""Between the replicas of a sharded model, method sgd gives the bits of native HSDP, whatever fully_shard is told."""
+
+import contextlib
+import itertools
+import unittest
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from ranks import run_ranks
+from sharded import (
+    CPUOffloadPolicy,
+    MixedPrecisionPolicy,
+    Odd,
+    Tied,
+    accumulate,
+    attached,
+    flat,
+    fully_shard,
+    inputs,
+    local,
+    mesh_of,
+    replicas_agree,
+    sharded,
+    train,
+)
+
+STEPS = 2
+BF16, FP32, FP16 = torch.bfloat16, torch.float32, torch.float16
+POLICIES = {
+    "float32": MixedPrecisionPolicy(),
+    "reduce bf16": MixedPrecisionPolicy(reduce_dtype=BF16),
+    "param bf16": MixedPrecisionPolicy(param_dtype=BF16),
+    "param bf16, reduce fp32": MixedPrecisionPolicy(param_dtype=BF16, reduce_dtype=FP32),
+}
+WAYS = ("once", "plain", "no_sync", "no_all_reduce")
+DOORS = ("native", "hook")
+
+
+def made(kind: str, **settings: Any) -> Any:
+    torch.manual_seed(3)
+    return Tied() if kind.startswith("tied") else Odd(**settings)
+
+
+def where(door: str, mesh: Any) -> dict[str, Any]:
+    """What attach needs for a model that is sharded on one dimension."""
+    return {} if door == "native" else {"replicas": mesh["replicate"]}
+
+
+def built(kind: str, door: str, mesh: Any, frozen: bool = False, **settings: Any) -> Any:
+    model = made(kind, **({"frozen": True} if frozen else {}))
+    settings["grouped"] = kind == "tied, grouped"
+    return sharded(model, mesh if door == "native" else mesh["shard"], **settings)
+
+
+def combinations() -> Iterator[dict[str, Any]]:
+    for policy, reshard, way in itertools.product(POLICIES, (True, False), WAYS):
+        yield {"kind": "odd", "policy": policy, "reshard": reshard, "way": way}
+    for kind, policy, way in itertools.product(("tied", "tied, grouped"), ("float32", "reduce bf16"), WAYS):
+        yield {"kind": kind, "policy": policy, "reshard": True, "way": way}
+
+
+def differing_combinations() -> list[str]:
+    """Of all by the native door, of every third by the hook."""
+    mesh = mesh_of(2, 2)
+    wrong = []
+    for number, each in enumerate(combinations()):
+        settings = {"mp_policy": POLICIES[each["policy"]], "reshard_after_forward": each["reshard"]}
+        clip = each["way"] == "plain"
+        expected = train(built(each["kind"], "native", mesh, **settings), STEPS, each["way"], clip)
+        for door in DOORS if number % 3 == 0 else DOORS[:1]:
+            model = built(each["kind"], door, mesh, **settings)
+            with attached(model, "sgd", **where(door, mesh)):
+                found = train(model, STEPS, each["way"], clip)
+            if not all(map(torch.equal, expected, found)):
+                wrong.append(f"{each} by {door}")
+    return wrong
+
+
+def force_sums(model: Any) -> None:
+    model.set_force_sum_reduction_for_comms(True)
+
+
+def divide(model: Any) -> None:
+    """As torchtitan does: sums, which the loss has divided."""
+    model.set_force_sum_reduction_for_comms(True)
+    model.set_gradient_divide_factor(1.0)
+
+
+def checkpointed(model: Any) -> None:
+    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+
+    for i, block in enumerate(model.blocks):
+        model.blocks[i] = checkpoint_wrapper(block)
+
+
+def compiled(model: Any) -> None:
+    for block in model.blocks:
+        block.compile(backend="aot_eager")
+
+
+# name: settings of fully_shard, what is done to the model before fully_shard, and after it
+CASES: dict[str, tuple[dict[str, Any], Any, Any]] = {
+    "fp16": ({"mp_policy": MixedPrecisionPolicy(reduce_dtype=FP16)}, None, None),
+    "forced sums": ({}, None, force_sums),
+    "divide factor": ({}, None, divide),
+    "divide factor, fp16": ({"mp_policy": MixedPrecisionPolicy(reduce_dtype=FP16)}, None, divide),
+    "frozen": ({"frozen": True}, None, None),
+    "root only": ({"root_only": True}, None, None),
+    "offload": ({"offload_policy": CPUOffloadPolicy(pin_memory=False)}, None, None),
+    "checkpoints": ({}, checkpointed, None),
+    "compiled": ({}, None, compiled),
+}
+
+
+def differing_settings() -> list[str]:
+    """By both doors, with partial sums and clipping."""
+    mesh = mesh_of(2, 2)
+    wrong = []
+    for name, (settings, before, after) in CASES.items():
+        settings = dict(settings)
+        frozen = {"frozen": True} if settings.pop("frozen", False) else {}
+        way = "once" if name == "compiled" else "no_all_reduce"
+        expected = None
+        for door, method in (("native", None), ("native", "sgd"), ("hook", "sgd")):
+            model = made("odd", **frozen)
+            if before is not None:
+                before(model)
+            model = sharded(model, mesh if door == "native" else mesh["shard"], **settings)
+            if after is not None:
+                after(model)
+            with attached(model, method, **where(door, mesh)) if method else contextlib.nullcontext():
+                found = train(model, STEPS, way, clip=True)
+            if expected is None:
+                expected = found
+            elif not all(map(torch.equal, expected, found)):
+                wrong.append(f"{name} by {door}")
+    return wrong
+
+
+def twice(model: Any, step: int) -> None:
+    """Two forwards and one backward."""
+    first, second = (torch.randn(4, 7, generator=torch.Generator().manual_seed(step + i)) for i in (0, 1))
+    (model(first + dist.get_rank()).square().mean() + model(second).square().mean()).backward()
+
+
+def some(model: Any, step: int) -> None:
+    """Every other step leaves a parameter without a gradient."""
+    accumulate(model, step, "once", torch.Tensor.backward, skip=step % 2 == 1)
+
+
+def differing_programs() -> list[str]:
+    mesh = mesh_of(2, 2)
+    wrong = []
+    for program in (twice, some):
+        results = []
+        for door, method in (("native", None), ("native", "sgd"), ("hook", "sgd")):
+            model = built("odd", door, mesh)
+            with attached(model, method, **where(door, mesh)) if method else contextlib.nullcontext():
+                optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+                for step in range(4):
+                    program(model, step)
+                    optimizer.step()
+                    optimizer.zero_grad()
+            results.append(flat(model))
+            if not torch.equal(results[0], results[-1]):
+                wrong.append(f"{program.__name__} by {door}")
+    return wrong
+
+
+class Headless(Odd):
+    """Its head is called outside of it, for chunks of its output."""
+
+    def forward(self, values: torch.Tensor, skip: bool = False) -> torch.Tensor:
+        return self.blocks[1](self.blocks[0](self.embed(values))) + self.spare.sum()
+
+
+def differing_chunks() -> list[str]:
+    """A loss in chunks, each with a backward of its own, so that a step has several calls for the head alone."""
+    mesh = mesh_of(2, 2)
+    results = []
+    for method in (None, "sgd"):
+        torch.manual_seed(3)
+        model = Headless()
+        fully_shard(model.out, mesh=mesh)
+        model = sharded(model, mesh)
+        found = []
+        with attached(model, method) if method else contextlib.nullcontext() as state:
+            for step in range(3):
+                given, wanted = inputs(model, dist.get_rank(), step)
+                hidden = model(given)
+                cut = hidden.detach().requires_grad_()
+                for part, target in zip(cut.chunk(3), wanted.chunk(3), strict=True):
+                    torch.nn.functional.mse_loss(model.out(part), target).backward()
+                hidden.backward(cut.grad)
+                found.append([local(p.grad) for p in model.parameters()])
+                model.zero_grad()
+            if state is not None and state.metrics()["steps"] != 12:
+                return [f"{state.metrics()['steps']} steps"]
+        results.append(found)
+    return [
+        f"step {step}"
+        for step, (mine, other) in enumerate(zip(*results, strict=True))
+        if not all(map(torch.equal, mine, other))
+    ]
+
+
+def other_methods_differ() -> bool:
+    """That this file could see a difference: what is rounded on the way is not native."""
+    mesh = mesh_of(2, 2)
+    expected = train(built("odd", "native", mesh), STEPS)
+    model = built("odd", "native", mesh)
+    with attached(model, "bf16"):
+        return not torch.equal(expected[-1], train(model, STEPS)[-1])
+
+
+def differing_shapes(replicas: int, shards: int) -> list[str]:
+    """Other numbers of ranks. Sums of three replicas are in another order than Gloo's."""
+    mesh = mesh_of(replicas, shards)
+    wrong = []
+    for door in DOORS:
+        expected = train(built("odd", "native", mesh), STEPS, "no_all_reduce")
+        model = built("odd", door, mesh)
+        with attached(model, "sgd", **where(door, mesh)):
+            found = train(model, STEPS, "no_all_reduce")
+        same = torch.equal if replicas == 2 else lambda a, b: torch.allclose(a, b, rtol=0, atol=2e-3)
+        if not all(map(same, expected, found)) or not replicas_agree(found[-1], mesh):
+            wrong.append(door)
+    return wrong
+
+
+def differing_steps_of_replicate() -> list[str]:
+    """replicate() has no shards."""
+    from torch.distributed._composable.replicate_with_fsdp import replicate
+    from torch.distributed.device_mesh import init_device_mesh
+
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),), mesh_dim_names=("replicate",))
+    found = []
+    for method in (None, "sgd"):
+        model = made("odd")
+        for block in model.blocks:
+            replicate(block, mesh=mesh)
+        replicate(model, mesh=mesh)
+        with attached(model, method) if method else contextlib.nullcontext():
+            found.append(train(model, STEPS, "plain"))
+    return [f"step {i}" for i, (a, b) in enumerate(zip(*found, strict=True)) if not torch.equal(a, b)]
+
+
+class CombinationsTest(unittest.TestCase):
+    def test_combinations(self) -> None:
+        self.assertEqual(run_ranks(4, differing_combinations, timeout=250), [[]] * 4)
+
+
+class NativeTest(unittest.TestCase):
+    def test_further_settings(self) -> None:
+        self.assertEqual(run_ranks(4, differing_settings, timeout=250), [[]] * 4)
+
+    def test_other_programs(self) -> None:
+        self.assertEqual(run_ranks(4, differing_programs, timeout=250), [[]] * 4)
+
+    def test_chunks(self) -> None:
+        self.assertEqual(run_ranks(4, differing_chunks, timeout=250), [[]] * 4)
+
+    def test_replicate(self) -> None:
+        self.assertEqual(run_ranks(2, differing_steps_of_replicate, timeout=250), [[]] * 2)
+
+    def test_other_methods_differ(self) -> None:
+        self.assertEqual(run_ranks(4, other_methods_differ, timeout=250), [True] * 4)
+
+    def test_6_ranks(self) -> None:
+        self.assertEqual(run_ranks(6, differing_shapes, 3, 2, timeout=250), [[]] * 6)
+        self.assertEqual(run_ranks(6, differing_shapes, 2, 3, timeout=250), [[]] * 6)
+
+
+if __name__ == "__main__":
+    unittest.main()
