@@ -41,8 +41,10 @@ py::dict metrics(FsdpHost& host) {
   const plugin::HostMetrics figures = unlocked([&] { return host.gradients().metrics(); });
   entry["last"]["early_entries"] = figures.last.early_entries;
   entry["total"]["early_entries"] = figures.total.early_entries;
-  entry["last"]["inside_sent_bytes"] = host.inside().last;
-  entry["total"]["inside_sent_bytes"] = host.inside().total;
+  for (const auto& [when, sent] : {std::pair{"last", host.inside().last}, {"total", host.inside().total}}) {
+    entry[when]["inside_sent_bytes"] = sent;
+    entry[when].attr("pop")("inside_received_bytes");  // fully_shard receives it, unseen by us
+  }
   return entry;
 }
 
