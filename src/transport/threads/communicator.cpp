@@ -16,7 +16,7 @@ std::unique_ptr<Communicator> ThreadCommunicator::duplicate() {
 std::unique_ptr<Communicator> ThreadCommunicator::split(int color) {
   auto communicator = std::make_unique<ThreadCommunicator>(channel_->part(members_of_color(*this, color)));
   communicator->set_timeout(timeout());
-  communicator->barrier().wait();  // from here on every rank of the part has it
+  barrier().wait();  // from here on every rank has its part
   return communicator;
 }
 

@@ -22,7 +22,7 @@ std::unique_ptr<Communicator> TurnCommunicator::duplicate() {
 std::unique_ptr<Communicator> TurnCommunicator::split(int color) {
   auto communicator = std::make_unique<TurnCommunicator>(turns_, channel_->part(members_of_color(*this, color)));
   communicator->set_timeout(timeout());
-  communicator->barrier().wait();  // from here on every rank of the part has it
+  barrier().wait();  // from here on every rank has its part
   return communicator;
 }
 
