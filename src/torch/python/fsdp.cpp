@@ -37,8 +37,8 @@ void finish(FsdpHost& host, const std::vector<std::optional<at::Tensor>>& given)
 }
 
 py::dict metrics(FsdpHost& host) {
-  py::dict entry = metrics_of(host.gradients());
   const plugin::HostMetrics figures = unlocked([&] { return host.gradients().metrics(); });
+  py::dict entry = metrics_of(figures);
   entry["last"]["early_entries"] = figures.last.early_entries;
   entry["total"]["early_entries"] = figures.total.early_entries;
   for (const auto& [when, sent] : {std::pair{"last", host.inside().last}, {"total", host.inside().total}}) {

@@ -40,8 +40,7 @@ LivingHosts& living_hosts() {
   return hosts;
 }
 
-py::dict metrics_of(plugin::GradientHost& host) {
-  const plugin::HostMetrics metrics = unlocked([&] { return host.metrics(); });
+py::dict metrics_of(const plugin::HostMetrics& metrics) {
   py::dict entry = metrics_entry(metrics, described);
   entry["convert_seconds"] = metrics.convert_seconds;
   entry["busy_seconds"] = metrics.busy_seconds;

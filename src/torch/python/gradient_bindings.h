@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -26,7 +28,10 @@ class LivingHosts {
 
 LivingHosts& living_hosts();
 
-py::dict metrics_of(plugin::GradientHost& host);
+py::dict metrics_of(const plugin::HostMetrics& metrics);
+inline py::dict metrics_of(plugin::GradientHost& host) {
+  return metrics_of(unlocked([&] { return host.metrics(); }));
+}
 /// Call these without the interpreter's lock.
 at::Tensor saved_tensor(plugin::GradientHost& host);
 void load_tensor(plugin::GradientHost& host, const at::Tensor& saved, std::string refusal);
