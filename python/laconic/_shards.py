@@ -155,7 +155,7 @@ def shards_of(model: Any, replicas: Any, group: Any) -> Shards | None:
 def require_lockstep(options: Mapping[str, Any]) -> None:
     if options.get("pace") == "async":
         raise _core.InvalidConfig(
-            "pace must be sync for a sharded model, got 'async': the shards of a replica would meet in other rounds"
+            "pace must be lockstep for a sharded model, got 'async': the shards of a replica would meet in other rounds"
         )
 
 

@@ -199,7 +199,7 @@ class ShardedState:
         """Bytes, seconds and residual of this rank, as `laconic.State.metrics`.
 
         Its bytes are those between replicas, for this rank's shards. `last` and `total` have `inside_sent_bytes` too: what
-        this rank sends inside its replica to reduce gradients to shards; and `early_entries`, the entries whose
+        this rank sends inside its replica to reduce gradients to shards, in backward passes that are exchanged; and `early_entries`, the entries whose
         aggregate was there before the last gradient was, because their exchange ran during backward. Call it between
         steps. Not collective.
         """
@@ -236,7 +236,8 @@ class ShardedState:
 
         Raises:
             InvalidConfig: on all replicas of a shard, if one of them got the state of another rank or number of ranks,
-                another method, other settings of the method or other parameters. Nothing is changed then.
+                another method, other settings of the method or other parameters. Nothing is changed there. Other shards may
+                have loaded theirs: load a state that all ranks take before the next step.
         """
         if any(str(key).startswith("laconic/rank") for key in state_dict):
             checkpoint.load_shard(self._host, state_dict, self._key())

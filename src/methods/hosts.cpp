@@ -17,13 +17,14 @@ namespace {
 
 using HostName = std::array<char, 256>;
 
+/// Empty if the system does not know it.
 HostName own_host_name() {
   HostName name{};
   const char* given = std::getenv("LACONIC_HOST");
   if (given != nullptr && *given != '\0') {
     std::string(given).copy(name.data(), name.size() - 1);
   } else if (gethostname(name.data(), name.size() - 1) != 0) {
-    throw Error("the system does not say its host name: set LACONIC_HOST to a name that the ranks of a host share");
+    name = {};
   }
   return name;
 }
@@ -76,7 +77,17 @@ std::vector<int> hosts_of_size(int ranks, int ranks_per_host) {
 
 std::vector<int> hosts_by_color(Communicator& communicator, int color) { return numbered(communicator, color); }
 
-std::vector<int> hosts_by_name(Communicator& communicator) { return numbered(communicator, own_host_name()); }
+std::vector<int> hosts_by_name(Communicator& communicator) {
+  const HostName name = own_host_name();
+  const std::vector<int> hosts = numbered(communicator, name);
+  // Known to all, so that no rank waits for one that gave up.
+  const std::vector<int> nameless = numbered(communicator, static_cast<int>(name == HostName{}));
+  if (name == HostName{} || std::count(nameless.begin(), nameless.end(), 0) != communicator.size()) {
+    throw Error("the system of a rank does not say its host name: set LACONIC_HOST to a name that the ranks of a host "
+                "share");
+  }
+  return hosts;
+}
 
 TwoLevels::TwoLevels(Communicator& all, std::span<const int> hosts) : all_(all), hosts_(text_of_hosts(hosts)) {
   const AgreedField field{"host of each rank", hosts_};

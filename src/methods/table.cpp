@@ -80,7 +80,7 @@ std::vector<Parameter> block_quant_parameters() {
 
 Parameter turns() {
   return whole("turns", &Options::turns, 1, 1024, "1",
-               "in each step only every so many-th entry votes, in turn; as many times fewer bits");
+               "N: in each step one entry in N votes, and all have voted after N steps; N times fewer bits");
 }
 
 Parameter early_sign() {

@@ -125,9 +125,11 @@ def accumulate(model: Any, step: int, way: str, backward: Callable[[torch.Tensor
         backward(loss_of(model, 10 * step + i, **arguments) / count)
 
 
-def train(model: Any, steps: int, way: str = "once", clip: bool = False, first: int = 0) -> list[torch.Tensor]:
-    """Steps of AdamW; this rank's shards after each."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+def train(
+    model: Any, steps: int, way: str = "once", clip: bool = False, first: int = 0, make: Any = torch.optim.AdamW
+) -> list[torch.Tensor]:
+    """Steps of AdamW or another optimizer; this rank's shards after each."""
+    optimizer = make(model.parameters(), lr=0.01)
     found = []
     for step in range(first, first + steps):
         accumulate(model, step, way, torch.Tensor.backward)

@@ -10,7 +10,8 @@ import torch
 import torch.distributed as dist
 from ranks import run_ranks, start_ranks, told
 from refusals import refused
-from sharded import Odd, attached, flat, fully_shard, loss_of, mesh_of, replicas_agree, sharded, train
+from sharded import Odd, attached, flat, fully_shard, local, loss_of, mesh_of, replicas_agree, sharded, train
+from torch.distributed.tensor import DTensor
 
 import laconic
 from laconic import _fsdp
@@ -199,7 +200,8 @@ def drops_on_all_shards() -> None:
 
     for policy in ("skip", "error"):
         with attached(model, "topk", keep=0.1, nonfinite=policy) as state:
-            before = state.state_dict()
+            trained(model, [1], state)  # so that there is a residual
+            before = memory_of(state)
             loss = loss_of(model, 0)
             if dist.get_rank() // 2 == 0:
                 poison(model.out.weight)
@@ -211,9 +213,24 @@ def drops_on_all_shards() -> None:
                 word = "out.weight" if dist.get_rank() % 2 == 0 else "shard 0 of the model was not finite"
                 refused(loss.backward, word)
                 state.abandon_step()
-            after = state.state_dict()
-            assert before.keys() == after.keys()
-        model.zero_grad()
+            after = memory_of(state)
+            assert before.keys() == after.keys() and any(each.abs().sum() > 0 for each in before.values())
+            assert all(torch.equal(before[name], after[name]) for name in before)
+        model = odd(mesh)
+
+
+def memory_of(state: Any) -> dict[str, torch.Tensor]:
+    """This rank's part of the residuals."""
+    return {name: local(value) for name, value in state.state_dict().items() if isinstance(value, DTensor)}
+
+
+def refuses_other_parameters() -> None:
+    """One replica does not use a parameter. All ranks get the error in the same step."""
+    model = odd(mesh_of(2, 2))
+    with attached(model, "topk", keep=0.1) as state:
+        trained(model, [0], state)
+        loss = loss_of(model, 1, skip=dist.get_rank() // 2 == 1)
+        refused(loss.backward, "did not use spare", "the same parameters")
 
 
 def asks_to_abandon() -> None:
@@ -235,7 +252,8 @@ def one_rank_fails(how: str) -> tuple[str, float]:
     """The others' error, and after how many seconds it came."""
     mesh = mesh_of(4, 1)  # no shards: fully_shard itself would wait for its own timeout
     model = failing(mesh)
-    state = laconic.attach(model, "topk", keep=0.05, timeout=6)
+    nonfinite = "skip" if how == "skipped" else "error"
+    state = laconic.attach(model, "topk", keep=0.05, timeout=6, nonfinite=nonfinite)
     trained(model, [0, 1], state)
     start = time.monotonic()
     try:
@@ -250,7 +268,7 @@ def one_rank_fails(how: str) -> tuple[str, float]:
                 except ArithmeticError:
                     state.close()
                     return "closed", 0.0
-            if how == "abandoned":
+            if how in ("abandoned", "skipped"):
                 Once.armed = True
                 try:
                     loss_of(model, 2).backward()
@@ -263,7 +281,10 @@ def one_rank_fails(how: str) -> tuple[str, float]:
                 assert "rank 1" in str(error), error
                 state.abandon_step()
             model.zero_grad()
-        if how == "abandoned":
+        elif how == "skipped":
+            loss_of(model, 2).backward()  # ends as a step that all have skipped
+            state.abandon_step()
+        if how in ("abandoned", "skipped"):
             model.zero_grad()
             trained(model, [3, 4], state)
             assert replicas_agree(flat(model), mesh)
@@ -334,8 +355,12 @@ class FailuresTest(unittest.TestCase):
                 text, seconds = ranks[number].value
                 self.assertIn(words, text)
                 self.assertLess(seconds, 10)
-        for text, _ in run_ranks(4, one_rank_fails, "abandoned", timeout=40):
-            self.assertEqual(text, "went on")
+        for how in ("abandoned", "skipped"):
+            for text, _ in run_ranks(4, one_rank_fails, how, timeout=40):
+                self.assertEqual(text, "went on")
+
+    def test_other_parameters(self) -> None:
+        run_ranks(4, refuses_other_parameters)
 
     def test_one_shard_alone(self) -> None:
         """Every other rank gets an error within the timeouts, of ours or of the shards' own group."""

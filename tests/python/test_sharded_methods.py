@@ -259,7 +259,7 @@ def works_during_backward() -> None:
 
 
 def replicas_stay_alike() -> list[str]:
-    """After each of 50 steps, and learn."""
+    """After each of 50 steps."""
     mesh = mesh_of(2, 2)
     wrong = []
     for method, options in (("topk", {"keep": 0.05}), ("signum", {}), ("regtopk", {"keep": 0.05}), ("qsgd", {"min_size": 0})):

@@ -168,7 +168,7 @@ def refuses() -> None:
     model = odd(mesh)
     inner = torch.optim.SGD(model.parameters(), lr=0.1)
     refused(lambda: laconic.Optimizer(inner, model, "topk", group=dist.group.WORLD), "group is for", "leave it out")
-    refused(lambda: laconic.Optimizer(inner, model, "localsgd", pace="async"), "pace must be sync", "got 'async'")
+    refused(lambda: laconic.Optimizer(inner, model, "localsgd", pace="async"), "pace must be lockstep", "got 'async'")
     plain = torch.nn.Linear(2, 2)
     other = torch.optim.SGD(plain.parameters(), lr=0.1)
     refused(lambda: laconic.Optimizer(other, plain, "topk", replicas=mesh["replicate"]), "replicas is for", "fully_shard")

@@ -144,12 +144,12 @@ void show_combinations(const Combinations& combinations) {
     refused.push_back({text_of_choices(each.options), list_of(each.methods, ", "), each.reason});
   }
   std::cout << text_table(offered)
-            << "\nA method takes each choice of an option with each choice of its other options, with every optimizer (sgd,\n"
-            << "adam, adamw, the host's own), on the CPU and on CUDA, except for these:\n\n"
+            << "\nA method takes each choice of an option with each choice of its other options, and each choice with every\n"
+            << "optimizer (sgd, adam, adamw, the host's own), except for these:\n\n"
             << text_table(refused) << "\n"
             << combinations.tried << " combinations were tried. Where a choice needs numbers (pace = async: total_steps;\n"
             << "rule = convex: kappa, smoothness, convexity, step_size, total_steps), they were given. laconic methods NAME\n"
-            << "shows the numbers and their ranges; SUITS in laconic methods shows with which optimizers a method learns.\n";
+            << "shows the numbers, their ranges and what some of them need; SUITS in laconic methods shows with which optimizers a method learns.\n";
 }
 
 Json json_of(const Combinations& combinations) {

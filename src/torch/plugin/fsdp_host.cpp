@@ -33,8 +33,9 @@ class ShardedStep {
     written_.back().block(*stream_);
   }
 
-  void close() {
+  void close(Outcome outcome) {
     const std::lock_guard lock(mutex_);
+    if (outcome == Outcome::skipped) skipped_ = true;
     --pending_;
     ended_.notify_all();
   }
@@ -45,6 +46,9 @@ class ShardedStep {
     if (!error_) error_ = std::move(error);
     ended_.notify_all();
   }
+
+  /// Whether all ranks dropped the step. After wait.
+  bool skipped() const { return skipped_; }
 
   /// Throws what the step failed with. The caller's stream waits for the methods' one.
   void wait(c10::Device device) {
@@ -65,6 +69,7 @@ class ShardedStep {
   std::mutex mutex_;
   std::condition_variable ended_;
   int pending_ = 0;
+  bool skipped_ = false;
   std::exception_ptr error_;
 };
 
@@ -79,7 +84,7 @@ class ShardDelivery final : public Delivery {
 
   std::span<const TensorPart> open() override { return parts_; }
   std::span<const std::uint32_t> unused() const override { return unused_; }
-  void close(Outcome /*outcome*/) override { step_->close(); }
+  void close(Outcome outcome) override { step_->close(outcome); }
   void fail(std::exception_ptr error) noexcept override { step_->fail(std::move(error)); }
 
  private:
@@ -121,7 +126,10 @@ FsdpHost::~FsdpHost() { host_->close(); }
 void FsdpHost::submit(const at::Tensor& flat, const std::vector<FlatPiece>& pieces, const Scaling& scaling) {
   const c10::NoGradGuard unseen;
   if (!step_) step_ = std::make_shared<ShardedStep>(stream_);
-  if (calls_in_step_++ == 0) inside_.last = 0;
+  if (calls_in_step_++ == 0) {
+    inside_.last = 0;
+    dropped_ = false;
+  }
   inside_.last += static_cast<std::uint64_t>(flat.nbytes()) * static_cast<std::uint64_t>(shards_ - 1);
   std::vector<std::uint32_t> ready;
   for (const FlatPiece& each : pieces) {
@@ -208,11 +216,15 @@ void FsdpHost::finish(const std::vector<at::Tensor>& gradients) {
   LACONIC_CHECK(in_step());
   deliver_rest(0.0F);
   wait();
+  bool skipped = step_->skipped();
   add_to(gradients);
-  if (late_.defined()) run_late(gradients);
+  if (late_.defined()) {
+    run_late(gradients);
+    skipped = skipped || step_->skipped();
+  }
   inside_.total += inside_.last;
   first_step_ = false;
-  dropped_ = false;
+  dropped_ = skipped;
   reset();
 }
 

@@ -61,8 +61,8 @@ class FsdpHost {
   /// this step did not reach. Throws what went wrong in the step.
   void finish(const std::vector<at::Tensor>& gradients);
   /// Drops a step that cannot be finished, on all ranks, and leaves the methods' memory as it was before the step.
-  /// Collective: a rank that has not begun the step takes part in it too. After a step that failed in `finish` it does
-  /// nothing, because the other ranks have dropped that step.
+  /// Collective: a rank that has not begun the step takes part in it too. After a step that failed or
+  /// was skipped in `finish` it does nothing, because the other ranks have dropped that step.
   void abandon();
   /// Whether gradients of a step have arrived that has not ended.
   bool in_step() const { return calls_in_step_ > 0; }
@@ -106,7 +106,7 @@ class FsdpHost {
   std::shared_ptr<ShardedStep> step_;
   std::uint64_t calls_in_step_ = 0;
   bool first_step_ = true;  ///< nothing is known yet of the calls
-  bool dropped_ = false;    ///< the last step failed in finish, on all ranks
+  bool dropped_ = false;    ///< the last step failed or was skipped in finish, on all ranks
   InsideTraffic inside_;
   std::unique_ptr<GradientHost> host_;
 };

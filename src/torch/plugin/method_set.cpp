@@ -265,7 +265,14 @@ bool MethodSet::finish(bool report) {
     finite &= !shard.has_value();
   }
   std::vector<std::byte> used;
-  if (options_.drops_unused) used = used_anywhere();
+  if (options_.drops_unused) {
+    std::string difference;
+    used = used_anywhere(difference);
+    if (finite && options_.used_alike && !difference.empty()) {
+      finite = false;
+      refusal = std::make_exception_ptr(InvalidConfig(difference));
+    }
+  }
   last_.wait_seconds = seconds_now() - start;
   const std::span<Group> groups = active();
   std::vector<StepReport> reports;
@@ -289,13 +296,19 @@ bool MethodSet::finish(bool report) {
   return finite;
 }
 
-/// One byte a parameter from every rank, at the end of a step, when all have said what they used.
-std::vector<std::byte> MethodSet::used_anywhere() {
-  if (options_.used_alike) return used_;
+/// One byte per parameter from every rank, at the end of a step, when all have said what they used. `difference` receives
+/// a sentence if ranks did not use the same parameters.
+std::vector<std::byte> MethodSet::used_anywhere(std::string& difference) {
   std::vector<std::byte> all(used_.size() * static_cast<std::size_t>(communicator_.size()));
   communicator_.all_gather(View<const std::byte>(used_), View<std::byte>(all)).wait();
   std::vector<std::byte> used(used_.size());
   for (std::size_t i = 0; i < all.size(); ++i) used[i % used.size()] |= all[i];
+  for (std::size_t i = 0; i < all.size() && difference.empty(); ++i) {
+    if (all[i] == used[i % used.size()]) continue;
+    difference = "rank " + std::to_string(i / used.size()) + " of the replicas did not use " +
+                 parameters_[i % used.size()].name + " in step " + std::to_string(step_) +
+                 " and another did: replicas must use the same parameters in each step";
+  }
   return used;
 }
 

@@ -123,7 +123,7 @@ class MethodSet {
   double squares_of_all_shards(double squares);
   std::optional<int> nonfinite_shard(bool finite);
   void add_carried(const TensorPart& part);
-  std::vector<std::byte> used_anywhere();
+  std::vector<std::byte> used_anywhere(std::string& difference);
   void carry(const std::vector<std::byte>& used);
   void reserve_carried();
   /// Where ranks use parameters alike, the memory is there from the first unused parameter on.

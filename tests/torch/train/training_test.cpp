@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <filesystem>
 
@@ -47,6 +49,21 @@ TEST_P(EveryMethod, GivesTheSameBitsWithoutOverlap) {
   const auto overlapped = run(config);
   config.overlap = false;
   EXPECT_EQ(run(config).front().model, overlapped.front().model);
+}
+
+// Only inputs of matrix products are rounded: the run is another one, close by, and its parameters are float32.
+TEST(Training, RoundsProductsWhereAsked) {
+  RunConfig config = small_text_run("sgd");
+  const RunResult whole = run(config).front();
+  config.task.precision = "bf16";
+  const RunResult rounded = run(config).front();
+  EXPECT_NE(rounded.model, whole.model);
+  EXPECT_NEAR(rounded.loss, whole.loss, 0.05);
+  const auto has_more_bits = [](float value) { return (std::bit_cast<std::uint32_t>(value) & 0xFFFF) != 0; };
+  const auto count = std::count_if(rounded.model.begin(), rounded.model.end(), has_more_bits);
+  EXPECT_GT(static_cast<std::size_t>(count), rounded.model.size() / 2);
+  config.task.precision = "f32";
+  EXPECT_EQ(run(config).front().model, whole.model);
 }
 
 TEST(Training, OverlapsGradientsThatAreHeldBackToo) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Selection in fixed scopes, in one launch: a block of threads a scope, which it keeps in shared memory if it fits. The
+// Selection in fixed scopes, in one launch: a block of threads per scope, which it keeps in shared memory if it fits. The
 // largest entries of k threads bound the k-th largest entry of the scope from below. Few entries are above such a bound,
 // and each of them is ranked against the others. Where that does not apply (k above the number of threads, or many entries
 // of about one size), digits of the keys are counted instead.
