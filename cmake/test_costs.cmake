@@ -20,7 +20,7 @@ set(LACONIC_SLOW_TESTS
   docs_site report_page_test faults_test mpi_settings_test mpi_training_test python_c10d_test python_hot_path_test
   python_teardown_test python_optimizer_state_test python_ddp_join_test python_ddp_restart_test
   python_ddp_exchanges_ExchangesTest python_ddp_exchanges_OwnCollectivesTest
-  python_sharded_native_CombinationsTest)
+  python_sharded_native_CombinationsTest python_sharded_optimizer_test python_sharded_state_test)
 
 # laconic_test_cost(name): tells ctest what the tables say of the test. After its labels are set.
 function(laconic_test_cost name)
