@@ -125,7 +125,7 @@ TorchOnPlace::~TorchOnPlace() {
 
 /// Without torch's cache of rounded parameters: all threads would share it, and no parameter is rounded twice in a pass.
 InPrecision::InPrecision(const RunConfig& config)
-    : rounds_(config.task.precision == "bf16"), on_gpu_(is_gpu(config.task.device)) {
+    : rounds_(config.task.precision != "f32"), on_gpu_(is_gpu(config.task.device)) {
   if (!rounds_) return;
   const at::DeviceType device = on_gpu_ ? at::kCUDA : at::kCPU;
   at::autocast::set_autocast_cache_enabled(false);
