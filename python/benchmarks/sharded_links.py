@@ -25,7 +25,7 @@ BOXES = 2
 PER_BOX = 2
 PORT = 29431
 
-# name: method, options, whether it is an optimizer, and the precision of native reduction
+# name: method, its options, and the precision of native reduction
 WAYS: dict[str, tuple[str | None, dict[str, Any], str | None]] = {
     "native": (None, {}, None),
     "native bf16": (None, {}, "bfloat16"),
