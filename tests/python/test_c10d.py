@@ -152,7 +152,16 @@ def fail_with_a_reason() -> str:
     communicator = connected()
     if dist.get_rank() == 0:
         communicator.fail("its gradient is not finite")
-    return error_of_barriers(communicator)
+    return told_everybody(error_of_barriers(communicator))
+
+
+def told_everybody(text: str) -> str:
+    """The text, once every rank has one: rank 0 has the store in which its reason stands."""
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"has_text/{dist.get_rank()}", "yes")
+    if dist.get_rank() == 0:
+        store.wait([f"has_text/{rank}" for rank in range(dist.get_world_size())], datetime.timedelta(seconds=20))
+    return text
 
 
 def fail_without_a_thread() -> str:
@@ -161,7 +170,8 @@ def fail_without_a_thread() -> str:
     with few_threads(0):
         if dist.get_rank() == 0:
             communicator.fail("its gradient is not finite")
-        return error_of_barriers(communicator)
+        text = error_of_barriers(communicator)
+    return told_everybody(text)
 
 
 def connect_without_threads(left: int, threads: int, make: str) -> str:
