@@ -149,7 +149,8 @@ Handle SparseSum::stage(int index) {
 
 // ---- by all-gather
 
-Handle SparseSum::gather_lengths() {
+/// The whole list as one payload, and its length for the others.
+void SparseSum::encode_mine() {
   {
     const Stopwatch watch(cost().encode_seconds);
     send_.lay_out(
@@ -159,6 +160,10 @@ Handle SparseSum::gather_lengths() {
   }
   cost().payload_bytes = send_.length(rank());
   lengths_sent_[0] = send_.length(rank());
+}
+
+Handle SparseSum::gather_lengths() {
+  encode_mine();
   count_gathered(sizeof(std::uint64_t), sizeof(std::uint64_t) * lengths_.size());
   return communicator().all_gather(as_bytes(View<const std::uint64_t>(lengths_sent_).sub(0, 1)),
                                    as_writable_bytes(View<std::uint64_t>(lengths_)));
@@ -325,15 +330,7 @@ void SparseSum::count_forwarded(std::uint64_t bytes) {
 }
 
 Handle SparseSum::broadcast_length() {
-  if (rank() == leader_) {
-    const Stopwatch watch(cost().encode_seconds);
-    send_.lay_out(
-        [&](int to) { return to == rank() ? sparse::max_payload_bytes(mine_.size(), {0, n_}, sent_) : 0; });
-    sparse::encode(place(), mine_, {0, n_}, sent_, send_.slot(rank()), status());
-    send_.set_length(rank(), read_status(place(), status()).payload_bytes);
-    cost().payload_bytes = send_.length(rank());
-    lengths_sent_[0] = send_.length(rank());
-  }
+  if (rank() == leader_) encode_mine();
   count_forwarded(sizeof(std::uint64_t));
   return communicator().broadcast(as_writable_bytes(View<std::uint64_t>(lengths_sent_).sub(0, 1)), leader_);
 }

@@ -96,6 +96,7 @@ class SparseSum : public Exchange {
   void start(ConstSparseView mine, View<float> dense, StatusView status, SparseRoute route);
   SparseRoute choose_route() const;
 
+  void encode_mine();
   Handle gather_lengths();
   Handle gather_payloads();
   void sum_gathered();
