@@ -18,18 +18,6 @@ namespace {
 
 constexpr double kClose = 5e-5;  ///< rounding of float32 in the models, over the steps of a contraction
 
-/// Every rank's values, by rank. Collective.
-std::vector<std::vector<float>> all_ranks(Communicator& communicator, const std::vector<float>& values) {
-  std::vector<float> all(values.size() * static_cast<std::size_t>(communicator.size()));
-  communicator.all_gather(as_bytes(View<const float>(values)), as_writable_bytes(View<float>(all))).wait();
-  std::vector<std::vector<float>> each;
-  for (std::size_t at = 0; at < all.size(); at += values.size()) {
-    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(at);
-    each.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(values.size()));
-  }
-  return each;
-}
-
 struct CompressedRun {
   std::string name;
   RoundSettings settings;

@@ -38,6 +38,9 @@ struct Worker {
   std::unique_ptr<ModelMethod> method;
 };
 
+/// Every rank's values, by rank. Collective.
+std::vector<std::vector<float>> all_ranks(Communicator& communicator, const std::vector<float>& values);
+
 /// The key of a rank's step: all tests have one seed.
 StepKey key_of(const Communicator& communicator, std::uint32_t step);
 

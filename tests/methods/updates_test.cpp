@@ -24,18 +24,6 @@ constexpr double kClose = 4e-5;
 
 float rate_of(std::uint32_t step) { return step < 20 ? 0.05F : 0.01F; }
 
-/// Every rank's values, by rank. Collective.
-std::vector<std::vector<float>> gathered(Communicator& communicator, const std::vector<float>& values) {
-  std::vector<float> all(values.size() * static_cast<std::size_t>(communicator.size()));
-  communicator.all_gather(as_bytes(View<const float>(values)), as_writable_bytes(View<float>(all))).wait();
-  std::vector<std::vector<float>> each;
-  for (std::size_t at = 0; at < all.size(); at += values.size()) {
-    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(at);
-    each.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(values.size()));
-  }
-  return each;
-}
-
 struct UpdateRun {
   std::string name;
   std::string method;
@@ -102,7 +90,7 @@ void follow(const UpdateRun& run, Communicator& communicator, Worker& worker, Up
   };
   auto gradient = pull_gradient(worker.model, communicator.rank(), step);
   worker.method->step(input, worker.model, gradient);
-  const auto left = gathered(communicator, saved(*worker.method, "residual"));
+  const auto left = all_ranks(communicator, saved(*worker.method, "residual"));
   model.step(
       static_cast<double>(input.learning_rate), meets,
       [&](const Vector& point, int k) { return pull_gradient64(point, k, step); },
