@@ -1,28 +1,13 @@
 #include "kernels/dropout/dropout.h"
 
 #include "base/check.h"
+#include "base/for_draws.h"
 #include "base/thread_pool.h"
 #include "base/touch.h"
 #include "kernels/cuda.h"
 #include "kernels/dropout/twins.h"
 
 namespace laconic {
-namespace {
-
-/// Each block of the stream is computed once: it holds four draws that are 16 entries apart.
-void mask_row(const RandomStream& stream, const DropoutValues& values, View<float> row) {
-  for (std::size_t start = 0; start < row.size(); start += 64) {
-    for (std::size_t lane = 0; lane < 16 && start + lane < row.size(); ++lane) {
-      const PhiloxBlock block = stream.block(start / 4 + lane);
-      for (std::size_t word = 0; word < 4; ++word) {
-        const std::size_t i = start + word * 16 + lane;
-        if (i < row.size()) row[i] = block[word] < values.dropped ? 0.0F : values.kept;
-      }
-    }
-  }
-}
-
-}  // namespace
 
 void dropout_mask(Place& place, const RandomStream& stream, View<const std::uint32_t> samples, double drop,
                   View<float> mask) {
@@ -38,7 +23,10 @@ void dropout_mask(Place& place, const RandomStream& stream, View<const std::uint
   place.pool().run(samples.size(), [&](std::size_t row) {
     RandomStream own = stream;
     own.rank = samples[row];
-    mask_row(own, values, mask.sub(row * width, width));
+    const View<float> masked = mask.sub(row * width, width);
+    for_draws(own, width, [&](std::size_t i, std::uint32_t draw) {
+      masked[i] = draw < values.dropped ? 0.0F : values.kept;
+    });
   });
 }
 
