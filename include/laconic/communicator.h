@@ -97,6 +97,8 @@ class Communicator {
   /// Whether the engine reaches memory of that device. CPU memory it always does. An engine knows no streams: what is
   /// sent must be there before the call starts, and what arrives is there when the handle is done.
   virtual bool takes(Device device) const { return device == Device::cpu; }
+  /// The same for all_reduce and reduce_scatter.
+  virtual bool reduces(Device device) const { return takes(device); }
 
   /// The engine's own reduction, in place. The engine chooses the order in which it sums.
   Handle all_reduce(View<float> values, Reduction reduction);

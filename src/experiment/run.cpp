@@ -429,12 +429,13 @@ std::vector<RunResult> run_threads(const RunConfig& config, const Workload& work
                                    const CheckpointPlan& checkpoints) {
   require_valid(config);
   std::vector<RunResult> results(static_cast<std::size_t>(config.workers));
-  run_ranks(config.workers, [&](Communicator& communicator) {
+  const auto work = [&](Communicator& communicator) {
     Observer silent;
     Observer& chosen = observer != nullptr && communicator.rank() == 0 ? *observer : silent;
     results[static_cast<std::size_t>(communicator.rank())] =
         run_worker(config, workload, communicator, chosen, checkpoints);
-  });
+  };
+  run_ranks(config.workers, work, workload.copying_place(config));
   return results;
 }
 

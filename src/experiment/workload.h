@@ -72,6 +72,8 @@ class Workload {
   virtual ~Workload() = default;
   /// Called in the rank's own thread.
   virtual std::unique_ptr<Learner> make_learner(const RunConfig& config, int rank) const = 0;
+  /// A place for copies between ranks that are threads, on the device that their learners share. Null on the CPU.
+  virtual std::shared_ptr<Place> copying_place(const RunConfig& /*config*/) const { return nullptr; }
   /// A note for the user on the data; usually empty.
   virtual std::string note() const { return {}; }
   /// Text that a model writes, drawn with the run's seed, for people to look at. Empty unless it is a model of language.

@@ -15,6 +15,12 @@ void require_reachable(const Communicator& communicator, std::string_view name, 
                       ", this communicator moves CPU memory: copy the view to the cpu first");
 }
 
+void require_reducible(const Communicator& communicator, View<const float> values) {
+  if (communicator.reduces(values.device())) return;
+  throw InvalidConfig("view values lies on " + std::string(device_name(values.device())) +
+                      ", this communicator reduces CPU memory: copy the view to the cpu first");
+}
+
 /// The views of a call that has two; an empty one may lie anywhere.
 template <class Sent, class Received>
 void require_reachable(const Communicator& communicator, std::string_view sent_name, View<Sent> sent,
@@ -52,7 +58,7 @@ void require_ranges(std::string_view name, std::span<const ByteRange> ranges, in
 }  // namespace
 
 Handle Communicator::all_reduce(View<float> values, Reduction reduction) {
-  require_reachable(*this, "values", values);
+  require_reducible(*this, values);
   return start({.kind = CallKind::all_reduce,
                 .reduction = reduction,
                 .device = values.device(),
@@ -62,6 +68,7 @@ Handle Communicator::all_reduce(View<float> values, Reduction reduction) {
 
 Handle Communicator::reduce_scatter(View<const float> values, View<float> own) {
   require_reachable(*this, "values", values, "own", own);
+  require_reducible(*this, values);
   require_size("values", values.size(), own.size() * static_cast<std::size_t>(size()));
   return start({.kind = CallKind::reduce_scatter,
                 .device = own.device(),

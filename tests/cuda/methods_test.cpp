@@ -33,12 +33,21 @@ TEST_P(MethodOnDevice, GivesTheSameBitsInOneChunk) {
   check({&row(), small_options(row()), row().name}, 0, 1, on_device);
 }
 
+TEST_P(MethodOnDevice, GivesTheSameBitsWithMessagesThatStayOnTheDevice) {
+  for (const auto& place : {on_device, on_device_but_rank_0}) {
+    check({&row(), small_options(row()), row().name, 0, cuda_place()}, kChunk, 1, place);
+  }
+}
+
 TEST_P(MethodOnDevice, GivesTheSameBitsBesideARankOnTheCpu) {
   check({&row(), small_options(row()), row().name}, kChunk, 1, on_device_but_rank_0);
 }
 
 TEST_P(MethodOnDevice, GivesTheSameBitsWithEveryChoiceOfEveryWord) {
-  for (const MethodRun& run : runs_with_words(row())) check(run, kChunk, 1, on_device);
+  for (MethodRun& run : runs_with_words(row())) {
+    run.copying = cuda_place();
+    check(run, kChunk, 1, on_device);
+  }
 }
 
 TEST_P(MethodOnDevice, GivesTheSameBitsOnTwoLevels) {

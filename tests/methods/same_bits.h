@@ -64,6 +64,7 @@ struct MethodRun {
   MethodOptions options;
   std::string description;
   std::uint64_t chunk_entries = 0;  ///< 0: the usual, one chunk of this small model
+  std::shared_ptr<Place> copying{};  ///< copies messages between ranks on a device; null: they go through CPU memory
 };
 
 /// This step's gradient at a point. In one step a rank has an Inf, which all drop.
@@ -233,15 +234,16 @@ bool is_accepted(const Make& make) {
 }
 
 inline void check_gradient_face(const MethodRun& run, const PlaceMaker& make_place) {
-  run_ranks(kRanks, [&](Communicator& communicator) {
+  const auto compare = [&](Communicator& communicator) {
     const auto other = make_place(communicator.rank());
     expect_same_bits(run.description, *other, [&](Place& place) { return reduce_steps(run, communicator, place); });
-  });
+  };
+  run_ranks(kRanks, compare, run.copying);
 }
 
 /// Two hosts of two ranks, and a step in which a rank has an Inf.
 inline void check_two_levels(const MethodRun& run, const PlaceMaker& make_place) {
-  run_ranks(4, [&](Communicator& communicator) {
+  const auto compare = [&](Communicator& communicator) {
     TwoLevels levels(communicator, hosts_of_size(4, 2));
     const auto steps = [&](Place& place) {
       Trace trace;
@@ -260,7 +262,8 @@ inline void check_two_levels(const MethodRun& run, const PlaceMaker& make_place)
     };
     const auto other = make_place(communicator.rank());
     expect_same_bits(run.description + " on two levels", *other, steps);
-  });
+  };
+  run_ranks(4, compare, run.copying);
 }
 
 /// With the first optimizers that the method takes, `most` of them. Returns how many these are.
@@ -273,12 +276,13 @@ inline int check_model_face(const MethodRun& run, int most, const PlaceMaker& ma
     });
     if (!accepted) continue;
     ++taken;
-    run_ranks(kRanks, [&](Communicator& communicator) {
+    const auto compare = [&](Communicator& communicator) {
       const auto other = make_place(communicator.rank());
       expect_same_bits(run.description + ", optimizer " + std::to_string(i), *other, [&](Place& place) {
         return model_steps(run, optimizers(place)[i], communicator, place);
       });
-    });
+    };
+    run_ranks(kRanks, compare, run.copying);
   }
   return taken;
 }

@@ -1,8 +1,9 @@
-// Calls on a device's memory over the transport between threads, by way of pinned memory. The device's memory is plain
+// Calls on a device's memory over the transport between threads, by way of pinned memory or copied on the device. The device's memory is plain
 // CPU memory here: what is tested is which bytes go where. tests/cuda/methods_test.cpp uses it on a device.
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 
 #include "base/device_queue.h"
@@ -15,7 +16,7 @@
 namespace laconic::test {
 namespace {
 
-class PlainMemory final : public DeviceQueue {
+class PlainMemory : public DeviceQueue {
  public:
   void* allocate(std::size_t bytes) override { return new std::byte[bytes]; }
   void release(void* memory) noexcept override { delete[] static_cast<std::byte*>(memory); }
@@ -32,7 +33,7 @@ class PlainMemory final : public DeviceQueue {
   void clear(void* memory, std::size_t bytes) override { std::memset(memory, 0, bytes); }
   void wait() override {}
 
-  std::size_t copied = 0;
+  std::atomic<std::size_t> copied = 0;
 };
 
 /// Says of every call that its bytes lie on the device.
@@ -62,11 +63,12 @@ class CallsOnDevice final : public Communicator {
   std::shared_ptr<Place> place_;
 };
 
-class Staged : public testing::TestWithParam<int> {};
+std::shared_ptr<Place> plain_place() { return std::make_shared<Place>(Device::cuda, std::make_unique<PlainMemory>()); }
 
-TEST_P(Staged, Suite) {
-  run_ranks(GetParam(), [](Communicator& communicator) {
-    auto place = std::make_shared<Place>(Device::cuda, std::make_unique<PlainMemory>());
+class Staged : public testing::TestWithParam<int> {
+ protected:
+  static void check_calls(Communicator& communicator) {
+    auto place = plain_place();
     CallsOnDevice calls(std::make_unique<staged::StagedCommunicator>(communicator, *place), place);
     constexpr std::size_t kLargest = 10'007;
     // Not dropped handles, which leave the device's memory as it was.
@@ -84,8 +86,11 @@ TEST_P(Staged, Suite) {
     check_counter(calls);
     check_agreement(calls);
     check_no_allocation(calls);
-  });
-}
+  }
+};
+
+TEST_P(Staged, Suite) { run_ranks(GetParam(), check_calls); }
+TEST_P(Staged, SuiteWithCopiesOnTheDevice) { run_ranks(GetParam(), check_calls, plain_place()); }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Staged, testing::Values(1, 2, 3, 7));
 
@@ -104,6 +109,47 @@ TEST(StagedTest, TakesBothMemoriesAndCopiesOnlyTheDevices) {
     staged.broadcast(View<std::byte>(values.data(), values.size(), Device::cuda), 0).wait();
     EXPECT_EQ(queue->copied, communicator.rank() == 0 ? 200U : 100U);  // the root's goes out too
   });
+}
+
+TEST(StagedTest, BytesOnADeviceThatAllRanksShareStayThere) {
+  auto copying = plain_place();
+  const auto body = [](Communicator& communicator) {
+    auto* queue = new PlainMemory;
+    Place place(Device::cuda, std::unique_ptr<DeviceQueue>(queue));
+    staged::StagedCommunicator staged(communicator, place);
+    EXPECT_TRUE(communicator.takes(Device::cuda));
+    EXPECT_FALSE(communicator.reduces(Device::cuda));
+    EXPECT_EQ(staged.description(), "threads, 2 ranks, on the device");
+    std::vector<std::byte> values(100, std::byte{7});
+    staged.broadcast(View<std::byte>(values.data(), values.size(), Device::cuda), 0).wait();
+    EXPECT_EQ(queue->copied, 0U);
+    std::vector<float> floats(10, 1.0F);
+    staged.all_reduce(View<float>(floats.data(), floats.size(), Device::cuda), Reduction::sum).wait();
+    EXPECT_EQ(queue->copied, 80U);  // out and in again: the engine adds on the CPU
+    EXPECT_EQ(floats, std::vector<float>(10, 2.0F));
+  };
+  run_ranks(2, body, copying);
+  EXPECT_EQ(static_cast<PlainMemory*>(copying->queue())->copied, 100U);
+}
+
+/// A queue whose copies fail, as those of a broken device do.
+class BrokenCopies final : public PlainMemory {
+ public:
+  void copy(void* /*to*/, const void* /*from*/, std::size_t /*bytes*/) override { throw Error("the device is gone"); }
+};
+
+TEST(StagedTest, ACopyThatFailsOnTheDeviceFailsOnAllRanks) {
+  const auto body = [](Communicator& communicator) {
+    Place place(Device::cuda, std::make_unique<PlainMemory>());
+    staged::StagedCommunicator staged(communicator, place);
+    std::vector<std::byte> mine(4);
+    std::vector<std::byte> all(12);
+    const auto message = message_of<TransportError>([&] {
+      staged.all_gather(View<std::byte>(mine.data(), 4, Device::cuda), View<std::byte>(all.data(), 12, Device::cuda)).wait();
+    });
+    EXPECT_NE(message.find("the device is gone"), std::string::npos) << message;
+  };
+  run_ranks(3, body, std::make_shared<Place>(Device::cuda, std::make_unique<BrokenCopies>()));
 }
 
 /// The payload alone crosses: gaps between ranges do not.

@@ -41,6 +41,10 @@ class TaskWorkload final : public Workload {
     return std::make_unique<NetworkLearner>(with_model(config), task_, sampler_, rank);
   }
 
+  std::shared_ptr<Place> copying_place(const RunConfig& config) const override {
+    return config.task.device == "cpu" ? nullptr : training_place(config);
+  }
+
   std::string note() const override { return task_->note(); }
 
   std::string write_text(const RunConfig& config, View<const float> model, std::uint32_t characters) const override {

@@ -10,7 +10,7 @@ Handle StagedCommunicator::start(const Call& call) {
     deliver_alone(call);
     return {};
   }
-  if (engine_reaches()) {
+  if (engine_reaches(call.kind)) {
     place_.queue()->wait();
     return engine_->start(call);
   }
@@ -26,7 +26,12 @@ Handle StagedCommunicator::start(const Call& call) {
 }
 
 std::string StagedCommunicator::description() const {
-  return engine_->description() + (engine_reaches() ? ", on the device" : ", through pinned memory");
+  return engine_->description() + (engine_reaches(CallKind::all_gather) ? ", on the device" : ", through pinned memory");
+}
+
+bool StagedCommunicator::engine_reaches(CallKind kind) const {
+  const bool reduces = kind == CallKind::all_reduce || kind == CallKind::reduce_scatter;
+  return reduces ? engine_->reduces(place_.device()) : engine_->takes(place_.device());
 }
 
 /// What a group of one sends itself stays on the device.

@@ -10,7 +10,7 @@ namespace laconic::staged {
 
 /// Takes views on a place's device in the order of the place's work: start waits until the place has computed what is
 /// sent, and when a handle is done, the bytes that arrived are there for all work that the place is given from then on.
-/// An engine that reaches the device gets the views themselves. For any other, bytes that are sent are copied to pinned
+/// An engine that reaches the device gets the views themselves. For any other, or if only its reductions do not, bytes that are sent are copied to pinned
 /// memory first, and bytes that arrive are copied to the device. Calls on CPU memory go straight to the engine; a group
 /// of one needs none. A handle that is dropped before it is done leaves the device's memory as it was.
 class StagedCommunicator final : public Communicator {
@@ -37,7 +37,7 @@ class StagedCommunicator final : public Communicator {
   std::string description() const override;
 
  private:
-  bool engine_reaches() const { return engine_->takes(place_.device()); }
+  bool engine_reaches(CallKind kind) const;
   void deliver_alone(const Call& call);
 
   std::unique_ptr<Communicator> owned_;  ///< null if the engine is the caller's

@@ -53,6 +53,8 @@ Channel::~Channel() { world_->leave(shared_, rank_); }
 
 int Channel::size() const { return static_cast<int>(world_->ranks()); }
 
+bool Channel::takes(Device device) const { return world_->takes(device); }
+
 ThreadOperation& Channel::start(const Call& call) {
   ThreadOperation& operation = world_->start(shared_, rank_, next_sequence_, call);
   ++next_sequence_;

@@ -47,6 +47,7 @@ class Channel {
 
   int rank() const { return static_cast<int>(rank_); }
   int size() const;
+  bool takes(Device device) const;
 
   ThreadOperation& start(const Call& call);
   /// This rank's end of a duplicate. The n-th call of every rank returns the same duplicate; the first rank to call

@@ -34,8 +34,8 @@ std::string ThreadCommunicator::description() const {
 
 namespace laconic {
 
-std::vector<std::unique_ptr<Communicator>> thread_communicators(int ranks) {
-  const auto world = std::make_shared<threads::World>(ranks);
+std::vector<std::unique_ptr<Communicator>> thread_communicators(int ranks, std::shared_ptr<Place> copying) {
+  const auto world = std::make_shared<threads::World>(ranks, std::move(copying));
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (std::size_t rank = 0; rank < world->ranks(); ++rank) {
     communicators.push_back(

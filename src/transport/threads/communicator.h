@@ -13,6 +13,8 @@ class ThreadCommunicator final : public Communicator {
 
   int rank() const override { return channel_->rank(); }
   int size() const override { return channel_->size(); }
+  bool takes(Device device) const override { return channel_->takes(device); }
+  bool reduces(Device device) const override { return device == Device::cpu; }
   Handle start(const Call& call) override { return {&channel_->start(call), timeout()}; }
   std::unique_ptr<Communicator> duplicate() override;
   std::unique_ptr<Communicator> split(int color) override;

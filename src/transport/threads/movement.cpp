@@ -56,39 +56,61 @@ void reduce_scatter(std::span<const Call> calls, std::size_t destination) {
       });
 }
 
+/// Copies one rank's bytes to another rank.
+class Copies {
+ public:
+  explicit Copies(DeviceQueue* queue) : queue_(queue) {}
+
+  void add(const Call& receiver, std::uint64_t offset, const Call& sender, const std::byte* from, std::uint64_t bytes) {
+    std::byte* to = receiver.receive + offset;
+    if (receiver.device == Device::cpu && sender.device == Device::cpu) return copy_bytes(to, from, bytes);
+    if (bytes == 0 || to == from) return;
+    queue_->copy(to, from, bytes);
+    unfinished_ = true;
+  }
+
+  void finish() {
+    if (unfinished_) queue_->wait();
+  }
+
+ private:
+  DeviceQueue* queue_;
+  bool unfinished_ = false;
+};
+
+void copy_to(std::span<const Call> calls, std::size_t destination, Copies& copies) {
+  const Call& target = calls[destination];
+  for (std::size_t r = 0; r < calls.size(); ++r) {
+    const Call& source = calls[r];
+    switch (target.kind) {
+      case CallKind::all_gather: copies.add(target, r * target.bytes, source, source.send, target.bytes); break;
+      case CallKind::all_gather_varying:
+        copies.add(target, target.receive_ranges[r].offset, source, source.send, target.receive_ranges[r].bytes);
+        break;
+      case CallKind::all_to_all:
+        copies.add(target, r * target.bytes, source, source.send + destination * target.bytes, target.bytes);
+        break;
+      case CallKind::all_to_all_varying:
+        copies.add(target, target.receive_ranges[r].offset, source,
+                   source.send + source.send_ranges[destination].offset, target.receive_ranges[r].bytes);
+        break;
+      case CallKind::broadcast:
+        if (r == static_cast<std::size_t>(target.root)) copies.add(target, 0, source, source.receive, target.bytes);
+        break;
+      default: break;
+    }
+  }
+}
+
 }  // namespace
 
-void move_to(std::span<const Call> calls, std::size_t destination) {
-  const Call& target = calls[destination];
-  switch (target.kind) {
-    case CallKind::all_reduce: return all_reduce(calls, destination);
-    case CallKind::reduce_scatter: return reduce_scatter(calls, destination);
-    case CallKind::all_gather:
-      for (std::size_t r = 0; r < calls.size(); ++r)
-        copy_bytes(target.receive + r * target.bytes, calls[r].send, target.bytes);
-      return;
-    case CallKind::all_gather_varying:
-      for (std::size_t r = 0; r < calls.size(); ++r) {
-        copy_bytes(target.receive + target.receive_ranges[r].offset, calls[r].send, target.receive_ranges[r].bytes);
-      }
-      return;
-    case CallKind::all_to_all:
-      for (std::size_t r = 0; r < calls.size(); ++r) {
-        copy_bytes(target.receive + r * target.bytes, calls[r].send + destination * target.bytes, target.bytes);
-      }
-      return;
-    case CallKind::all_to_all_varying:
-      for (std::size_t r = 0; r < calls.size(); ++r) {
-        const ByteRange& landing = target.receive_ranges[r];
-        copy_bytes(target.receive + landing.offset, calls[r].send + calls[r].send_ranges[destination].offset,
-                   landing.bytes);
-      }
-      return;
-    case CallKind::broadcast:
-      copy_bytes(target.receive, calls[static_cast<std::size_t>(target.root)].receive, target.bytes);
-      return;
-    case CallKind::barrier: return;
-  }
+void move_to(std::span<const Call> calls, std::size_t destination, DeviceQueue* queue) {
+  const CallKind kind = calls[destination].kind;
+  if (kind == CallKind::all_reduce) return all_reduce(calls, destination);
+  if (kind == CallKind::reduce_scatter) return reduce_scatter(calls, destination);
+  Copies copies(queue);
+  copy_to(calls, destination, copies);
+  copies.finish();
 }
 
 }  // namespace laconic::threads

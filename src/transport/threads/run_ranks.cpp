@@ -18,8 +18,8 @@ void refuse_start(Communicator& communicator, const std::exception& reason, Firs
 
 }  // namespace
 
-void run_ranks(int ranks, const std::function<void(Communicator&)>& body) {
-  auto communicators = thread_communicators(ranks);
+void run_ranks(int ranks, const std::function<void(Communicator&)>& body, std::shared_ptr<Place> copying) {
+  auto communicators = thread_communicators(ranks, std::move(copying));
   FirstCause cause;
   {
     std::vector<std::jthread> threads;

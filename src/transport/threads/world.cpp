@@ -29,10 +29,12 @@ std::string operation_text(const SharedOperation& operation, const Call& call) {
 
 }  // namespace
 
-World::World(int ranks) : ranks_(checked(ranks)) { open_channel(0, 0); }
+World::World(int ranks, std::shared_ptr<Place> copying) : ranks_(checked(ranks)), copying_(std::move(copying)) {
+  open_channel(0, 0);
+}
 
 World::World(std::shared_ptr<World> parent, const std::vector<int>& members)
-    : ranks_(members.size()), parent_(std::move(parent)), members_(members.begin(), members.end()) {
+    : ranks_(members.size()), copying_(parent->copying_), parent_(std::move(parent)), members_(members.begin(), members.end()) {
   open_channel(0, 0);
 }
 
@@ -133,10 +135,16 @@ void World::help(Lock& lock, SharedOperation& operation, std::size_t rank) {
     if (operation.claimed[destination] != 0) continue;
     operation.claimed[destination] = 1;
     lock.unlock();
-    move_to(operation.calls, destination);
+    std::string fault;  // of a device
+    try {
+      move_to(operation.calls, destination, copying_ ? copying_->queue() : nullptr);
+    } catch (const std::exception& error) {
+      fault = error.what();
+    }
     lock.lock();
+    if (!fault.empty()) operation.fault = std::move(fault);
     if (++operation.finished == ranks_) {
-      operation.state = State::done;
+      operation.state = operation.fault.empty() ? State::done : State::broken;
       operation.changed.notify_all();
     }
   }

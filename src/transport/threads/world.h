@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "laconic/place.h"
 #include "transport/threads/channel.h"
 
 namespace laconic::threads {
@@ -20,13 +21,14 @@ using Counter = std::shared_ptr<std::atomic<std::int64_t>>;
 /// started completes even after a failure.
 class World {
  public:
-  /// Throws InvalidConfig unless there are 1 to 1024 ranks.
-  explicit World(int ranks);
+  /// Throws InvalidConfig unless there are 1 to 1024 ranks. With `copying`, messages may lie on its device.
+  explicit World(int ranks, std::shared_ptr<Place> copying = nullptr);
 
   /// A world of some ranks of another one, `members`, with which it fails.
   World(std::shared_ptr<World> parent, const std::vector<int>& members);
 
   std::size_t ranks() const { return ranks_; }
+  bool takes(Device device) const { return device == Device::cpu || (copying_ && copying_->device() == device); }
   /// A rank's number in messages: that in the whole world.
   std::string name_of(std::size_t rank) const;
 
@@ -82,6 +84,7 @@ class World {
   std::string timeout_text(const SharedOperation& operation, Milliseconds timeout) const;
 
   const std::size_t ranks_;
+  const std::shared_ptr<Place> copying_;   ///< null: messages lie in CPU memory
   const std::shared_ptr<World> parent_{};  ///< null: this is the whole world
   std::vector<std::size_t> members_{};     ///< ranks of the parent, if there is one
   std::vector<Part> parts_;
