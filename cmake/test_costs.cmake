@@ -13,8 +13,9 @@ set(LACONIC_TEST_COSTS
   methods_table_test 7  mpi_test_tcp_pt2pt 7  exchange_mpi_test_4 7  export_test 7  network_claims_test 7
   python_runs_test 7  regtopk_test 7  methods_memory_test 6  statistics_test 6  elementwise_test 5)
 
-# Tests that make test leaves to make test-all, so that a newcomer waits for six minutes, not nine: what they test fails
-# rarely (ranks that are stopped or restarted, pages in a browser, the site), or is run by faster tests too.
+# Tests that make test leaves to make test-all, so that a newcomer waits for about ten minutes of tests on two cores.
+# What they test fails rarely (ranks that are stopped or restarted, pages in a browser, the site), or is run by faster
+# tests too.
 set(LACONIC_SLOW_TESTS
   cuda_registers_test
   docs_site report_page_test faults_test mpi_settings_test mpi_training_test python_c10d_test python_hot_path_test

@@ -1,4 +1,4 @@
-"""Saves a run with what each rank still owes, and goes on from there, bit for bit as if it had never stopped.
+"""Saves a run with each rank's residual and resumes it, bit for bit as if it had never stopped.
 
     torchrun --nproc-per-node 2 resume.py FOLDER --steps 50       # stops after 50 steps
     torchrun --nproc-per-node 2 resume.py FOLDER                  # goes on to 100

@@ -94,8 +94,8 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// Whether the engine reaches memory of that device. CPU memory it always does. An engine knows no streams: what is
-  /// sent must be there before the call starts, and what arrives is there when the handle is done.
+  /// Whether the engine reaches memory of that device. It always reaches CPU memory. Engines do not handle CUDA
+  /// streams: what is sent must be there before the call starts, and what arrives is there when the handle is done.
   virtual bool takes(Device device) const { return device == Device::cpu; }
   /// The same for all_reduce and reduce_scatter.
   virtual bool reduces(Device device) const { return takes(device); }

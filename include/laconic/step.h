@@ -17,7 +17,7 @@ namespace laconic {
 struct Tensor {
   std::string name;
   std::uint64_t size = 0;
-  bool matrix = true;  ///< has two dimensions or more, or nobody said how many (OptimizerOptions::weight_decay_on)
+  bool matrix = true;  ///< true if the tensor has two or more dimensions, or if the number is unknown
 };
 
 /// A tensor's gradient that has arrived. The method uses the view until the step is finished.
@@ -50,10 +50,10 @@ struct StepInput {
   /// For methods that are SGD themselves: one entry per tensor, used in place of learning_rate and the method's
   /// momentum and weight_decay. Empty: the same values for all tensors. The span must live until the step has begun.
   std::span<const Coefficients> tensors{};
-  /// For methods that send the steps of a host's optimizer: the factor of each tensor by which that optimizer multiplies
-  /// it in this step, whatever the gradient is: 1 − learning rate · weight decay if the decay is decoupled (AdamW),
-  /// otherwise 1. The method keeps it out of what travels. It must be the same on all ranks. Empty: 1 for all tensors.
-  /// The span must live until the step has begun.
+  /// For methods that send the steps of a host's optimizer: per tensor, the factor of decoupled weight decay in this
+  /// step: 1 − learning rate · decay, or 1 (without AdamW's kind of decay). The method does not send this part of the
+  /// step, so the factors must be the same on all ranks. Empty: 1 for all tensors. The span must live until the step has
+  /// begun.
   std::span<const float> shrink{};
 };
 

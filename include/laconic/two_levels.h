@@ -19,14 +19,14 @@
 
 namespace laconic {
 
-/// The host of each rank, counted from 0 in the order of their lowest ranks. Each has that many neighbouring ranks.
-/// Throws InvalidConfig unless the number divides the number of ranks.
+/// Returns the host number of each rank, from 0 in the order of lowest ranks. Each host has `ranks_per_host` consecutive
+/// ranks. Throws InvalidConfig unless that number divides the number of ranks.
 std::vector<int> hosts_of_size(int ranks, int ranks_per_host);
 
-/// The same from a number per host, which the ranks of a host pass alike. Collective.
+/// The same for any hosts: ranks that pass the same `color` are on one host. Collective.
 std::vector<int> hosts_by_color(Communicator& communicator, int color);
 
-/// The same from the hosts' names: the environment variable LACONIC_HOST if it is set, otherwise the system's host
+/// The same from host names: the environment variable LACONIC_HOST if it is set, otherwise the system's host
 /// name. Collective.
 std::vector<int> hosts_by_name(Communicator& communicator);
 

@@ -44,9 +44,9 @@ class State:
         warmup: number of steps at the start that are sent dense.
         clip: the largest norm that this rank's own gradient may have, over all parameters. A larger gradient is scaled
             down to it before the method remembers or sends anything, by the factor that torch's clip_grad_norm_ would
-            use. Use it in place of clip_grad_norm_ after backward, which would clip the aggregate: that of a vote,
-            whose norm is the root of the number of parameters, to almost nothing. The norm needs the whole gradient, so
-            the exchange begins with the last bucket and no longer overlaps backward.
+            use. Use it instead of calling clip_grad_norm_ after backward, which would clip the aggregate. The aggregate
+            of a vote has a norm of the root of the number of parameters, so little of it would be left. The norm needs
+            the whole gradient, so the exchange begins with the last bucket and does not overlap backward.
         optimizer: the optimizer that steps with the aggregate. It is only looked at: a vote before an optimizer like
             Adam is an error, and a compressor that makes its second moments wrong is a warning.
         scaler: the GradScaler that scales the loss. Gradients are unscaled before the method sees them. If a gradient

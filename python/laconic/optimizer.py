@@ -429,8 +429,10 @@ class Optimizer(torch.optim.Optimizer):
         raise _core.InvalidConfig(reason)
 
     def _compare_settings(self) -> None:
-        """A scheduler that goes by a rank's own loss, say, gives ranks other learning rates, and their models, which must
-        stay the same, part. Round methods let models part anyway: there, settings are compared when this is made."""
+        """If a scheduler follows each rank's own loss, learning rates differ and the models diverge.
+
+        With round methods the models of ranks differ anyway: their settings are compared only when this is made.
+        """
         self._steps += 1
         if self._steps % COMPARED_EVERY == 0 and self._steps_alike:
             self._host.agree(list(_optimizer_settings.settings_of(self.inner).items()))

@@ -42,12 +42,12 @@ const Claim& claim_named(std::string_view name, Subject subject) {
     if (is_among(name, claims_on(Subject::networks))) {
       throw InvalidConfig(std::string(name) + " is a claim about networks: add --deep");
     }
-    return row_named(claims_on(subject), name, "claim", " (`laconic reproduce --list` says what they are)");
+    return row_named(claims_on(subject), name, "claim", " (`laconic reproduce --list` lists them)");
   }
   if (is_among(name, claims_on(Subject::problems))) {
     throw InvalidConfig(std::string(name) + " is a claim about a problem: leave --deep out");
   }
-  return row_named(claims_on(subject), name, "deep claim", " (`laconic reproduce --deep --list` says what they are)");
+  return row_named(claims_on(subject), name, "deep claim", " (`laconic reproduce --deep --list` lists them)");
 }
 
 CheckedClaim check_claim(const Claim& claim, ClaimOptions options) {

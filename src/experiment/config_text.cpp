@@ -71,7 +71,7 @@ void require_problem(const std::string& problem) {
   for (const ProblemRow& row : problem_table()) problems.emplace_back(row.name);
   if (problem.empty() || std::find(problems.begin(), problems.end(), problem) != problems.end()) return;
   throw InvalidConfig("there is no problem " + problem + did_you_mean(problem, problems) +
-                      " (`laconic problems` says what they are)");
+                      " (`laconic problems` lists them)");
 }
 
 /// A parameter out of its range is found while it is known who gave it.

@@ -17,7 +17,7 @@ struct Chunk {
   std::uint64_t size = 0;
 };
 
-/// A step that goes chunk by chunk (pipeline.h). Methods that stream implement it.
+/// A step that is exchanged chunk by chunk (pipeline.h), or as one chunk if the method needs all tensors at once.
 class ChunkedStep {
  public:
   /// Whether a tensor's exchange is independent of the other tensors. If false, all tensors are one chunk.

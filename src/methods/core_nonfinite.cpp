@@ -26,9 +26,9 @@ void MethodCore::locate_nonfinite(View<const float> values, const Status& status
   note_nonfinite(all, values, status);
 }
 
-/// Each rank tells which tensor it found, and in which of its steps: asynchronous ranks have made different numbers.
-/// Payloads have told whose flag was up. After an engine's own sum, whose payloads have no flags, the culprit is the
-/// lowest rank that found a tensor.
+/// Each rank sends the tensor that it found and its own step number, because asynchronous ranks have made different
+/// numbers of steps. The payloads carried the flag of the culprit. An engine's own sum carries no flags: then the
+/// culprit is the lowest rank that found a tensor.
 void MethodCore::refuse_nonfinite(const Status& status, std::uint32_t step, const std::string& what,
                                   const std::string& remedy) {
   struct Found {

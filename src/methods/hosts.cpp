@@ -83,8 +83,7 @@ std::vector<int> hosts_by_name(Communicator& communicator) {
   // Known to all, so that no rank waits for one that gave up.
   const std::vector<int> nameless = numbered(communicator, static_cast<int>(name == HostName{}));
   if (name == HostName{} || std::count(nameless.begin(), nameless.end(), 0) != communicator.size()) {
-    throw Error("the system of a rank does not say its host name: set LACONIC_HOST to a name that the ranks of a host "
-                "share");
+    throw Error("a rank could not read its host name: set LACONIC_HOST to a name that the ranks of a host share");
   }
   return hosts;
 }

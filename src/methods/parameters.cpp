@@ -133,7 +133,7 @@ Parameter quantized_chunk(const char* scope_fallback) {
 }
 Parameter rounding() {
   return word("rounding", &MethodOptions::rounding, {"stochastic", "nearest"},
-              "stochastic: right on average; nearest: half the error, half a level goes up, needs memory = error");
+              "stochastic: right on average; nearest: half the error, ties round away from zero, needs memory = error");
 }
 Parameter memory() {
   return word("memory", &MethodOptions::memory, {"none", "error"},
@@ -169,7 +169,7 @@ Parameter proximity() {
 }
 Parameter round_steps() {
   return whole("total_steps", &MethodOptions::total_steps, 0, 1e12, "0",
-               "steps per worker, on average, before the last round; 0: no end, only in lockstep")
+               "steps per worker, on average, before the last round; 0: unlimited, allowed only with pace = lockstep")
       .changeable();
 }
 Parameter lambda(const char* fallback) {

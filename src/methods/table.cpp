@@ -85,7 +85,7 @@ Parameter turns() {
 
 Parameter early_sign() {
   return whole("early_sign", &Options::early_sign, 0, 1e9, "0",
-               "first steps that vote with the gradient's own sign; the theory has 54 for beta 0.9")
+               "first steps that vote with the gradient's own sign; the paper's theory uses 54 for beta 0.9")
       .only("beta above 0", [](const Options& options) { return options.beta != 0.0; });
 }
 
@@ -131,7 +131,7 @@ const std::vector<MethodRow>& rows() {
        {keep(), sparse_scope("model"), sparse_chunk("model"), sparse_values("f32"), sparse_route(), sparse_return(),
         word("union", &Options::union_, {"sum", "keep"}, "keep: the same as return = coded")},
        make_topk},
-      {"regtopk", Face::gradient, "top-k of a score that damps what the others cancelled", "Bereyhi et al. 2025", {8, 20, "most with step_guard"}, 11.7, kErrorFeedback,
+      {"regtopk", Face::gradient, "top-k of a score that damps entries which other workers cancelled", "Bereyhi et al. 2025", {8, 20, "most with step_guard"}, 11.7, kErrorFeedback,
        {keep(), sparse_scope("model"), sparse_chunk("model"), sparse_values("f32"), sparse_route(), sparse_return(),
         above("mu", &Options::mu, 0.0, 1e6, "4", "strength of the regularizer; near 0 it is top-k"),
         word("denominator", &Options::denominator, {"previous", "current"}, "step whose value divides the distortion"),

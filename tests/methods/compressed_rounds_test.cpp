@@ -1,4 +1,4 @@
-// Rounds over bits: the round methods when a round sends coded differences to the centre. Trajectories in float64, what
+// Compressed rounds: the round methods when a round sends coded differences to the centre. Trajectories in float64, what
 // is conserved, dropped rounds and bytes.
 
 #include <gtest/gtest.h>

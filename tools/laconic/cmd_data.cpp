@@ -52,7 +52,7 @@ void list_text(const std::string& folder) {
                     std::to_string(row.test_size), row.model, state_of(row, folder), row.summary, row.source});
   }
   std::cout << text_table(rows, {false, true, true, true})
-            << "\nTRAIN, TEST: samples; of texts without classes characters.\nFILES: in " << folder
+            << "\nTRAIN, TEST: number of samples; for texts without classes, of characters.\nFILES: in " << folder
             << " (--data or LACONIC_DATA name another folder); laconic data get TASK fetches them.\n";
 }
 

@@ -227,7 +227,7 @@ void add_diagnose(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("diagnose", "Measures gradients, noise and flatness of a network, to choose a method");
   auto flags = std::make_shared<Flags>();
-  command->add_option("run", flags->run, "a checkpoint, or a run's folder, of which the newest checkpoint is used");
+  command->add_option("run", flags->run, "a checkpoint, or a run's folder (its newest checkpoint is used)");
   command->add_flag("--start", flags->start, "diagnose the start of the run instead of a checkpoint");
   command->add_option("--task", flags->task, "diagnose the start of a task instead of a run: " + task_names())
       ->option_text("NAME");

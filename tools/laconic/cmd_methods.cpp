@@ -144,8 +144,7 @@ void show_combinations(const Combinations& combinations) {
     refused.push_back({text_of_choices(each.options), list_of(each.methods, ", "), each.reason});
   }
   std::cout << text_table(offered)
-            << "\nA method takes each choice of an option with each choice of its other options, and each choice with every\n"
-            << "optimizer (sgd, adam, adamw, the host's own), except for these:\n\n"
+            << "\nAll combinations of choices and optimizers (sgd, adam, adamw, the host's own) work, except:\n\n"
             << text_table(refused) << "\n"
             << combinations.tried << " combinations were tried. Where a choice needs numbers (pace = async: total_steps;\n"
             << "rule = convex: kappa, smoothness, convexity, step_size, total_steps), they were given. laconic methods NAME\n"

@@ -47,7 +47,7 @@ void DeepFlags::add_to(CLI::App& command) {
   with_deep(command.add_option("--out", out, "folder for the runs; runs that are complete there are not repeated"))
       ->option_text("DIR")
       ->capture_default_str();
-  with_deep(command.add_option("--steps", steps, "steps per run; default 3000, of gpt 600"))
+  with_deep(command.add_option("--steps", steps, "steps per run; default 3000; 600 for gpt"))
       ->check(whole_in(6, 1000000))
       ->option_text("NUMBER");
   with_deep(command.add_option("--first-seed", first_seed, "the first seed; default 1"))
@@ -182,7 +182,7 @@ std::vector<claims::NetworkResult> results_of_runs(const std::vector<std::string
   auto results = claims::make_runs(names, options);
   if (!wants_flatness(flags, given, claims)) return results;
   claims::measure_flatness(names, options, [&](const std::string& run, std::uint64_t seed) {
-    board.say(fmt::format("flatness of {} seed {} is measured", run, seed));
+    board.say(fmt::format("measuring the flatness of {}, seed {}", run, seed));
   });
   return claims::read_results(names, options);
 }

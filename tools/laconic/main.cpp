@@ -42,7 +42,7 @@ int flushed(int code) {
 
 int run(int argc, char** argv) {
   keep_freed_memory();
-  CLI::App program{"Laconic: distributed training that says less and learns the same."};
+  CLI::App program{"Laconic: distributed training that sends less and learns the same."};
   program.name("laconic");
   program.formatter(laconic::tools::help_formatter());
   program.set_version_flag("--version", std::string("laconic ") + laconic::kVersion);

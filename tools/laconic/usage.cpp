@@ -159,7 +159,7 @@ std::string extras_error(const CLI::App& program) {
   const auto own = program.remaining(false);
   if (!own.empty()) return wrong_start(program, own.front(), call);
   const auto extras = program.remaining(true);
-  if (extras.empty()) return "an argument too many";
+  if (extras.empty()) return "one argument too many";
   const std::string& first = extras.front();
   const std::string next = extras.size() > 1 && !extras[1].starts_with("-") ? extras[1] : "";
   return call.substr(call.find(' ') + 1) + " does not know " + first +

@@ -218,7 +218,7 @@ double above_adam(const Figures& figures, const char* name) { return figures.los
 /// Losses with three decimals, and a row a run: its mean, its perplexity, its bytes, and each seed's loss.
 ClaimOutcome language_outcome(const Figures& figures, const Names& names) {
   ClaimOutcome outcome;
-  outcome.columns = {"run", "loss", "perplexity", "above Adam", "bytes a step", "seeds"};
+  outcome.columns = {"run", "loss", "perplexity", "above Adam", "bytes per step", "seeds"};
   for (const char* name : names) {
     std::string seeds;
     for (const NetworkResult* result : figures.of(name)) append(seeds, " ", fixed(result->loss, 3));

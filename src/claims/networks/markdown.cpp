@@ -62,14 +62,14 @@ std::string origin(const Figures& figures) {
   std::string seed_list;
   for (const std::uint32_t each : steps) append(step_list, ", ", std::to_string(each));
   for (const std::uint64_t each : seeds) append(seed_list, ", ", std::to_string(each));
-  return "Steps a run: " + step_list + ". Seeds: " + seed_list +
+  return "Steps per run: " + step_list + ". Seeds: " + seed_list +
          ". Accuracies in percent" + (tasks_of(figures).contains("text") ? ", of gpt validation losses" : "") +
          ", means over seeds; bytes are those that the busiest rank sends in a step.\n\n";
 }
 
 std::string runs_table(const Figures& figures) {
   std::string text = row({"run", "workers", "1/6", "1/3", "1/2", "end", "by seed", "independent", "apart",
-                          "within bounds", "bits", "rounds", "bytes a step"});
+                          "within bounds", "bits", "rounds", "bytes per step"});
   text += "|---|--:|--:|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|\n";
   std::string absent;
   const auto tasks = tasks_of(figures);

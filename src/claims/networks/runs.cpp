@@ -85,7 +85,7 @@ const std::vector<NetworkRun>& rows() {
       {"easgd-8-16-workers", "easgd", {.period = 8, .pull = 0.43}, {}, 16},
       {"lsgd-8-16-workers", "lsgd", {.period = 8, .pull = 0.1}, {}, 16},
 
-      // Of no claim: what is said of `union` beside the exact sum.
+      // Not used by a claim: compares `union = keep` with the exact sum.
       {"topk-1-union-keep", "topk", {.keep = 0.01, .union_ = "keep"}, ends_at(91.1)},
       {"topk-0.1-union-keep", "topk", {.keep = 0.001, .union_ = "keep"}, ends_at(88.3)},
       {"topk-1-16-workers", "topk", {.keep = 0.01}, ends_at(91.9), 16},

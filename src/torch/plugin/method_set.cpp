@@ -350,7 +350,7 @@ double MethodSet::residual_norm() {
 }
 
 State MethodSet::save() const {
-  if (open_) throw InvalidConfig("state was asked for in the middle of a step: ask after backward");
+  if (open_) throw InvalidConfig("cannot save in the middle of a step: save after backward");
   State state;
   state.put("rank", static_cast<double>(communicator_.rank()));
   state.put("ranks", static_cast<double>(communicator_.size()));
@@ -373,7 +373,7 @@ void MethodSet::save_carried(State& state) const {
 }
 
 void MethodSet::require_loadable(const State& state) const {
-  if (open_) throw InvalidConfig("state was given in the middle of a step: load it between steps");
+  if (open_) throw InvalidConfig("cannot load in the middle of a step: load between steps");
   require_number(state, "ranks", communicator_.size(),
                  "residuals of another number of ranks cannot be redistributed here; start without them");
   require_number(state, "rank", communicator_.rank(), "each rank loads its own");

@@ -20,7 +20,7 @@ def laconic(*arguments):
 
 
 def make_run(folder, method, bits, payload, best, residual=0.0, period=0):
-    """A run of a network as its folder would tell it; ranks 1 and 3 send eight bytes a step more."""
+    """A run of a network as its folder would tell it; ranks 1 and 3 send eight bytes per step more."""
     folder.mkdir(parents=True)
     config = {"laconic": "0.1.0", "run": {"workers": 4, "steps": 60, "seed": 1, "learning_rate": 0.1},
               "task": {"name": "digits", "model": "cnn"}, "method": {"name": method}}
