@@ -78,6 +78,15 @@ void check_sections(const Layout& layout, std::uint64_t begin, std::uint64_t end
   });
 }
 
+/// Whether the payload is one of the range, with nothing wrong in it.
+bool is_sound(Received& received, const Layout& layout, std::uint64_t begin, std::uint64_t end, int bits) {
+  const std::uint64_t total = max_payload_bytes(layout, begin, end, bits);
+  const auto sections = [&](const auto& check) { check_sections(layout, begin, end, bits, check); };
+  return received.open(Codec::uniform, sections) && received.has_flags(kNonfiniteFlag) &&
+         received.has_format(static_cast<std::uint8_t>(bits)) && received.has_elements(end - begin) &&
+         has_sender_norm(received) && received.has_length(total) && received.has_sound(sections);
+}
+
 /// Writes `from`, the norms of neighbouring scopes from `first` on, as receivers may see them.
 void put_norms(Place& place, View<const float> from, std::uint64_t first, View<float> to, StatusView status) {
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(put_norms, place, from, to, status);
@@ -164,16 +173,10 @@ void encode(Place& place, View<const float> values, const Layout& layout, std::u
 
 bool decode_add(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin,
                 std::uint64_t end, int bits, View<float> values, StatusView status, float* sender_norm) {
-  const std::uint64_t total = max_payload_bytes(layout, begin, end, bits);
   require_size("values", values.size(), end - begin);
   const Touch touch(place);
-  const auto sections = [&](const auto& check) { check_sections(layout, begin, end, bits, check); };
   Received received(place, payload, status);
-  if (!received.open(Codec::uniform, sections) || !received.has_flags(kNonfiniteFlag) ||
-      !received.has_format(static_cast<std::uint8_t>(bits)) || !received.has_elements(end - begin) ||
-      !has_sender_norm(received) || !received.has_length(total) || !received.has_sound(sections)) {
-    return false;
-  }
+  if (!is_sound(received, layout, begin, end, bits)) return false;
   const auto slices = [&](const auto& body) {
     for_each_section(layout, begin, end, bits, [&](const Section& section) {
       body(DequantizeSlice{payload.sub(section.fields_offset, section.field_bytes),
@@ -184,6 +187,28 @@ bool decode_add(Place& place, View<const std::byte> payload, const Layout& layou
   dequantize_add(place, slices, bits, layout.scope());
   if (sender_norm != nullptr) *sender_norm = std::bit_cast<float>(received.header().count);
   return received.accept();
+}
+
+bool decode_sum(Place& place, std::span<const View<const std::byte>> payloads, const Layout& layout,
+                std::uint64_t begin, std::uint64_t end, int bits, View<float> values, StatusView status,
+                std::span<float> sender_norms) {
+  require_size("values", values.size(), end - begin);
+  require_size("sender_norms", sender_norms.size(), payloads.size());
+  const Touch touch(place);
+  for (std::size_t i = 0; i < payloads.size(); ++i) {
+    Received received(place, payloads[i], status);
+    if (!is_sound(received, layout, begin, end, bits)) return false;
+    sender_norms[i] = std::bit_cast<float>(received.header().count);
+    received.accept();
+  }
+  const auto sections = [&](const auto& body) {
+    for_each_section(layout, begin, end, bits, [&](const Section& section) {
+      body(DequantizeSection{section.norms_offset, section.fields_offset,
+                             values.sub(section.slice.offset - begin, section.slice.count)});
+    });
+  };
+  dequantize_sum(place, payloads, sections, bits, layout.scope());
+  return true;
 }
 
 }  // namespace laconic::uniform

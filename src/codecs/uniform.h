@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "base/layout.h"
 #include "base/philox.h"
 #include "codecs/payload.h"
@@ -35,5 +37,11 @@ void encode(Place& place, View<const float> values, const Layout& layout, std::u
 /// receives the sender's own norm.
 bool decode_add(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin,
                 std::uint64_t end, int bits, View<float> values, StatusView status, float* sender_norm = nullptr);
+
+/// Writes the sum of all payloads' decoded values to the range, in their order, starting with the first one's. All are
+/// checked first: on a fault it writes nothing and returns false. `sender_norms` is in CPU memory, one per payload.
+bool decode_sum(Place& place, std::span<const View<const std::byte>> payloads, const Layout& layout,
+                std::uint64_t begin, std::uint64_t end, int bits, View<float> values, StatusView status,
+                std::span<float> sender_norms);
 
 }  // namespace laconic::uniform

@@ -16,7 +16,8 @@ QuantizedSum::QuantizedSum(Communicator& communicator, Place& place, Layout layo
     : OwnerExchange(communicator, place),
       layout_(std::move(layout)),
       options_(std::move(options)),
-      own_norms_(static_cast<std::size_t>(size())) {
+      own_norms_(static_cast<std::size_t>(size())),
+      payloads_(own_norms_.size()) {
   cut_evenly(layout_, std::max(kPackGroup, layout_.scope()));
   norms_.reserve(place, layout_.scopes());
   const auto whole = uniform::max_payload_bytes(layout_, 0, layout_.size(), options_.most_bits);
@@ -163,12 +164,9 @@ void QuantizedSum::quantize_mine(int slot, std::uint64_t begin, std::uint64_t en
 }
 
 void QuantizedSum::add_in_rank_order(const Slots& slots, std::uint64_t begin, std::uint64_t end) {
-  const View<float> sum = mean_.sub(begin, end - begin);
-  fill(place(), -0.0F, sum);  // -0 + x is x, bit for bit: the sum starts with rank 0's
-  for (int from = 0; from < size(); ++from) {
-    float* const own_norm = &own_norms_[static_cast<std::size_t>(from)];
-    if (!uniform::decode_add(place(), slots.payload(from), layout_, begin, end, bits_, sum, status(), own_norm)) break;
-  }
+  for (int from = 0; from < size(); ++from) payloads_[static_cast<std::size_t>(from)] = slots.payload(from);
+  uniform::decode_sum(place(), payloads_, layout_, begin, end, bits_, mean_.sub(begin, end - begin), status(),
+                      own_norms_);
   require_payloads_sound();
   note_nonfinite(slots);
 }

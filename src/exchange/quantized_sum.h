@@ -80,6 +80,7 @@ class QuantizedSum : public OwnerExchange {
   View<float> rest_;
   float own_norm_ = 0.0F;
   std::vector<float> own_norms_;
+  std::vector<View<const std::byte>> payloads_;  ///< by rank, while they are added
   Buffer<float> norms_;
 };
 

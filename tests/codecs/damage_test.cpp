@@ -329,6 +329,33 @@ TEST(Damage, UniformSendsAZeroNormWithTheFlagForOneThatIsNotFinite) {
   EXPECT_TRUE(test::contains(text, "norm of scope 0 must be 0 or more, got -1")) << text;
 }
 
+TEST(Damage, ASumOfUniformPayloadsIsMadeOfAllOrOfNone) {
+  Place place({.threads = 1});
+  const Layout layout(700);
+  const RandomStream stream{.seed = 1, .step = 0, .rank = 0, .tensor = 0, .purpose = Purpose::rounding};
+  std::vector<Payload> messages(3, Payload(uniform::max_payload_bytes(layout, 0, 700, 4)));
+  std::vector<float> expected(700, -0.0F);
+  for (std::size_t rank = 0; rank < messages.size(); ++rank) {
+    Status status;
+    const std::vector<float> norms{4.0F};
+    uniform::encode(place, test::normal_values(700, rank), layout, 0, 700, norms, 4, stream, messages[rank],
+                    view_of(status), static_cast<float>(rank));
+    ASSERT_TRUE(uniform::decode_add(place, messages[rank], layout, 0, 700, 4, expected, view_of(status)));
+  }
+  const std::vector<View<const std::byte>> payloads(messages.begin(), messages.end());
+  std::vector<float> out(700, 1.0F);
+  std::vector<float> norms(3);
+  Status status;
+  EXPECT_TRUE(uniform::decode_sum(place, payloads, layout, 0, 700, 4, out, view_of(status), norms));
+  EXPECT_EQ(out, expected);
+  EXPECT_EQ(norms, (std::vector<float>{0.0F, 1.0F, 2.0F}));
+  messages[2][100] ^= std::byte{1};
+  out.assign(700, 1.0F);
+  EXPECT_FALSE(uniform::decode_sum(place, payloads, layout, 0, 700, 4, out, view_of(status), norms));
+  EXPECT_EQ(status.fault, PayloadFault::wrong_checksum);
+  EXPECT_EQ(out, std::vector<float>(700, 1.0F)) << "written from a list with a damaged payload";
+}
+
 TEST(Damage, TheSendersOwnNormTravelsAndIsChecked) {
   Place place({.threads = 1});
   const Layout layout(40);

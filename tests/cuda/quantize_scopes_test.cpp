@@ -1,5 +1,8 @@
 // The twins of quantizing by fixed scopes, to the nearest level and with a rest, and of the scopes' norms.
 
+#include <cstring>
+#include <deque>
+
 #include "cuda/fixture.h"
 #include "kernels/norm/norm.h"
 #include "kernels/quantize/quantize.h"
@@ -119,6 +122,45 @@ TEST_F(CudaQuantizeScopes, NormsOfEveryScopeAndSize) {
           ASSERT_TRUE(same_bits(device_norms.values(), norms)) << "scope " << scope << " n " << n;
           EXPECT_EQ(device_status.read().nonfinite, status.nonfinite);
           EXPECT_TRUE(device_norms.intact() && device_status.intact());
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaQuantizeScopes, SumsOfPayloadsAreTheReferences) {
+  constexpr int kMessages = 17;  // more than two launches take
+  for (const std::uint64_t scope : {0ULL, 64ULL, 512ULL, 65'536ULL}) {
+    for (const int bits : {2, 4, 7, 8, 16}) {
+      for (const std::size_t n : {1UL, 511UL, 512UL, 4999UL, 70'003UL}) {
+        const std::uint64_t norms_bytes = norms_of(n, scope) * sizeof(float);
+        std::vector<std::vector<std::byte>> messages;
+        for (int rank = 0; rank < kMessages; ++rank) {
+          const auto values = normal_values(n, n + static_cast<std::uint64_t>(rank));
+          const auto norms = norms_in(values, scope);
+          auto& message = messages.emplace_back(32 + norms_bytes + quantized_bytes(n, bits));
+          std::memcpy(message.data() + 32, norms.data(), norms_bytes);
+          quantize(reference_, values, norms, quantizer_of(bits, scope, Rounding::stochastic),
+                   View<std::byte>(message).sub(32 + norms_bytes, quantized_bytes(n, bits)));
+        }
+        for (const int ranks : {1, 3, 8, 9, kMessages}) {
+          if (n > 5000 && (bits != 4 || ranks != 9)) continue;
+          std::vector<View<const std::byte>> payloads;
+          std::deque<DeviceArray<std::byte>> there;
+          std::vector<View<const std::byte>> device_payloads;
+          for (int rank = 0; rank < ranks; ++rank) {
+            payloads.emplace_back(messages[static_cast<std::size_t>(rank)]);
+            there.emplace_back(messages[static_cast<std::size_t>(rank)], 4 * (n % 2));
+          }
+          for (const auto& payload : there) device_payloads.push_back(payload.view());
+          std::vector<float> expected(n, kNotANumber);
+          dequantize_sum(reference_, payloads, just(DequantizeSection{32, 32 + norms_bytes, expected}), bits, scope);
+          const DeviceArray<float> sums(std::vector<float>(n, kNotANumber), n % 3);
+          dequantize_sum(*place_, device_payloads, just(DequantizeSection{32, 32 + norms_bytes, sums.view()}), bits,
+                         scope);
+          ASSERT_TRUE(same_bits(sums.values(), expected))
+              << "scope " << scope << " bits " << bits << " n " << n << " ranks " << ranks;
+          EXPECT_TRUE(sums.intact());
         }
       }
     }

@@ -4,6 +4,8 @@
 
 #include "cuda/timing.h"
 
+#include <cstring>
+
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/sign/sign.h"
@@ -120,6 +122,39 @@ std::vector<View<const std::uint32_t>> verified_ballots(Place& place, Data& data
   return ballots;
 }
 
+constexpr std::uint64_t kFieldsOffset = sizeof(float);
+
+DequantizeSection section_of(View<float> values) { return {0, kFieldsOffset, values}; }
+
+/// Eight payloads of all entries (the norm, then fields of 8 bits), whose sum is checked in the first and last tile.
+std::vector<View<const std::byte>> verified_payloads(Place& place, Data& data) {
+  const std::size_t n = data.values.size();
+  std::vector<View<const std::byte>> payloads;
+  for (unsigned rank = 0; rank < 8; ++rank) {
+    const auto payload = device_view<std::byte>(kFieldsOffset + quantized_bytes(n, 8));
+    check(cudaMemcpy(payload.data(), &kNorm, sizeof(kNorm), cudaMemcpyHostToDevice), "cudaMemcpy");
+    Quantizer quantizer = quantizer_of(8);
+    quantizer.rounding.rank = rank;
+    quantize(place, data.values, data.norm, quantizer, payload.sub(kFieldsOffset, quantized_bytes(n, 8)));
+    payloads.push_back(payload);
+  }
+  dequantize_sum(place, payloads, just(section_of(data.sums)), 8);
+  Place host;
+  for (const std::size_t tile : {std::size_t{0}, n / kTile - 1}) {
+    std::vector<std::vector<std::byte>> here(payloads.size(), std::vector<std::byte>(kFieldsOffset + kTile));
+    for (std::size_t rank = 0; rank < payloads.size(); ++rank) {
+      const std::byte* fields = payloads[rank].data() + kFieldsOffset + tile * kTile;
+      std::memcpy(here[rank].data(), &kNorm, sizeof(kNorm));
+      check(cudaMemcpy(here[rank].data() + kFieldsOffset, fields, kTile, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    }
+    std::vector<float> expected(kTile);
+    const std::vector<View<const std::byte>> views(here.begin(), here.end());
+    dequantize_sum(host, views, just(section_of(expected)), 8);
+    require_equal(fetch(data.sums.sub(tile * kTile, kTile)) == expected, "dequantize_sum");
+  }
+  return payloads;
+}
+
 int run(std::size_t n) {
   const auto place = cuda_place();
   Data data(n);
@@ -148,6 +183,11 @@ int run(std::size_t n) {
                     [&, bits] { dequantize_add(*place, packed(bits), data.norm, bits, data.sums); },
                     {}});
   }
+  const std::vector<View<const std::byte>> payloads = verified_payloads(*place, data);
+  jobs.push_back({"dequantize_sum of 8",
+                  (4 + 8) * size,
+                  [&] { dequantize_sum(*place, payloads, just(section_of(data.sums)), 8); },
+                  {}});
   time_all(*place, jobs);
 
   cudaDeviceProp device;

@@ -325,5 +325,99 @@ TEST(QuantizeScopes, DoesNotAllocate) {
   }
 }
 
+/// A payload of two sections: norms of both, then the fields of both.
+struct Message {
+  Bytes bytes;
+  std::vector<DequantizeSection> sections;  ///< without values
+};
+
+Message message_of_two(const Floats& values, std::size_t cut, int bits, std::uint64_t scope) {
+  Place place = reference_place();
+  const std::vector<Floats> slices{{values.begin(), values.begin() + static_cast<std::ptrdiff_t>(cut)},
+                                   {values.begin() + static_cast<std::ptrdiff_t>(cut), values.end()}};
+  Message message{Bytes(32), {}};  // as behind a header
+  const auto append = [&](const void* data, std::size_t bytes) {
+    const std::size_t offset = message.bytes.size();
+    message.bytes.resize(offset + (bytes + 3) / 4 * 4);
+    if (bytes != 0) std::memcpy(message.bytes.data() + offset, data, bytes);
+    return offset;
+  };
+  for (const Floats& slice : slices) {
+    const Floats norms = largest_of_scopes(slice, scope);
+    message.sections.push_back({append(norms.data(), norms.size() * sizeof(float)), 0, {}});
+  }
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const auto packed = quantized(place, slices[i], largest_of_scopes(slices[i], scope),
+                                  quantizer_of(bits, scope, Rounding::nearest)).packed;
+    message.sections[i].fields_offset = append(packed.data(), packed.size());
+  }
+  return message;
+}
+
+/// The payloads, one after another, added to sums that begin with -0: what dequantize_sum must give.
+Floats added_in_order(const std::vector<Message>& messages, std::size_t n, std::size_t cut, int bits,
+                      std::uint64_t scope) {
+  Place place = reference_place();
+  Floats sums(n, -0.0F);
+  for (const Message& message : messages) {
+    for (std::size_t i = 0; i < 2; ++i) {
+      const View<float> part = View<float>(sums).sub(i == 0 ? 0 : cut, i == 0 ? cut : n - cut);
+      Floats norms(norms_of(part.size(), scope));
+      std::memcpy(norms.data(), message.bytes.data() + message.sections[i].norms_offset, norms.size() * sizeof(float));
+      const auto packed = View<const std::byte>(message.bytes)
+                              .sub(message.sections[i].fields_offset, quantized_bytes(part.size(), bits));
+      dequantize_add(place, packed, norms, bits, part, scope);
+    }
+  }
+  return sums;
+}
+
+TEST(QuantizeScopes, TheSumOfPayloadsIsThatOfAddingThemInOrder) {
+  for (const std::uint64_t scope : {0ULL, 64ULL, 512ULL, 65'536ULL}) {
+    for (const int bits : {2, 3, 4, 8, 11}) {
+      for (const std::size_t n : {1UL, 700UL, 20'001UL}) {
+        const std::size_t cut = n == 1 ? 0 : n / 3;
+        for (const std::size_t ranks : {1UL, 2UL, 9UL}) {
+          std::vector<Message> messages;
+          for (std::size_t rank = 0; rank < ranks; ++rank) {
+            messages.push_back(message_of_two(normal_values(n, 10 * rank + scope), cut, bits, scope));
+          }
+          const Floats expected = added_in_order(messages, n, cut, bits, scope);
+          std::vector<View<const std::byte>> payloads;
+          for (const Message& message : messages) payloads.emplace_back(message.bytes);
+          for (const SimdLevel level : available_levels()) {
+            Place place({.threads = 2, .simd = level});
+            Guarded<float> sums(Floats(n, kNotANumber), n % 11);
+            const auto sections = [&](const auto& body) {
+              for (std::size_t i = 0; i < 2; ++i) {
+                DequantizeSection section = messages[0].sections[i];
+                section.values = sums.view().sub(i == 0 ? 0 : cut, i == 0 ? cut : n - cut);
+                body(section);
+              }
+            };
+            dequantize_sum(place, payloads, sections, bits, scope);
+            ASSERT_TRUE(sums.intact());
+            ASSERT_TRUE(same(sums.values(), expected))
+                << simd_name(level) << " scope " << scope << " bits " << bits << " n " << n << " ranks " << ranks;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(QuantizeScopes, SumsRefuseSectionsBehindThePayloadsEnd) {
+  Place place({.threads = 1});
+  Floats values(600);
+  const Bytes payload(4 + quantized_bytes(600, 8) - 1);
+  const std::vector<View<const std::byte>> payloads{View<const std::byte>(payload)};
+  const auto text = message_of<InvalidConfig>(
+      [&] { dequantize_sum(place, payloads, just(DequantizeSection{0, 4, values}), 8); });
+  EXPECT_TRUE(contains(text, "payload has 603 entries, expected at least 604")) << text;
+  EXPECT_TRUE(contains(message_of<InvalidConfig>(
+                           [&] { dequantize_sum(place, {}, just(DequantizeSection{0, 4, values}), 8); }),
+                       "payloads has 0 entries"));
+}
+
 }  // namespace
 }  // namespace laconic::test

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/cuda/parts.h"
 #include "base/cuda/words.h"
 #include "kernels/bitpack/bitpack.h"
@@ -16,8 +18,7 @@ constexpr unsigned kParts = kPackGroup / kPackLanes / kDrawRows;
 /// r in units of 2^-16.
 __device__ float units_of(float value, const QuantizeScale& scale) {
   const float exact = fabsf(value) * scale.scale * scale.multiplier;
-  const float r = exact < scale.levels ? exact : scale.levels;  // NaN becomes the highest level
-  return r * 65536.0F;
+  return fminf(exact, scale.levels) * 65536.0F;  // NaN becomes the highest level
 }
 
 __device__ bool carries(float units, const RandomStream& rounding, std::uint64_t i) {
@@ -25,28 +26,54 @@ __device__ bool carries(float units, const RandomStream& rounding, std::uint64_t
   return rest + draw16(tail_stream(rounding), i) >= 65536;
 }
 
+/// The sign of a field. That of -0 is plus.
+__device__ std::uint32_t sign_of(float value, const QuantizeScale& scale) {
+  return __float_as_uint(value) > 0x8000'0000U ? scale.sign_mask : 0U;
+}
+
 /// The field of value i of the tensor; `random` is its draw16.
 __device__ std::uint32_t field_of(float value, std::uint32_t random, const QuantizeScale& scale,
                                   const Quantizer& quantizer, std::uint64_t i) {
-  const float units = units_of(value, scale);
-  const std::uint32_t sum = static_cast<std::uint32_t>(units) + random;
-  const bool tie = (sum & 0xFFFF) == 0xFFFF;
-  const std::uint32_t level = (sum >> 16) + (tie && carries(units, quantizer.rounding, i) ? 1U : 0U);
-  // -0 is plus. Adding 0, as the reference does, would drop a NaN's sign here.
-  const std::uint32_t negative = value == 0.0F ? 0U : __float_as_uint(value) >> 31;
-  return level | negative << (quantizer.bits - 1);
-}
-
-/// The same with any scale and rounding.
-__device__ std::uint32_t scoped_field(float value, std::uint32_t random, const QuantizeScale& scale,
-                                      const Quantizer& quantizer, std::uint64_t i) {
   const float units = units_of(value, scale);
   const bool nearest = quantizer.kind == Rounding::nearest;
   const std::uint32_t sum = static_cast<std::uint32_t>(units) + (nearest ? kHalfLevel : random);
   const bool tie = !nearest && (sum & 0xFFFF) == 0xFFFF;
   const std::uint32_t level = (sum >> 16) + (tie && carries(units, quantizer.rounding, i) ? 1U : 0U);
-  const bool negative = value != 0.0F && __float_as_uint(value) >> 31 != 0;
-  return level | (negative ? scale.sign_mask : 0U);
+  return level | sign_of(value, scale);
+}
+
+/// Which of the rows that tie carry. Few do, so their values are read again.
+__device__ std::uint32_t carried_rows(std::uint32_t ties, const float* column, const QuantizeScale& scale,
+                                      const RandomStream& rounding, std::uint64_t first) {
+  std::uint32_t carried = 0;
+#pragma unroll 1
+  for (; ties != 0; ties &= ties - 1) {
+    const auto row = static_cast<unsigned>(__ffs(static_cast<int>(ties))) - 1;
+    const float units = units_of(column[row * kPackLanes], scale);
+    carried |= carries(units, rounding, first + row * kPackLanes) ? 1U << row : 0U;
+  }
+  return carried;
+}
+
+/// The fields of kRows rows of a lane. What is to be added to their units is in `fields`. Ties are decided after all of
+/// them: inlined in each row, that rare code would be most of the kernel.
+template <unsigned kRows>
+__device__ void make_fields(const float (&rows)[kRows], const float* column, const QuantizeScale& scale,
+                            const Quantizer& quantizer, std::uint64_t first, std::uint32_t (&fields)[kRows]) {
+  std::uint32_t ties = 0;
+#pragma unroll
+  for (unsigned row = 0; row < kRows; ++row) {
+    const std::uint32_t sum = static_cast<std::uint32_t>(units_of(rows[row], scale)) + fields[row];
+    ties |= (sum & 0xFFFF) == 0xFFFF ? 1U << row : 0U;
+    fields[row] = sum >> 16;
+  }
+  if (ties != 0 && quantizer.kind == Rounding::stochastic) {
+    const std::uint32_t carried = carried_rows(ties, column, scale, quantizer.rounding, first);
+#pragma unroll
+    for (unsigned row = 0; row < kRows; ++row) fields[row] += carried >> row & 1;
+  }
+#pragma unroll
+  for (unsigned row = 0; row < kRows; ++row) fields[row] |= sign_of(rows[row], scale);
 }
 
 /// A value less what its field stands for.
@@ -119,22 +146,22 @@ struct LaneWriter {
 __device__ void quantize_lane(const Lane& lane, const float* values, std::uint64_t groups, const float* norm,
                               const Quantizer& quantizer, std::byte* packed) {
   if (lane.group >= groups) return;
-  const bool zero = !(*norm > 0.0F);
-  const QuantizeScale scale = quantize_scale(*norm, quantizer.bits);
+  const QuantizeScale scale = scope_scale(*norm, quantizer.bits);
   const float* column = values + lane.value;
   LaneWriter writer{packed + lane.word_offset(quantizer.bits), quantizer.bits};
 #pragma unroll
-  for (unsigned part = 0; part < kParts; ++part) {
+  for (unsigned part = 0; part < kParts; ++part, column += kDrawRows * kPackLanes) {
     const std::uint64_t first = quantizer.first + lane.value + part * kDrawRows * kPackLanes;
-    float rows[kDrawRows];  // read before the branches below, so that all are under way at once
+    float rows[kDrawRows];
 #pragma unroll
-    for (unsigned row = 0; row < kDrawRows; ++row) rows[row] = column[(part * kDrawRows + row) * kPackLanes];
+    for (unsigned row = 0; row < kDrawRows; ++row) rows[row] = column[row * kPackLanes];
     const PhiloxBlock random = quantizer.rounding.block(first / 128 * 16 + first % 16);  // as draw16 has it
+    std::uint32_t fields[kDrawRows];
 #pragma unroll
-    for (unsigned row = 0; row < kDrawRows; ++row) {
-      const std::uint32_t draw = random[row / 2] >> row % 2 * 16 & 0xFFFF;
-      writer.append(zero ? 0 : field_of(rows[row], draw, scale, quantizer, first + row * kPackLanes));
-    }
+    for (unsigned row = 0; row < kDrawRows; ++row) fields[row] = random[row / 2] >> row % 2 * 16 & 0xFFFF;
+    make_fields(rows, column, scale, quantizer, first, fields);
+#pragma unroll
+    for (unsigned row = 0; row < kDrawRows; ++row) writer.append(fields[row]);
   }
 }
 
@@ -161,21 +188,27 @@ __device__ void quantize_scopes_lane(const Lane& lane, const QuantizePart& part,
     if (half % 2 == 0 && quantizer.kind == Rounding::stochastic) {
       random = quantizer.rounding.block(first / 128 * 16 + first % 16);  // as draw16 has it
     }
+    std::uint32_t fields[kRows];
 #pragma unroll
     for (unsigned row = 0; row < kRows; ++row) {
       const std::uint32_t draw = random[half % 2 * 2 + row / 2] >> row % 2 * 16 & 0xFFFF;
-      const std::uint32_t field = scoped_field(rows[row], draw, scale, quantizer, first + row * kPackLanes);
-      writer.append(field);
-      if (part.rest != nullptr) part.rest[in_part + row * kPackLanes] = rest_of(rows[row], field, scale);
+      fields[row] = quantizer.kind == Rounding::nearest ? kHalfLevel : draw;
+    }
+    make_fields(rows, part.values + in_part, scale, quantizer, first, fields);
+#pragma unroll
+    for (unsigned row = 0; row < kRows; ++row) {
+      writer.append(fields[row]);
+      if (part.rest != nullptr) part.rest[in_part + row * kPackLanes] = rest_of(rows[row], fields[row], scale);
     }
   }
 }
 
 // kBits is 0 if they are in the quantizer alone.
 
-/// One part. What is the same in all of its threads takes no registers here, so that more threads run at once.
+/// One part. What is the same in all of its threads takes no registers here, so that more threads run at once: six
+/// blocks per multiprocessor are a tenth faster than four.
 template <int kBits>
-__global__ void quantize_groups(const float* values, std::uint64_t groups, const float* norm, Quantizer quantizer,
+__global__ void __launch_bounds__(kThreads, 6) quantize_groups(const float* values, std::uint64_t groups, const float* norm, Quantizer quantizer,
                                 std::byte* packed) {
   if constexpr (kBits != 0) quantizer.bits = kBits;
   quantize_lane(Lane(blockIdx.x), values, groups, norm, quantizer, packed);
@@ -219,7 +252,7 @@ __global__ void quantize_rest(const __grid_constant__ Parts<QuantizePart> parts,
       const std::uint64_t index = quantizer.first + i;
       const QuantizeScale scale = scope_scale(part.norms[(done + i) >> shift], quantizer.bits);
       const std::uint32_t field =
-          scoped_field(values[i], draw16(quantizer.rounding, index), scale, quantizer, index);
+          field_of(values[i], draw16(quantizer.rounding, index), scale, quantizer, index);
       value |= i * bits >= 8 * byte ? field << (i * bits - 8 * byte) : field >> (8 * byte - i * bits);
       if (part.rest != nullptr) part.rest[done + i] = rest_of(values[i], field, scale);
     }
@@ -256,19 +289,24 @@ __device__ void dequantize_groups(const DequantizePart& part, unsigned block, in
   }
 }
 
+/// Field i of fewer than 512, which are one sequence of bits. Bits above it may be set.
+__device__ std::uint32_t field_at(const std::byte* packed, std::uint32_t i, int bits) {
+  const std::uint32_t begin = i * static_cast<std::uint32_t>(bits);
+  const std::uint32_t end = begin + static_cast<std::uint32_t>(bits);
+  std::uint32_t field = 0;
+  for (std::uint32_t byte = begin / 8; byte * 8 < end; ++byte) {
+    const auto found = static_cast<std::uint32_t>(packed[byte]);
+    field |= byte * 8 >= begin ? found << (byte * 8 - begin) : found >> (begin - byte * 8);
+  }
+  return field;
+}
+
 __device__ void dequantize_rest(const DequantizePart& part, int bits, int shift) {
   const std::uint64_t done = part.n / kPackGroup * kPackGroup;
   const std::byte* packed = part.packed + packed_bytes(done, bits);
   for (std::uint32_t i = threadIdx.x; i < part.n - done; i += kThreads) {
-    const std::uint32_t begin = i * static_cast<std::uint32_t>(bits);
-    const std::uint32_t end = begin + static_cast<std::uint32_t>(bits);
-    std::uint32_t field = 0;
-    for (std::uint32_t byte = begin / 8; byte * 8 < end; ++byte) {
-      const auto found = static_cast<std::uint32_t>(packed[byte]);
-      field |= byte * 8 >= begin ? found << (byte * 8 - begin) : found >> (begin - byte * 8);
-    }
     float& value = part.values[done + i];
-    value = value + value_of(field, quantize_step(part.norms[(done + i) >> shift], bits), bits);
+    value = value + value_of(field_at(packed, i, bits), quantize_step(part.norms[(done + i) >> shift], bits), bits);
   }
 }
 
@@ -282,6 +320,97 @@ __global__ void dequantize_kernel(const __grid_constant__ Parts<DequantizePart> 
   } else {
     dequantize_rest(part, bits, shift);
   }
+}
+
+constexpr unsigned kMostSources = 8;  ///< payloads that are added in one pass
+
+struct Sources {
+  const std::byte* payloads[kMostSources];
+  unsigned count;
+  bool starts;  ///< whether the sum begins with them; otherwise they are added to the values
+
+  template <class T>
+  __device__ const T* at(unsigned source, std::uint64_t offset) const {
+    return reinterpret_cast<const T*>(payloads[source] + offset);
+  }
+};
+
+struct SumPart {
+  std::uint64_t fields_offset;
+  std::uint64_t norms_offset;
+  float* values;
+  std::uint64_t n;
+};
+
+/// A lane of a group: its sums stay in registers while the payloads' words come.
+template <int kBits, bool kScopes>
+__device__ void sum_groups(const SumPart& part, const Sources& sources, unsigned block, int bits, int shift) {
+  constexpr unsigned kRows = kPackGroup / kPackLanes;
+  constexpr unsigned kRowsOfScope = kLeastScope / kPackLanes;
+  if constexpr (kBits != 0) bits = kBits;
+  const Lane lane(block);
+  if (lane.group >= part.n / kPackGroup) return;
+  const std::uint64_t group = lane.group * kPackGroup;
+  float* column = part.values + lane.value;
+  float sums[kRows];
+#pragma unroll
+  for (unsigned row = 0; row < kRows; ++row) sums[row] = sources.starts ? -0.0F : column[row * kPackLanes];
+#pragma unroll 1  // two or more at once take more registers and are slower
+  for (unsigned source = 0; source < sources.count; ++source) {
+    const auto* norms = sources.at<float>(source, part.norms_offset);
+    const auto* words = sources.at<std::byte>(source, part.fields_offset + lane.word_offset(bits));
+    float step = quantize_step(norms[group >> shift], bits);
+    std::uint64_t pending = 0;
+    int filled = 0;
+#pragma unroll
+    for (unsigned row = 0; row < kRows; ++row) {
+      if (kScopes && row > 0 && row % kRowsOfScope == 0) {
+        const std::uint64_t at = group + row * kPackLanes;
+        if ((at & ((std::uint64_t{1} << shift) - 1)) == 0) step = quantize_step(norms[at >> shift], bits);
+      }
+      if (filled < bits) {
+        pending |= std::uint64_t{load_word(words)} << filled;
+        words += kNextWord;
+        filled += 32;
+      }
+      sums[row] = sums[row] + value_of(static_cast<std::uint32_t>(pending), step, bits);
+      pending >>= bits;
+      filled -= bits;
+    }
+  }
+#pragma unroll
+  for (unsigned row = 0; row < kRows; ++row) column[row * kPackLanes] = sums[row];
+}
+
+__device__ void sum_rest(const SumPart& part, const Sources& sources, int bits, int shift) {
+  const std::uint64_t done = part.n / kPackGroup * kPackGroup;
+  for (std::uint32_t i = threadIdx.x; i < part.n - done; i += kThreads) {
+    float sum = sources.starts ? -0.0F : part.values[done + i];
+    for (unsigned source = 0; source < sources.count; ++source) {
+      const float norm = sources.at<float>(source, part.norms_offset)[(done + i) >> shift];
+      const auto* packed = sources.at<std::byte>(source, part.fields_offset + packed_bytes(done, bits));
+      sum = sum + value_of(field_at(packed, i, bits), quantize_step(norm, bits), bits);
+    }
+    part.values[done + i] = sum;
+  }
+}
+
+template <int kBits, bool kScopes>
+__global__ void __launch_bounds__(kThreads, 3) sum_kernel(const __grid_constant__ Parts<SumPart> parts, const __grid_constant__ Sources sources,
+                           int bits, int shift) {
+  const unsigned number = parts.of_block();
+  const SumPart part = parts.items[number];
+  const unsigned block = parts.block_in(number);
+  if (block < group_blocks(part.n)) {
+    sum_groups<kBits, kScopes>(part, sources, block, bits, shift);
+  } else {
+    sum_rest(part, sources, bits, shift);
+  }
+}
+
+template <bool kScopes>
+auto sum_kernel_of(int bits) {
+  return bits == 4 ? sum_kernel<4, kScopes> : bits == 8 ? sum_kernel<8, kScopes> : sum_kernel<0, kScopes>;
 }
 
 /// Whether all that is asked for is drawn rounding with one norm for each part.
@@ -350,6 +479,30 @@ void dequantize_add(Place& place, Each<DequantizeSlice> slices, int bits, std::u
                 group_blocks(n) + (n % kPackGroup != 0 ? 1 : 0));
   });
   batches.finish();
+}
+
+void dequantize_sum(Place& place, std::span<const View<const std::byte>> payloads, Each<DequantizeSection> sections,
+                    int bits, std::uint64_t scope) {
+  const Launch launch(place, "dequantize_sum");
+  const auto kernel = scope == 0 ? sum_kernel_of<false>(bits) : sum_kernel_of<true>(bits);
+  for (std::size_t first = 0; first < payloads.size(); first += kMostSources) {
+    Sources sources{};
+    sources.starts = first == 0;
+    for (const auto& payload : payloads.subspan(first, std::min<std::size_t>(kMostSources, payloads.size() - first))) {
+      sources.payloads[sources.count++] = payload.data();
+    }
+    const auto give = [&](const Parts<SumPart>& parts, unsigned blocks) {
+      kernel<<<blocks, kThreads, 0, launch.stream()>>>(parts, sources, bits, scope_shift(scope));
+      launch.check();
+    };
+    PartBatches<SumPart, decltype(give)> batches(give);
+    sections([&](const DequantizeSection& section) {
+      const std::uint64_t n = section.values.size();
+      batches.add({section.fields_offset, section.norms_offset, section.values.data(), n},
+                  group_blocks(n) + (n % kPackGroup != 0 ? 1 : 0));
+    });
+    batches.finish();
+  }
 }
 
 }  // namespace laconic::cuda

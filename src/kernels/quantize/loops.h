@@ -104,4 +104,6 @@ void dequantize_add_scopes(SimdLevel level, const std::byte* packed, const Scope
 namespace laconic::cuda {
 void quantize(Place& place, Each<QuantizeSlice> slices, const Quantizer& quantizer);
 void dequantize_add(Place& place, Each<DequantizeSlice> slices, int bits, std::uint64_t scope);
+void dequantize_sum(Place& place, std::span<const View<const std::byte>> payloads, Each<DequantizeSection> sections,
+                    int bits, std::uint64_t scope);
 }  // namespace laconic::cuda

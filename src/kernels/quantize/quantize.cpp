@@ -16,6 +16,8 @@
 namespace laconic {
 namespace {
 
+constexpr std::uint64_t kSumBlock = 4096;  ///< entries that stay in the first cache while payloads are added to them
+
 void require(Place& place, View<const float> values, View<const float> norms, int bits, std::uint64_t scope,
              View<const std::byte> packed) {
   require_same_device("values", values.device(), place.device());
@@ -69,6 +71,29 @@ void quantize_scopes(Place& place, View<const float> values, View<const float> n
   });
 }
 
+/// Adds the fields of a range of a slice. `packed`, `norms` and `values` are the whole slice's.
+void add_fields(Place& place, const std::byte* packed, const float* norms, int bits, std::uint64_t scope, Range range,
+                View<float> values) {
+  const std::byte* fields = packed + packed_bytes(range.begin, bits);
+  const View<float> sums = values.sub(range.begin, range.size());
+  if (scope == 0) {
+    LACONIC_DISPATCH(place.simd(), dequantize_add, fields, quantize_step(norms[0], bits), bits, sums);
+  } else {
+    const int shift = scope_shift(scope);
+    const ScopeNorms own{norms + (range.begin >> shift), shift};
+    LACONIC_DISPATCH(place.simd(), dequantize_add_scopes, fields, own, bits, sums);
+  }
+}
+
+/// The section's part of a payload.
+DequantizeSlice slice_of(View<const std::byte> payload, const DequantizeSection& section, int bits,
+                         std::uint64_t scope) {
+  const std::uint64_t n = section.values.size();
+  const auto* norms = reinterpret_cast<const float*>(payload.data() + section.norms_offset);
+  return {payload.sub(section.fields_offset, quantized_bytes(n, bits)),
+          View<const float>(norms, norms_of(n, scope), payload.device()), section.values};
+}
+
 }  // namespace
 
 std::uint64_t quantized_bytes(std::uint64_t n, int bits) {
@@ -118,16 +143,8 @@ void dequantize_add(Place& place, View<const std::byte> packed, View<const float
     return LACONIC_CUDA_CALL(dequantize_add, place, just(DequantizeSlice{packed, norms, values}), bits, scope);
   }
   const Touch touch(place);
-  const int shift = scope_shift(scope);
   parallel_ranges(place.pool(), values.size(), std::max(kPackGroup, scope), [&](Range range) {
-    const std::byte* fields = packed.data() + packed_bytes(range.begin, bits);
-    const View<float> sums = values.sub(range.begin, range.size());
-    if (scope == 0) {
-      LACONIC_DISPATCH(place.simd(), dequantize_add, fields, quantize_step(norms[0], bits), bits, sums);
-    } else {
-      const ScopeNorms own{norms.data() + (range.begin >> shift), shift};
-      LACONIC_DISPATCH(place.simd(), dequantize_add_scopes, fields, own, bits, sums);
-    }
+    add_fields(place, packed.data(), norms.data(), bits, scope, range, values);
   });
 }
 
@@ -144,6 +161,42 @@ void dequantize_add(Place& place, Each<DequantizeSlice> slices, int bits, std::u
     });
   };
   LACONIC_CUDA_CALL(dequantize_add, place, checked, bits, scope);
+}
+
+void dequantize_sum(Place& place, std::span<const View<const std::byte>> payloads, Each<DequantizeSection> sections,
+                    int bits, std::uint64_t scope) {
+  require_at_least("payloads", payloads.size(), 1);
+  const auto checked = [&](const auto& body) {
+    sections([&](const DequantizeSection& section) {
+      const std::uint64_t n = section.values.size();
+      for (const auto& payload : payloads) {
+        require_at_least("payload", payload.size(), section.norms_offset + norms_of(n, scope) * sizeof(float));
+        require_at_least("payload", payload.size(), section.fields_offset + quantized_bytes(n, bits));
+        const DequantizeSlice slice = slice_of(payload, section, bits, scope);
+        require(place, slice.values, slice.norms, bits, scope, slice.packed);
+      }
+      body(section);
+    });
+  };
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(dequantize_sum, place, payloads, checked, bits, scope);
+  }
+  const Touch touch(place);
+  const std::uint64_t unit = std::max(kPackGroup, scope);
+  const std::uint64_t block = (kSumBlock + unit - 1) / unit * unit;
+  checked([&](const DequantizeSection& section) {
+    const View<float> values = section.values;
+    parallel_ranges(place.pool(), values.size(), unit, [&](Range range) {
+      for (std::uint64_t begin = range.begin; begin < range.end; begin += block) {
+        const Range part{begin, std::min(begin + block, range.end)};
+        std::fill_n(values.data() + part.begin, part.size(), -0.0F);  // -0 + x is x, bit for bit
+        for (const auto& payload : payloads) {
+          const DequantizeSlice slice = slice_of(payload, section, bits, scope);
+          add_fields(place, slice.packed.data(), slice.norms.data(), bits, scope, part, values);
+        }
+      }
+    });
+  });
 }
 
 }  // namespace laconic

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/each.h"
 #include "base/layout.h"
@@ -68,5 +69,16 @@ struct DequantizeSlice {
   View<float> values;
 };
 void dequantize_add(Place& place, Each<DequantizeSlice> slices, int bits, std::uint64_t scope = 0);
+
+/// A slice whose norms and fields lie at the same offsets of several payloads.
+struct DequantizeSection {
+  std::uint64_t norms_offset;   ///< in bytes, a multiple of 4
+  std::uint64_t fields_offset;
+  View<float> values;
+};
+/// values[i] = the sum over the payloads, in their order, of the value of field i, in one pass over the values. The sum
+/// starts with the first payload's value. There is at least one payload, and all have the same size.
+void dequantize_sum(Place& place, std::span<const View<const std::byte>> payloads, Each<DequantizeSection> sections,
+                    int bits, std::uint64_t scope = 0);
 
 }  // namespace laconic
