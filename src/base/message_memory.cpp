@@ -17,7 +17,7 @@ struct Block {
   std::weak_ptr<std::byte> owner;
 };
 
-/// All message memory of the process, by its beginning. Never destroyed: an engine may give its share back at the very
+/// All message memory of the process, by its beginning. Never destroyed: an engine may release its memory at the very
 /// end.
 struct Registry {
   std::mutex mutex;
@@ -29,7 +29,7 @@ Registry& registry() {
   return all;
 }
 
-/// In the list of all message memory for as long as anyone has a share of it.
+/// In the list of all message memory for as long as it has an owner.
 std::shared_ptr<std::byte> listed(std::shared_ptr<std::byte> memory, std::size_t bytes) {
   std::byte* const begin = memory.get();
   const std::shared_ptr<std::byte> shared(begin, [memory = std::move(memory)](std::byte* given) {
@@ -45,6 +45,8 @@ std::shared_ptr<std::byte> cpu_memory(std::size_t bytes) {
   return {static_cast<std::byte*>(allocate_memory(bytes, "messages between ranks")),
           [bytes](std::byte* memory) { free_memory(memory, bytes); }};
 }
+
+constexpr std::size_t kLeastPinned = 4096;
 
 }  // namespace
 
@@ -77,7 +79,7 @@ void MessageMemory::reserve_pinned(Place& place, std::size_t bytes) {
   if (place.queue() == nullptr) return reserve(bytes);
   if (bytes <= capacity_) return;
   wait_before_growing(place, bytes);
-  const std::size_t room = std::max(bytes, 2 * capacity_);
+  const std::size_t room = std::max({bytes + bytes / 4, 2 * capacity_, kLeastPinned});
   grow(Device::cpu, room, [&] { return place.queue()->share_pinned_memory(room); });
 }
 

@@ -18,8 +18,8 @@ class MessageMemory {
   void reserve(std::size_t bytes);
   /// On the place's device; in ordinary CPU memory for any place on the CPU.
   void reserve(Place& place, std::size_t bytes);
-  /// In CPU memory that the place's device copies without a detour. Growing at least doubles it: the
-  /// lengths of messages differ between steps, and each growth waits for the device.
+  /// In CPU memory that the place's device copies without a detour. There is a quarter more than asked for, and growing
+  /// at least doubles it: the lengths of messages differ between steps, and each growth waits for the device.
   void reserve_pinned(Place& place, std::size_t bytes);
   View<std::byte> view(std::size_t bytes) const { return {memory_.get(), bytes, device_}; }
 

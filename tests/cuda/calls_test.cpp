@@ -1,5 +1,5 @@
 // What a step asks of the device in a model of many small tensors: launches and waits do not grow with the number of
-// tensors. Only the emulated device counts them.
+// tensors, and no step but the first ones allocates. Only the emulated device counts them.
 
 #include "calls.h"
 
@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "kernels/elementwise/elementwise.h"
 #include "laconic/cuda.h"
 #include "laconic/threads.h"
 #include "methods/harness.h"
@@ -81,6 +82,53 @@ INSTANTIATE_TEST_SUITE_P(Methods, Calls,
                                          Bound{"dqsgd", 1, 40, 5}, Bound{"dqsgd", 4, 72, 9},
                                          Bound{"block-quant", 1, 44, 7}, Bound{"block-quant", 4, 116, 15},
                                          Bound{"topk", 1, 44, 7}, Bound{"topk", 4, 80, 12}));
+
+/// A step of the table's row, whatever its face, on a device.
+class DeviceWorker {
+ public:
+  DeviceWorker(const MethodRow& row, const MethodOptions& options, Communicator& communicator)
+      : communicator_(communicator),
+        place_(cuda_place()),
+        method_(make_model_method(row.name, options, {}, communicator, *place_)),
+        model_(*place_, std::vector<float>(size_of(small_model()), 0.5F)) {
+    method_->register_tensors(small_model());
+    method_->set_scoring([this](View<const float> point, View<float> gradient) { copy(*place_, point, gradient); });
+    method_->start(model_.view());
+  }
+
+  /// Allocations of this rank's thread.
+  unsigned allocations_of_step(std::uint32_t number) {
+    const PlacedValues gradient(*place_, integer_gradient(model_.view().size(), communicator_.rank(), number));
+    const unsigned before = emulation::calls_of_thread().allocations;
+    method_->step({key_of(communicator_, number), 0.01F, 0.0F}, model_.view(), gradient.view());
+    return emulation::calls_of_thread().allocations - before;
+  }
+
+ private:
+  Communicator& communicator_;
+  std::unique_ptr<Place> place_;
+  std::unique_ptr<ModelMethod> method_;
+  PlacedValues model_;
+};
+
+TEST(Allocations, OfDeviceMemoryEndWithTheFirstSteps) {
+  constexpr std::uint32_t kSteps = 14;
+  for (const MethodRow& row : method_table()) {
+    const MethodOptions options = small_options(row);
+    // Messages' memory alternates between two buffers, and a round method has its first round after a period.
+    const auto warm = 2 * static_cast<std::uint32_t>(options.period.value_or(options.local_steps.value_or(1.0))) + 1;
+    ASSERT_LT(warm + 3, kSteps) << row.name;
+    for (const int ranks : {1, 3}) {
+      run_ranks(ranks, [&](Communicator& communicator) {
+        DeviceWorker worker(row, options, communicator);
+        for (std::uint32_t number = 0; number < kSteps; ++number) {
+          const unsigned allocations = worker.allocations_of_step(number);
+          if (number >= warm) EXPECT_EQ(allocations, 0U) << row.name << ", step " << number << ", " << ranks << " ranks";
+        }
+      });
+    }
+  }
+}
 
 }  // namespace
 }  // namespace laconic::test

@@ -8,6 +8,7 @@ struct Calls {
   unsigned launches = 0;  ///< of kernels
   unsigned copies = 0;    ///< copies and fillings of memory
   unsigned waits = 0;
+  unsigned allocations = 0;  ///< of device memory and of pinned memory
 };
 
 Calls& calls_of_thread();

@@ -24,7 +24,7 @@ TEST(EmulationDeathTest, NamesWhoWaitsInABarrierForEver) {
 }
 
 TEST(EmulationDeathTest, HostAndDeviceDoNotTouchEachOthersMemory) {
-  EXPECT_DEATH(a_kernel_gets_a_host_pointer(), "argument 1 of kernel store_kernel points to the host's memory");
+  EXPECT_DEATH(a_kernel_gets_a_cpu_pointer(), "argument 1 of kernel store_kernel points to CPU memory");
   const DeviceArray<int> values(100);
   EXPECT_DEATH(*const_cast<volatile int*>(values.view().data()) = 1, "the CPU touched device memory");
 }
@@ -130,6 +130,28 @@ TEST(Emulation, NewMemoryIsGarbage) {
   cuda::check(cudaPointerGetAttributes(&attributes, &attributes), "cudaPointerGetAttributes");
   EXPECT_EQ(attributes.type, cudaMemoryTypeUnregistered);
   EXPECT_EQ(cudaFree(device), cudaSuccess);
+  EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+}
+
+TEST(Emulation, ACopyToPinnedMemoryArrivesWhenItIsWaitedFor) {
+  const std::vector<unsigned char> sent(100, 7);
+  const std::vector<unsigned char> garbage(100, 0xDB);
+  const DeviceArray<unsigned char> device(sent);
+  void* pinned = nullptr;
+  cudaStream_t stream{};
+  cudaStream_t other{};
+  cuda::check(cudaMallocHost(&pinned, 100), "cudaMallocHost");
+  cuda::check(cudaStreamCreate(&stream), "cudaStreamCreate");
+  cuda::check(cudaStreamCreate(&other), "cudaStreamCreate");
+  for (int round = 0; round < 2; ++round) {
+    cuda::check(cudaMemcpyAsync(pinned, device.view().data(), 100, cudaMemcpyDeviceToHost, stream), "cudaMemcpyAsync");
+    cuda::check(cudaStreamSynchronize(other), "cudaStreamSynchronize");
+    EXPECT_EQ(std::memcmp(pinned, garbage.data(), 100), 0) << "it was there before its stream was waited for";
+    cuda::check(round == 0 ? cudaStreamSynchronize(stream) : cudaDeviceSynchronize(), "wait");
+    EXPECT_EQ(std::memcmp(pinned, sent.data(), 100), 0);
+  }
+  cuda::check(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  cuda::check(cudaStreamDestroy(other), "cudaStreamDestroy");
   EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
 }
 

@@ -80,7 +80,7 @@ __global__ void count_kernel(unsigned* total, unsigned* order) {
 void some_threads_miss_a_barrier() { missed_barrier_kernel<<<1, 64>>>(); }
 void threads_meet_in_different_barriers() { different_barriers_kernel<<<1, 64>>>(); }
 void a_lane_returns_before_the_ballot() { early_return_kernel<31><<<1, 32>>>(); }
-void a_kernel_gets_a_host_pointer() {
+void a_kernel_gets_a_cpu_pointer() {
   int here = 0;
   store_kernel<<<1, 1>>>(&here);
 }

@@ -9,7 +9,7 @@ namespace laconic::test {
 void some_threads_miss_a_barrier();
 void threads_meet_in_different_barriers();
 void a_lane_returns_before_the_ballot();
-void a_kernel_gets_a_host_pointer();
+void a_kernel_gets_a_cpu_pointer();
 void a_kernel_does_too_much(unsigned threads, unsigned dynamic_shared_bytes);
 
 /// Each takes device memory of one block of threads.

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <new>
 #include <string_view>
+#include <vector>
 
 #include "calls.h"
 #include "launch.h"
@@ -164,6 +165,55 @@ struct Pinned {
   }
 };
 
+/// Copies from the device to pinned memory. On a GPU they arrive some time after the call: here as late as may be, when
+/// somebody waits for their stream. Until then the memory holds poison.
+class LateCopies {
+ public:
+  static LateCopies& instance() {
+    static LateCopies& copies = *new LateCopies;
+    return copies;
+  }
+
+  /// The device's memory is open.
+  void hold(cudaStream_t stream, void* to, const void* from, std::size_t bytes) {
+    const char* const begin = static_cast<const char*>(from);
+    const std::lock_guard lock(mutex_);
+    held_.push_back({stream, static_cast<char*>(to), {begin, begin + bytes}});
+    std::memset(to, kPoison, bytes);
+  }
+  void deliver(cudaStream_t stream) {
+    take_out([&](const Held& held) { return held.stream == stream; }, true);
+  }
+  void deliver_all() {
+    take_out([](const Held&) { return true; }, true);
+  }
+  /// Their memory is freed.
+  void forget(const void* memory, std::size_t bytes) {
+    const char* const begin = static_cast<const char*>(memory);
+    take_out([&](const Held& held) { return held.to >= begin && held.to < begin + bytes; }, false);
+  }
+
+ private:
+  struct Held {
+    cudaStream_t stream;
+    char* to;
+    std::vector<char> bytes;
+  };
+
+  template <class Condition>
+  void take_out(Condition condition, bool write) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(held_, [&](const Held& held) {
+      if (!condition(held)) return false;
+      if (write) std::memcpy(held.to, held.bytes.data(), held.bytes.size());
+      return true;
+    });
+  }
+
+  std::mutex mutex_;
+  std::vector<Held> held_;  ///< in the order of their calls
+};
+
 std::atomic<std::size_t> dynamic_limit{kSharedBytes};
 
 bool right_direction(const void* to, const void* from, cudaMemcpyKind kind) {
@@ -185,7 +235,7 @@ std::size_t dynamic_shared_limit() { return dynamic_limit; }
 
 void require_reachable(const char* kernel, int argument, const void* pointer) {
   if (pointer == nullptr || Memory::instance().owns(pointer) || Pinned::instance().owns(pointer)) return;
-  std::fprintf(stderr, "CUDA emulation: argument %d of kernel %s points to the host's memory: copy it to the device\n",
+  std::fprintf(stderr, "CUDA emulation: argument %d of kernel %s points to CPU memory: copy it to the device\n",
                argument, kernel);
   std::abort();
 }
@@ -197,6 +247,7 @@ using laconic::emulation::kMostThreads;
 using laconic::emulation::kMultiprocessors;
 using laconic::emulation::kMultiprocessorThreads;
 using laconic::emulation::kSharedBytes;
+using laconic::emulation::LateCopies;
 using laconic::emulation::Memory;
 using laconic::emulation::noted;
 using laconic::emulation::OpenMemory;
@@ -213,7 +264,10 @@ cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) { return noted(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
-cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaDeviceSynchronize() {
+  LateCopies::instance().deliver_all();
+  return cudaSuccess;
+}
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (device != 0) return noted(cudaErrorInvalidDevice);
@@ -291,6 +345,7 @@ const char* cudaGetErrorString(cudaError_t error) {
 // Memory.
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  ++laconic::emulation::calls_of_thread().allocations;
   *memory = bytes == 0 ? nullptr : Memory::instance().allocate(bytes);
   return noted(bytes == 0 || *memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
 }
@@ -306,6 +361,7 @@ cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned /*flags*/) 
   using laconic::emulation::kAlignment;
   *memory = nullptr;
   if (bytes == 0) return cudaSuccess;
+  ++laconic::emulation::calls_of_thread().allocations;
   *memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
   if (*memory == nullptr) return noted(cudaErrorMemoryAllocation);
   std::memset(*memory, laconic::emulation::kPoison, bytes);
@@ -320,7 +376,10 @@ cudaError_t cudaFreeHost(void* memory) {
   Pinned& pinned = Pinned::instance();
   {
     const std::lock_guard lock(pinned.mutex);
-    if (pinned.used.erase(static_cast<const char*>(memory)) == 0) return noted(cudaErrorInvalidValue);
+    const auto found = pinned.used.find(static_cast<const char*>(memory));
+    if (found == pinned.used.end()) return noted(cudaErrorInvalidValue);
+    LateCopies::instance().forget(memory, found->second);
+    pinned.used.erase(found);
   }
   std::free(memory);
   return cudaSuccess;
@@ -340,13 +399,18 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
-                            cudaStream_t /*stream*/) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
   if (!laconic::emulation::right_direction(to, from, kind)) return noted(cudaErrorInvalidValue);
   ++laconic::emulation::calls_of_thread().copies;
   const OpenMemory open;
-  std::memmove(to, from, bytes);
+  LateCopies& late = LateCopies::instance();
+  if (!Memory::instance().owns(from)) late.deliver(stream);  // it may be what an earlier copy brings
+  if (stream != nullptr && Memory::instance().owns(from) && Pinned::instance().owns(to)) {
+    late.hold(stream, to, from, bytes);
+  } else {
+    std::memmove(to, from, bytes);
+  }
   return cudaSuccess;
 }
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
@@ -364,7 +428,8 @@ cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
   return cudaMemsetAsync(memory, value, bytes, nullptr);
 }
 
-// Streams and events: all work is done when the call that gives it returns, so there is nothing to wait for.
+// Streams and events: all work is done when the call that gives it returns, but for copies to pinned memory, which wait
+// until somebody does. Events are not told apart from their streams: who waits for one waits for all streams.
 
 cudaError_t cudaStreamCreate(cudaStream_t* stream) {
   *stream = new CUstream_st;
@@ -380,18 +445,24 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  LateCopies::instance().deliver(stream);
   delete stream;
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t /*stream*/) {
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   ++laconic::emulation::calls_of_thread().waits;
+  LateCopies::instance().deliver(stream);
   return cudaSuccess;
 }
-cudaError_t cudaStreamQuery(cudaStream_t /*stream*/) { return cudaSuccess; }
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  LateCopies::instance().deliver(stream);
+  return cudaSuccess;
+}
 cudaError_t cudaStreamWaitEvent(cudaStream_t /*stream*/, cudaEvent_t /*event*/, unsigned /*flags*/) {
   return cudaSuccess;
 }
-cudaError_t cudaLaunchHostFunc(cudaStream_t /*stream*/, cudaHostFn_t function, void* data) {
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  LateCopies::instance().deliver(stream);
   function(data);
   return cudaSuccess;
 }
@@ -409,8 +480,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t /*stream*/) {
   event->recorded = std::chrono::steady_clock::now();
   return cudaSuccess;
 }
-cudaError_t cudaEventQuery(cudaEvent_t /*event*/) { return cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t /*event*/) { return cudaSuccess; }
+cudaError_t cudaEventQuery(cudaEvent_t /*event*/) {
+  LateCopies::instance().deliver_all();
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t /*event*/) {
+  LateCopies::instance().deliver_all();
+  return cudaSuccess;
+}
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   *milliseconds = std::chrono::duration<float, std::milli>(end->recorded - begin->recorded).count();
   return cudaSuccess;
