@@ -195,6 +195,8 @@ def save(step: int) -> None:
     parts = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "scheduler": scheduler.state_dict()}
     parts |= {"scaler": scaler.state_dict(), "batches": batches.get_state(), "random": torch.get_rng_state()}
     parts["hook"] = hook.state_dict() if hook else {}  # laconic
+    if on_gpus:  # where dropout draws from the generator of the device
+        parts["random on the GPU"] = torch.cuda.get_rng_state(device)
     arguments.folder.mkdir(parents=True, exist_ok=True)
     torch.save(parts, arguments.folder / f"step{step}.rank{rank}.pt")
     dist.barrier()
@@ -215,6 +217,8 @@ def load() -> int:
         hook.load_state_dict(saved["hook"])  # laconic
     batches.set_state(saved["batches"])
     torch.set_rng_state(saved["random"])
+    if on_gpus:
+        torch.cuda.set_rng_state(saved["random on the GPU"], device)
     return step
 
 

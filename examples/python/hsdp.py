@@ -4,10 +4,12 @@
     torchrun --nproc-per-node 2 hsdp.py FOLDER --shards 1      # goes on with 2 replicas of one rank
     torchrun --nproc-per-node 3 hsdp.py FOLDER --shards 1      # and with three
 
-On machines with eight GPUs each, `--shards 8` shards inside a machine, and a replica is a machine.
+If there is a GPU for each rank, the model lies there. On machines with eight GPUs, `--shards 8` shards inside a
+machine, and a replica is a machine.
 """
 
 import argparse
+import os
 import pathlib
 
 import torch
@@ -25,15 +27,20 @@ parser.add_argument("--shards", type=int, default=2)
 parser.add_argument("--steps", type=int, default=60)
 arguments = parser.parse_args()
 
-dist.init_process_group("gloo")
+on_gpu = torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"])
+device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if on_gpu else torch.device("cpu")
+if on_gpu:
+    torch.cuda.set_device(device)
+dist.init_process_group("nccl" if on_gpu else "gloo")
 rank, ranks = dist.get_rank(), dist.get_world_size()
-mesh = init_device_mesh("cpu", (ranks // arguments.shards, arguments.shards), mesh_dim_names=("replicate", "shard"))
+shape = (ranks // arguments.shards, arguments.shards)
+mesh = init_device_mesh(device.type, shape, mesh_dim_names=("replicate", "shard"))
 
 torch.manual_seed(0)
-teacher = torch.randn(64, 10)
+teacher = torch.randn(64, 10).to(device)
 model = torch.nn.Sequential(
     torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.ReLU()), torch.nn.Linear(512, 10)
-)
+).to(device)
 for layer in model:
     fully_shard(layer, mesh=mesh)
 fully_shard(model, mesh=mesh)
@@ -57,7 +64,7 @@ if arguments.folder.exists():
 
 for step in range(start, start + arguments.steps):
     batches = torch.Generator().manual_seed(1000 * step + rank)
-    inputs = torch.randn(32, 64, generator=batches)
+    inputs = torch.randn(32, 64, generator=batches).to(device)
     loss = torch.nn.functional.cross_entropy(model(inputs), (inputs @ teacher).argmax(dim=1))
     optimizer.zero_grad()
     loss.backward()

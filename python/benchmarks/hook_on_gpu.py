@@ -3,8 +3,10 @@
 Milliseconds of the clock from before forward to after the optimizer's last kernel, of a model with ResNet-50's tensors
 (25.6 million parameters) whose gradients are given, so that nothing is computed beside them: what the steps below take
 is communication and what goes with it. `step` is the median over the steps of the slowest rank, `of DDP` its share of
-plain DistributedDataParallel's, `ratio` the bytes of dense gradients over those that were sent; then the hook's own
-stages. On a device these are the time of the hook's thread, which hands out work and rarely waits for it.
+plain DistributedDataParallel's, `ratio` the bytes of dense gradients over those that were sent. `busy` is the time per
+step in which the hook's thread worked, by the clock: all but its waits for buckets. With one rank it waits for no other
+rank, so that this is about its processor time. Then follow the hook's own stages. On a device these are the time of the
+hook's thread, which hands out work and rarely waits for it.
 
 Starts itself twice: with one rank over NCCL, where nothing is sent, and with two ranks over Gloo that share a GPU.
 Under torchrun it is one such run of the ranks that torchrun made; with --backend nccl, one GPU per rank.
@@ -78,8 +80,9 @@ def measured(
         where = state._host.reason_for_cpu
     taken = {stage: metrics["total"].get(f"{stage}_seconds", 0.0) for stage in STAGES}
     taken["convert"] = metrics["convert_seconds"]
-    stages = "".join(f"{1000 * taken[stage] / metrics['steps']:>10.2f}" for stage in STAGES)
-    return step, f"{metrics['ratio']:>9.1f}{stages}" + (f"  on the CPU: {where}" if where else "")
+    times = (metrics["busy_seconds"], *(taken[stage] for stage in STAGES))
+    columns = "".join(f"{1000 * each / metrics['steps']:>10.2f}" for each in times)
+    return step, f"{metrics['ratio']:>9.1f}{columns}" + (f"  on the CPU: {where}" if where else "")
 
 
 def table_of_ranks(given: argparse.Namespace) -> None:
@@ -96,7 +99,8 @@ def table_of_ranks(given: argparse.Namespace) -> None:
         ranks = f"{dist.get_world_size()} rank{'s' if dist.get_world_size() > 1 else ''}"
         print(f"{torch.cuda.get_device_name()}, {ranks} over {given.backend}, ours {given.ours or 'by default'}")
         print(f"{sum(sizes)} parameters, {torch.get_num_threads()} threads a rank; ms")
-        print(f"{'method':<20}{'step':>9}{'of DDP':>9}{'ratio':>9}" + "".join(f"{stage:>10}" for stage in STAGES))
+        columns = "".join(f"{column:>10}" for column in ("busy", *STAGES))
+        print(f"{'method':<20}{'step':>9}{'of DDP':>9}{'ratio':>9}{columns}")
     plain = 0.0
     for row in wanted:
         step, told = measured(*row, gradients, given)
@@ -122,7 +126,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", default="gloo", help="of the model's process group, under torchrun")
     parser.add_argument("--ours", default=None, help="the engine of laconic's own groups")
-    parser.add_argument("--seconds", type=float, default=1.5, help="for the steps of a method")
+    parser.add_argument("--seconds", type=float, default=0.6, help="for the steps of a method")
     parser.add_argument("--methods", nargs="*", default=[], help="titles of the rows; default: all")
     given = parser.parse_args()
     if "LOCAL_RANK" not in os.environ:

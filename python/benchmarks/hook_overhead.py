@@ -28,7 +28,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import laconic
-from laconic import _core, _process_groups, _settings
+from laconic import _core, _process_groups, _selection
 
 STAGES = ("select", "encode", "exchange", "decode")
 PHASES = ("idle", "hook", "method")
@@ -107,7 +107,7 @@ def measure(method: str, options: dict[str, Any], sizes: list[int], steps: int) 
     names = [f"values.{i}" for i in range(len(sizes))]
     threads = torch.get_num_threads()
     communicator = _process_groups.communicator(None)
-    direct = _core.DirectMethod(communicator, threads, method, _settings.texts(options), names, sizes)
+    direct = _core.DirectMethod(communicator, threads, method, _selection.texts(options), names, sizes)
     work = torch.empty_like(flat)
 
     def run(phase: str, step: int) -> None:

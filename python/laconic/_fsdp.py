@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import importlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -21,21 +22,32 @@ import torch.distributed as dist
 
 from . import _core
 
-# Attributes that are used below, of a module's state, a group of parameters, a parameter, and a module. Those of 2.14 were
-# read in its source.
-_ATTRIBUTES = {
+# Attributes that are used below, by the kind of thing that has them. Those of 2.11 and 2.14 were read in the source.
+_ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "module": ("_get_fsdp_state", "reset_iter_state"),
     "state": ("_fsdp_param_groups", "_is_root"),
     "group": (
         "fsdp_params", "modules", "mesh_info", "device", "post_backward", "all_reduce_grads", "gradient_divide_factor",
         "force_sum_reduction_for_comms", "reduce_scatter_unused_params", "_all_reduce_hook",
+        "_reduce_scatter_process_group",
     ),
     "parameter": (
         "sharded_param", "sharded_size", "padded_sharded_param_size", "_module_info", "unsharded_accumulated_grad",
         "mesh_info",
     ),
-    "module": ("_get_fsdp_state", "reset_iter_state"),
+    "mesh": ("mesh",),
+    "mesh with replicas": ("replicate_process_group",),
+    "mesh with shards": ("shard_process_group", "shard_mesh_dim"),
+    "module of collectives": ("_get_gradient_divide_factors",),
 }  # fmt: skip
-KNOWN = {"2.13": _ATTRIBUTES, "2.14": _ATTRIBUTES}
+_ATTRIBUTES_2_11 = {
+    **_ATTRIBUTES,
+    "module": ("_get_fsdp_state",),
+    "state": ("_fsdp_param_group", "_is_root"),
+    "group": tuple(name for name in _ATTRIBUTES["group"] if name != "reduce_scatter_unused_params"),
+}
+KNOWN = {"2.11": _ATTRIBUTES_2_11, "2.13": _ATTRIBUTES, "2.14": _ATTRIBUTES}
+_COLLECTIVES = "torch.distributed.fsdp._fully_shard._fsdp_collectives"
 
 Take = Callable[["Group", torch.Tensor, float, float], None]
 
@@ -56,19 +68,38 @@ def _is_fsdp2(module: torch.nn.Module) -> bool:
     return "FSDPModule" in (each.__name__ for each in type(module).__mro__)
 
 
+def _version() -> str:
+    return ".".join(torch.__version__.split(".")[:2])
+
+
 def _require_known(kind: str, thing: object) -> None:
-    version = ".".join(torch.__version__.split(".")[:2])
+    version = _version()
     if version not in KNOWN:
         raise _core.InvalidConfig(
             f"the model is in fully_shard of torch {version}, whose insides are not known here: "
             f"use torch {' or '.join(KNOWN)}, or DistributedDataParallel"
         )
     for name in KNOWN[version][kind]:
-        if not hasattr(thing, name):
+        # Of the class first: a property may refuse to be read.
+        if not hasattr(type(thing), name) and not hasattr(thing, name):
             raise _core.InvalidConfig(
                 f"fully_shard of torch {torch.__version__} has no attribute {name} of a {kind}, which is needed here: "
                 f"use a released torch {' or '.join(KNOWN)}, or DistributedDataParallel"
             )
+
+
+def _require_known_mesh(info: object) -> None:
+    """A mesh with replicas, with shards or with both. One that looks like neither is of another version."""
+    classes = [each.__name__ for each in type(info).__mro__]
+    kinds = {"DDPMeshInfo": "mesh with replicas", "FSDPMeshInfo": "mesh with shards"}
+    found = [kind for name, kind in kinds.items() if name in classes]
+    if not found:
+        raise _core.InvalidConfig(
+            f"fully_shard of torch {torch.__version__} has a mesh of type {classes[0]}, which is not known here: "
+            f"use a released torch {' or '.join(KNOWN)}, or DistributedDataParallel"
+        )
+    for kind in ("mesh", *found):
+        _require_known(kind, info)
 
 
 def plain_name(name: str) -> str:
@@ -117,13 +148,12 @@ class Group:
         """Factor of the mean over replicas that fully_shard expects, and what it divides by afterwards."""
         if self.native and mean:
             return 1.0, 1.0
-        from torch.distributed.fsdp._fully_shard._fsdp_collectives import _get_gradient_divide_factors
-
         inside = self.inside
-        within = getattr(inside, "_reduce_scatter_process_group", None) if _shards_of(inside) is not None else None
+        within = inside._reduce_scatter_process_group if _shards_of(inside) is not None else None
         between = inside.mesh_info.replicate_process_group if self.native else None
         factors = (inside.gradient_divide_factor, inside.force_sum_reduction_for_comms)
-        divisor = _get_gradient_divide_factors(within, between, flat.dtype, flat.device.type, *factors)[1]
+        divide_factors = importlib.import_module(_COLLECTIVES)._get_gradient_divide_factors
+        divisor = divide_factors(within, between, flat.dtype, flat.device.type, *factors)[1]
         sums = self.native or inside.gradient_divide_factor is not None
         return float(self.replicas if sums else 1), 1.0 if divisor is None else float(divisor)
 
@@ -198,6 +228,7 @@ class Sharding:
     inside: list[Any]  # fully_shard's objects for them
     replicas: dist.ProcessGroup  # ranks that hold the same shards
     shards: dist.ProcessGroup | None  # ranks of this replica; None: it is one rank
+    alone: frozenset[int]  # ids of the parameters without replicas: their shards are of all ranks, each different
 
     @property
     def parameters(self) -> list[torch.Tensor]:
@@ -248,6 +279,16 @@ def reshard(model: torch.nn.Module) -> None:
             module.reshard()  # type: ignore[operator]
 
 
+def require_reset() -> None:
+    """Raises InvalidConfig if `reset` cannot bring a model back."""
+    if "reset_iter_state" not in KNOWN[_version()]["module"]:
+        able = [version for version, known in KNOWN.items() if "reset_iter_state" in known["module"]]
+        raise _core.InvalidConfig(
+            f"abandon_step() needs torch {' or '.join(able)}: fully_shard of torch {_version()} cannot be brought back from "
+            "a step that failed; start the ranks anew from a checkpoint"
+        )
+
+
 def reset(model: torch.nn.Module) -> None:
     """Brings the model back from a forward or backward that ended with an error."""
     for module in model.modules():
@@ -269,12 +310,17 @@ def found(model: torch.nn.Module, replicas: Any = None) -> Sharding:
                 "the model is in FullyShardedDataParallel (FSDP1), which has no place for a method between replicas: "
                 "shard it with torch.distributed.fsdp.fully_shard"
             )
-    insides = [each for each in _groups_inside(model) if any(p.sharded_param.requires_grad for p in each.fsdp_params)]
+    everything = _groups_inside(model)
+    insides = [each for each in everything if any(p.sharded_param.requires_grad for p in each.fsdp_params)]
     if not insides:
         raise _core.InvalidConfig("there are no parameters to train: all are frozen, or fully_shard was given none")
     group_names, parameter_names = _names(model, insides)
     given = _given_replicas(replicas)
-    chosen = [each for each in insides if _replicas_of(each) is not None or (given is not None and _fits(each, given))]
+
+    def replicated(inside: Any) -> bool:
+        return _replicas_of(inside) is not None or (given is not None and _fits(inside, given))
+
+    chosen = [each for each in insides if replicated(each)]
     if not chosen:
         raise _core.InvalidConfig(_no_replicas(insides, given))
     between = _one_group(model, chosen, given)
@@ -294,7 +340,9 @@ def found(model: torch.nn.Module, replicas: Any = None) -> Sharding:
         members = {each: index_of[each] for each in inside.fsdp_params if each in index_of}
         native = _replicas_of(inside) is not None
         groups.append(Group(inside, group_names[id(inside)], members, dist.get_world_size(between), native))
-    return Sharding(groups, [parameter_names[each][1] for each in order], order, between, shards)
+    names = [parameter_names[each][1] for each in order]
+    alone = (id(each.sharded_param) for inside in everything if not replicated(inside) for each in inside.fsdp_params)
+    return Sharding(groups, names, order, between, shards, frozenset(alone))
 
 
 def _groups_inside(model: torch.nn.Module) -> list[Any]:
@@ -306,12 +354,22 @@ def _groups_inside(model: torch.nn.Module) -> list[Any]:
         _require_known("module", module)
         state = module._get_fsdp_state()  # type: ignore[operator]
         _require_known("state", state)
-        for group in state._fsdp_param_groups:
+        for group in _groups_of(state):
             _require_known("group", group)
+            _require_known_mesh(group.mesh_info)
             for each in group.fsdp_params:
                 _require_known("parameter", each)
             found[id(group)] = group
+    if found:
+        _require_known("module of collectives", importlib.import_module(_COLLECTIVES))
     return list(found.values())
+
+
+def _groups_of(state: Any) -> list[Any]:
+    """The groups of one call of fully_shard. torch 2.11 has one at most."""
+    if hasattr(state, "_fsdp_param_groups"):
+        return list(state._fsdp_param_groups)
+    return [] if state._fsdp_param_group is None else [state._fsdp_param_group]
 
 
 def _names(model: torch.nn.Module, insides: Iterable[Any]) -> tuple[dict[int, str], dict[Any, tuple[int, str]]]:
@@ -372,7 +430,10 @@ def _shard_ranks(inside: Any) -> list[int]:
 
 
 def _given_replicas(replicas: Any) -> dist.ProcessGroup | None:
-    if replicas is None or isinstance(replicas, dist.ProcessGroup):
+    if replicas is None:
+        return None
+    if isinstance(replicas, dist.ProcessGroup):
+        _require_listed(replicas)
         return replicas
     names = getattr(replicas, "mesh_dim_names", None)
     if not hasattr(replicas, "get_group"):
@@ -383,7 +444,24 @@ def _given_replicas(replicas: Any) -> dist.ProcessGroup | None:
     if replicas.ndim != 1:
         raise _core.InvalidConfig(f"replicas must be one dimension of a mesh, got {names}: give mesh['replicate']")
     group: dist.ProcessGroup = replicas.get_group()
+    _require_listed(group)
     return group
+
+
+def _require_listed(group: dist.ProcessGroup) -> None:
+    """That torch knows the group's ranks, and that they stay."""
+    if "ManagedProcessGroup" in (each.__name__ for each in type(group).__mro__):
+        raise _core.InvalidConfig(
+            "the replicas are connected by torchft's ManagedProcessGroup, whose ranks come and go while the model trains, "
+            "and residuals cannot follow them: use a plain process group"
+        )
+    try:
+        _ranks(group)
+    except (KeyError, ValueError):
+        raise _core.InvalidConfig(
+            f"replicas must be a process group that torch.distributed made, got a {type(group).__name__} that it does not "
+            "list: give mesh['replicate'], or what torch.distributed.new_group returned"
+        ) from None
 
 
 def _fits(inside: Any, replicas: dist.ProcessGroup) -> bool:
@@ -413,13 +491,9 @@ def _one_group(model: torch.nn.Module, chosen: Sequence[Any], given: dist.Proces
     """The replicas' process group, which all groups of parameters have in common."""
     between = next((group for each in chosen if (group := _replicas_of(each)) is not None), given)
     assert between is not None
-    if "ManagedProcessGroup" in (each.__name__ for each in type(between).__mro__):
-        raise _core.InvalidConfig(
-            "the replicas are connected by torchft's ManagedProcessGroup, whose ranks come and go while the model trains, "
-            "and residuals cannot follow them: use a plain process group"
-        )
     if isinstance(between, Between):
         raise _core.InvalidConfig("a method works between the model's replicas already: close() that state first")
+    _require_listed(between)
     for each in chosen:
         group = _replicas_of(each)
         if group is not None and given is not None and _ranks(group) != _ranks(given):

@@ -75,7 +75,7 @@ class Groups:
         raise NotImplementedError
 
     def connected(self) -> None:
-        """Deletes the keys that ranks wrote to find each other. Call it when all ranks have made all groups."""
+        """Call it when this rank has made all groups. The last rank deletes the keys with which they found each other."""
 
     def close(self) -> None:
         """Releases the groups that do not end by themselves."""
@@ -131,8 +131,11 @@ class _GlooGroups(Groups):
         while self._written:
             keys = self._written.pop()
             with contextlib.suppress(RuntimeError):  # the store may have ended, and with it all that it held
-                for name in (_here(self._rank), f"0/{self._rank}"):  # ours, and Gloo's
-                    keys.delete_key(name)
+                if keys.add("connected", 1) == self._size:  # before, another rank may still read them
+                    for rank in range(self._size):
+                        keys.delete_key(_here(rank))
+                        keys.delete_key(f"0/{rank}")  # Gloo's
+                    keys.delete_key("connected")
 
     def close(self) -> None:
         self.connected()

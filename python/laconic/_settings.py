@@ -1,30 +1,25 @@
-"""The user's settings: methods, options, and which parameters they are for. All ranks compare them before a start."""
+"""The user's settings: the table of methods, checks of values, and their comparison by all ranks before a start."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-import fnmatch
 import json
 import math
-import operator
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, TypeVar, cast
 
 import torch
 import torch.distributed as dist
 
-from . import _core, _exempt, _process_groups
+from . import _core, _optimizers, _process_groups, _selection, _version_check
 
-Texts = list[tuple[str, str]]
-Patterns = str | list[str]
-
-# The plug-in's own settings that count something: the range, and what they are.
-COUNTS = {
+# The plug-in's own settings that count something.
+COUNTS: dict[str, _selection.Count] = {
     "warmup": (0, 2**32 - 1, "steps that travel dense"),
     "seed": (0, 2**53, "of random draws, the same on all ranks"),
-    "min_size": (0, 2**63 - 1, "entries below which a tensor travels dense"),
+    "min_size": _selection.MIN_SIZE,
     "chunk_entries": (0, 2**63 - 1, "entries that travel together, 0 for the method's own choice"),
     "threads": (1, _core.most_threads, "that kernels may use, as many as torch uses if it is left out"),
 }
@@ -97,9 +92,8 @@ def require_settings(*, nonfinite: object, scaler: object, **counts: object) -> 
             "give the one that scales the loss"
         )
     for name, value in counts.items():
-        least, most, meaning = COUNTS[name]
-        if not (value is None and name in LEFT_OUT) and not _is_count(value, least, most):
-            raise _core.InvalidConfig(f"{name} must be a whole number in {least}..{most}, got {value!r}: {meaning}")
+        if not (value is None and name in LEFT_OUT):
+            _selection.require_count(name, value, COUNTS[name])
 
 
 def require_clip(clip: object) -> None:
@@ -112,194 +106,55 @@ def require_clip(clip: object) -> None:
         )
 
 
-def _is_count(value: Any, least: int, most: int) -> bool:
-    try:
-        return least <= operator.index(value) <= most
-    except TypeError:
-        return False
-
-
-def texts(options: Mapping[str, Any]) -> Texts:
-    """Names and values as text. A name that is a keyword of Python ends with an underscore: `lambda_`, `return_`."""
-    found = []
-    for name, value in options.items():
-        if value is None:
-            continue
-        text = ("on" if value else "off") if isinstance(value, bool) else str(value)
-        found.append((name.rstrip("_"), text))
-    return found
-
-
 @dataclasses.dataclass(frozen=True)
-class Selection:
-    """What is compressed, as the user gave it."""
+class HookSettings:
+    """What the hooks of DistributedDataParallel and of fully_shard are both given, as the user gave it."""
 
-    include: str | Iterable[str] | None
-    exclude: str | Iterable[str] | None
-    min_size: int | None
-    groups: Sequence[Mapping[str, Any]]
-    warmup: int
-    exempt: str | Iterable[str] | None = None
+    selection: _selection.Selection
+    options: Mapping[str, Any]
+    clip: float | None
+    optimizer: torch.optim.Optimizer | None
+    nonfinite: str
+    seed: int
+    threads: int | None
+    backend: str | None
+    chunk_entries: int
 
-    def choice(
-        self,
-        model: torch.nn.Module,
-        names: Sequence[str],
-        parameters: Sequence[torch.Tensor],
-        method: str,
-        options: Mapping[str, Any],
-    ) -> Choice:
-        """The method of each parameter."""
-        dense = _exempt.exempted(model, self.exempt)
-        exempt = [i for i, parameter in enumerate(parameters) if id(parameter) in dense]
-        chosen = Choice(names, [parameter.numel() for parameter in parameters], exempt)
-        if isinstance(self.groups, (str, Mapping)) or not isinstance(self.groups, Iterable):
-            raise _core.InvalidConfig(f"groups must be a list of dicts, got {self.groups!r}: [{{...}}] for one, [] for none")
-        for each in self.groups:
-            if not isinstance(each, Mapping):
-                raise _core.InvalidConfig(f'a group must be a dict with "params" and "method", got {each!r}')
-            chosen.add_named(each)
-        include = None if self.include is None else listed("include", self.include)
-        exclude = None if self.exclude is None else listed("exclude", self.exclude)
-        chosen.add_rest(method, options, include, exclude, self.min_size)
-        return chosen
-
-    def require_everything(self, method: str) -> None:
-        """Of a method that takes the whole model."""
-        for setting in ("include", "exclude", "exempt", "min_size", "groups", "warmup"):
-            if getattr(self, setting):
-                raise _core.InvalidConfig(
-                    f"{method} takes the whole model, and {setting} is for gradient methods, "
-                    f"got {getattr(self, setting)!r}: leave it out"
-                )
-
-
-def face_of(method: object) -> str:
-    """gradient or model. Raises InvalidConfig for an unknown name."""
-    if not isinstance(method, str):
-        raise _core.InvalidConfig(f"method must be a name of laconic.methods(), got {method!r}")
-    return str(_core.method(method)["face"])
-
-
-def require_gradient_method(name: str) -> None:
-    """Raises InvalidConfig for an unknown name and for a model method."""
-    if face_of(name) == "model":
-        raise _core.InvalidConfig(
-            f"{name} decides where the next gradient is taken, which a hook cannot: "
-            f'use laconic.Optimizer(optimizer, model, method="{name}") without DistributedDataParallel'
+    def require(self, scaler: object = None) -> None:
+        """Raises InvalidConfig for a wrong value, whatever the model is."""
+        require_settings(
+            nonfinite=self.nonfinite,
+            scaler=scaler,
+            warmup=self.selection.warmup,
+            seed=self.seed,
+            min_size=self.selection.min_size,
+            chunk_entries=self.chunk_entries,
+            threads=self.threads,
         )
+        require_clip(self.clip)
+        _process_groups.require_engine(self.backend)
+        _version_check.warn_once()
 
+    def chosen(
+        self, model: torch.nn.Module, names: Sequence[str], parameters: Sequence[torch.Tensor], method: str
+    ) -> tuple[Fields, _selection.Groups]:
+        """What all ranks must have alike, and the method of each parameter."""
+        choice = self.selection.choice(model, names, parameters, method, self.options)
+        if self.optimizer is not None:
+            _optimizers.require_optimizer(self.optimizer)
+            _optimizers.require_suiting(choice.groups, self.optimizer, stacklevel=7)
+        fields = {"hook of method": method, "backend": str(self.backend), "clip": str(self.clip)}
+        return fields | _selection.described(names, parameters, choice.method_of()), choice.groups
 
-def listed(setting: str, patterns: Any) -> Patterns:
-    """Patterns as a string or a list, because an iterator could be used only once."""
-    if isinstance(patterns, str):
-        return patterns
-    found = list(patterns) if isinstance(patterns, Iterable) else [patterns]
-    if not all(isinstance(each, str) for each in found):
-        raise _core.InvalidConfig(f"{setting} must be a pattern of names, or a list of such, got {patterns!r}")
-    return found
-
-
-def matches(name: str, patterns: Patterns) -> bool:
-    """Whether one of the shell patterns matches: `*.bias`, `layer?.*`."""
-    each = [patterns] if isinstance(patterns, str) else patterns
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in each)
-
-
-class Choice:
-    """Which method each parameter gets."""
-
-    def __init__(self, names: Sequence[str], sizes: Sequence[int], exempt: Sequence[int]) -> None:
-        self._names = names
-        self._sizes = sizes
-        self._exempt = list(exempt)
-        self._left = [i for i in range(len(names)) if i not in set(exempt)]
-        self.groups: list[tuple[str, Texts, list[int]]] = []
-
-    def add_named(self, group: Mapping[str, Any]) -> None:
-        """Adds a group as the user wrote it: the parameters that its patterns match and no earlier group has."""
-        options = dict(group)
-        patterns = options.pop("params", None)
-        method = options.pop("method", None)
-        if patterns is None or method is None:
-            raise _core.InvalidConfig(f'a group needs "params" (patterns of names) and "method", got {dict(group)}')
-        patterns = listed("params", patterns)
-        min_size = options.pop("min_size", 0)
-        require_settings(nonfinite="error", scaler=None, min_size=min_size)
-        fitting = [i for i in self._left if matches(self._names[i], patterns)]
-        if not fitting:
-            raise _core.InvalidConfig(
-                f"the group with params={patterns!r} has no parameter that is not exempt or in a group before it; "
-                f"names are like {', '.join(self._names[:3])}"
-            )
-        self._take(method, options, [i for i in fitting if self._sizes[i] >= min_size])
-
-    def add_rest(
-        self,
-        method: str,
-        options: Mapping[str, Any],
-        include: Patterns | None,
-        exclude: Patterns | None,
-        min_size: int | None,
-    ) -> None:
-        """Adds the other parameters: the method for those that are selected, dense for the rest."""
-        if exclude and not any(matches(name, exclude) for name in self._names):
-            raise _core.InvalidConfig(
-                f"exclude={exclude!r} fits no parameter, and what it means would be compressed: leave it out; "
-                f"names are like {', '.join(self._names[:3])}"
-            )
-        require_gradient_method(method)
-        least: int = _core.method(method)["min_size"] if min_size is None else min_size
-        wanted = [
-            i
-            for i in self._left
-            if self._sizes[i] >= least
-            and (include is None or matches(self._names[i], include))
-            and (exclude is None or not matches(self._names[i], exclude))
-        ]
-        if self._names and not wanted and not self.groups:
-            raise _core.InvalidConfig(
-                f"no parameter is left for {method}: include={include!r}, exclude={exclude!r}, min_size={least} "
-                "(entries; min_size=0 compresses the smallest too); "
-                f"names are like {', '.join(self._names[:3])}"
-            )
-        self._take(method, options, wanted)
-        self._take(_core.dense_method, {}, sorted(self._left + self._exempt))
-
-    def method_of(self) -> list[str]:
-        """Of each parameter, with the number of its group."""
-        found = [""] * len(self._names)
-        for number, (method, _, members) in enumerate(self.groups):
-            for i in members:
-                found[i] = f"{method} of group {number}"
-        return found
-
-    def _take(self, method: str, options: Mapping[str, Any], members: list[int]) -> None:
-        require_gradient_method(method)
-        guard = options.get("step_guard", "off")
-        if guard not in ("off", False):
-            raise _core.InvalidConfig(
-                f"step_guard must be off here, got {guard!r}: it undoes steps of the program laconic's own optimizer"
-            )
-        if not members:
-            return
-        _core.check_method(method, texts(options))
-        taken = set(members)
-        self._left = [i for i in self._left if i not in taken]
-        self.groups.append((method, texts(options), members))
-
-
-def named(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
-    """Parameters by their names without torch.compile, so that patterns and saved states work with it and without."""
-    return [(name.replace("_orig_mod.", ""), parameter) for name, parameter in model.named_parameters()]
-
-
-def described(names: Sequence[str], parameters: Sequence[torch.Tensor], by: Sequence[str]) -> dict[str, str]:
-    """The parameters as texts that ranks can compare. `by`: the method of each."""
-    return {
-        f"parameter {i}": f"{name} ({parameter.numel()} entries, {parameter.dtype}) by {how}"
-        for i, (name, parameter, how) in enumerate(zip(names, parameters, by, strict=True))
-    }
+    def hook_options(self, drops_unused: bool) -> _core.HookOptions:
+        return _core.HookOptions(
+            seed=self.seed,
+            warmup=self.selection.warmup,
+            skip=self.nonfinite == "skip",
+            drops_unused=drops_unused,
+            chunk_entries=self.chunk_entries,
+            clip=0.0 if self.clip is None else float(self.clip),
+        )
 
 
 def agreed(

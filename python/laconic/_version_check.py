@@ -54,5 +54,5 @@ def warn_once() -> None:
         warnings.warn(
             f"laconic runs without SIMD, several times slower: LACONIC_SIMD={level} is set; unset it for the best level",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

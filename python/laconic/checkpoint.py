@@ -23,13 +23,16 @@ import io
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 
-from . import _core, _process_groups, _shards
+from . import _core, _process_groups
 from ._core import InvalidConfig
+
+if TYPE_CHECKING:
+    from . import _shards  # which saves with this module
 
 __all__ = ["Saved"]
 

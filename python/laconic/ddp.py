@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
-from . import _core, _fsdp, _optimizers, _process_groups, _settings, _version_check, checkpoint, sharded
+from . import _core, _fsdp, _process_groups, _selection, _settings, checkpoint, sharded
 
 __all__ = ["State", "attach", "hook"]
 
@@ -105,41 +105,21 @@ class State:
     ) -> None:
         self.method = method
         self._group = getattr(ddp, "process_group", None)
-        selection = _settings.Selection(include, exclude, min_size, groups, warmup, exempt)
+        selection = _selection.Selection(include, exclude, min_size, groups, warmup, exempt)
+        settings = _settings.HookSettings(
+            selection, options, clip, optimizer, nonfinite, seed, threads, backend, chunk_entries
+        )
 
         def prepare() -> tuple[_settings.Fields, tuple[Any, ...]]:
-            _settings.require_settings(
-                nonfinite=nonfinite,
-                scaler=scaler,
-                warmup=warmup,
-                seed=seed,
-                min_size=min_size,
-                chunk_entries=chunk_entries,
-                threads=threads,
-            )
-            _settings.require_clip(clip)
-            _process_groups.require_engine(backend)
-            _version_check.warn_once()
+            settings.require(scaler)
             names, parameters = _parameters_of(ddp)
-            choice = selection.choice(ddp.module, names, parameters, method, options)
-            if optimizer is not None:
-                _optimizers.require_optimizer(optimizer)
-                _optimizers.require_suiting(choice.groups, optimizer)
+            fields, method_groups = settings.chosen(ddp.module, names, parameters, method)
             scale = _scale_of(scaler, parameters[0].device)
-            hook_options = _core.HookOptions(
-                seed=seed,
-                warmup=warmup,
-                skip=nonfinite == "skip",
-                drops_unused=bool(ddp.find_unused_parameters or ddp.static_graph),
-                chunk_entries=chunk_entries,
-                clip=0.0 if clip is None else float(clip),
-            )
-            fields = {"hook of method": method, "backend": str(backend), "arrange_buckets": str(bool(arrange_buckets))}
-            fields |= _settings.described(names, parameters, choice.method_of())
+            fields["arrange_buckets"] = str(bool(arrange_buckets))
             fields["scaler"] = "none" if scale is None else "a scaler"
-            fields["clip"] = str(clip)
             fields["within"] = _process_groups.require_within(within, self._group)
-            return fields, (threads or torch.get_num_threads(), names, parameters, scale, choice.groups, hook_options)
+            hook_options = settings.hook_options(bool(ddp.find_unused_parameters or ddp.static_graph))
+            return fields, (threads or torch.get_num_threads(), names, parameters, scale, method_groups, hook_options)
 
         plan = _settings.agreed(self._group, timeout, prepare)
         self._rank = dist.get_rank(self._group)
@@ -320,7 +300,7 @@ def _parameters_of(ddp: DistributedDataParallel) -> tuple[list[str], list[torch.
             f"{len(parameters)} parameters need gradients, and {reduced} did when the model was wrapped: "
             "freeze and thaw first, then wrap it in DistributedDataParallel"
         )
-    name_of = {parameter: name for name, parameter in reversed(_settings.named(ddp.module))}
+    name_of = {parameter: name for name, parameter in reversed(_selection.named(ddp.module))}
     for parameter, is_sparse in zip(parameters, sparse, strict=True):
         if parameter.dtype not in (torch.float32, torch.float16, torch.bfloat16):
             raise _core.InvalidConfig(

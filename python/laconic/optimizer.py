@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import _batch_norm, _core, _optimizer_settings, _optimizers, _process_groups, _settings, _shards, _version_check
+from . import _batch_norm, _core, _optimizers, _process_groups, _selection, _settings, _shards, _version_check
 from . import checkpoint, sharded
 
 __all__ = ["Optimizer"]
@@ -114,7 +114,7 @@ class Optimizer(torch.optim.Optimizer):
         self.inner: Any = _Blank()
         super().__init__([torch.nn.Parameter(torch.zeros(1))], {})  # hooks and their like; the groups are those inside
         options = dict(options)
-        selection = _settings.Selection(include, exclude, min_size, groups, warmup, exempt)
+        selection = _selection.Selection(include, exclude, min_size, groups, warmup, exempt)
         shards = _shards.shards_of(model, replicas, group)
 
         def prepare() -> tuple[_settings.Fields, dict[str, Any]]:
@@ -123,7 +123,7 @@ class Optimizer(torch.optim.Optimizer):
             )
             _process_groups.require_engine(backend)
             _version_check.warn_once()
-            fields, plan = _optimizer_settings.plan_of(optimizer, model, method, options, selection, scoring, shards)
+            fields, plan = _optimizers.plan_of(optimizer, model, method, options, selection, scoring, shards)
             fields |= {"scaler": "none" if scaler is None else "a scaler", "backend": str(backend)}
             fields |= {"seed": str(seed), "nonfinite": nonfinite, "warmup": str(warmup)}
             fields["after_round"] = "none" if after_round is None else "a function"
@@ -142,14 +142,14 @@ class Optimizer(torch.optim.Optimizer):
         self._group = group
         self._options = options
         row = _core.method(method)
-        self._is_sgd = _optimizer_settings.is_sgd(optimizer, method)
+        self._is_sgd = _optimizers.is_sgd(optimizer, method)
         self._sends_updates: bool = row["sends_updates"]
         self._steps_alike: bool = row["steps_alike"]
         self._needs_loss: bool = row["needs_loss"]
         self._steps_inside = "groups" in plan
         self._scoring = scoring
         self._after_round = after_round
-        self._count = _optimizer_settings.count_of(optimizer)
+        self._count = _optimizers.count_of(optimizer)
         between = group if shards is None else shards.replicas
         communicator, self._own = _process_groups.opened(between, backend=backend, timeout=timeout)
         make: Callable[..., _core.OptimizerHost] = _core.reducing_host
@@ -270,23 +270,21 @@ class Optimizer(torch.optim.Optimizer):
             raise _core.InvalidConfig(
                 f"{self.method} elects its leader by the loss: call step(loss=loss), or step(closure)"
             )
-        scale = getattr(self, "grad_scale", None)  # GradScaler sets both for the time of the call
-        found = getattr(self, "found_inf", None)
-        scaled = found is not None
-        factor = 1.0 if scale is None else 1.0 / float(scale)
-        if found is not None and float(found) > 0:
-            factor = float("nan")  # clipping may have hidden what the scaler saw: the step is to be dropped all the same
-        coefficients = _optimizer_settings.coefficients(self.method, self.param_groups) if self._is_sgd else []
+        coefficients = _optimizers.coefficients(self.method, self.param_groups) if self._is_sgd else []
         shrink = _optimizers.shrink_factors(self.inner) if self._sends_updates and not self._is_sgd else []
         # Only for who needs it: reading a loss on a device waits for the device.
         value = float(loss) if self._needs_loss else float("nan")
+        found = getattr(self, "found_inf", None)  # GradScaler sets this and grad_scale for the time of the call
+        scaling = _optimizers.unscaling(getattr(self, "grad_scale", None), found, self.param_groups)
+        reads_gradients = not self._steps_inside and not self._is_sgd  # the optimizer inside does, during the host's step
+        scaled = (found is not None, scaling, reads_gradients)
         if self._shards is None:
-            counts = self._host.step(coefficients, shrink, value, factor, scaled)
+            counts = self._host.step(coefficients, shrink, value, 1.0, *scaled)
         else:
             value = self._shards.mean(value) if self._needs_loss else value
-            factor *= self._shards.finite_factor()
+            factor = self._shards.finite_factor()
             with self._shards.opened(self._host):
-                counts = self._host.step(coefficients, shrink, value, factor, scaled)
+                counts = self._host.step(coefficients, shrink, value, factor, *scaled)
         if not counts:
             self._tell_scaler()
         elif self._steps_inside:
@@ -418,7 +416,7 @@ class Optimizer(torch.optim.Optimizer):
 
     def _require_same_parameters(self) -> None:
         """The optimizer inside would move one that was added to it by this rank's gradient alone."""
-        count = _optimizer_settings.count_of(self.inner)
+        count = _optimizers.count_of(self.inner)
         if count == self._count:
             return
         reason = (
@@ -435,7 +433,7 @@ class Optimizer(torch.optim.Optimizer):
         """
         self._steps += 1
         if self._steps % COMPARED_EVERY == 0 and self._steps_alike:
-            self._host.agree(list(_optimizer_settings.settings_of(self.inner).items()))
+            self._host.agree(list(_optimizers.settings_of(self.inner).items()))
 
     def _tell_scaler(self) -> None:
         """The scaler of a rank whose own gradients were finite learns that the step was dropped."""

@@ -86,7 +86,7 @@ class RunLog:
             "laconic": _core.version,
             "task": {"name": task},
             "method": {"name": source.method, **_recordable(getattr(source, "_options", {}))},
-            "run": {"workers": dist.get_world_size(self._group), **_recordable(settings)},
+            "run": {"workers": dist.get_world_size(self._group), **_replicas_of(source), **_recordable(settings)},
         }
         self._record.write_config(json.dumps(config, indent=2, default=str, allow_nan=False) + "\n")
         self._record.open_metrics(self._step if resume else 0)
@@ -178,6 +178,11 @@ class RunLog:
         figures.setdefault("rounds", figures["steps"])
         figures.setdefault("inside_sent_bytes", 0)
         return figures
+
+
+def _replicas_of(source: Any) -> dict[str, int]:
+    """Of a sharded model: what is sent inside stays inside a replica, and not inside a machine."""
+    return {"replicas": source._replicas} if hasattr(source, "_replicas") else {}
 
 
 def _finite(value: float | None) -> float | None:

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import _core, _fsdp, _optimizers, _process_groups, _settings, _shard_states, _version_check, checkpoint
+from . import _core, _fsdp, _process_groups, _selection, _settings, _shards, checkpoint
 
 __all__ = ["ShardedState"]
 
-Patterns = _settings.Patterns
+Patterns = _selection.Patterns
 
 
 class ShardedState:
@@ -87,44 +87,23 @@ class ShardedState:
         self._model = model
         _fsdp.reshard(model)  # the parameters are found by those that the model registers when it is sharded
         sharding = _fsdp.found(model, replicas)
-        selection = _settings.Selection(include, exclude, min_size, groups, warmup, exempt)
+        selection = _selection.Selection(include, exclude, min_size, groups, warmup, exempt)
+        settings = _settings.HookSettings(
+            selection, options, clip, optimizer, nonfinite, seed, threads, backend, chunk_entries
+        )
 
         def prepare() -> tuple[_settings.Fields, tuple[Any, ...]]:
-            _settings.require_settings(
-                nonfinite=nonfinite,
-                scaler=None,
-                warmup=warmup,
-                seed=seed,
-                min_size=min_size,
-                chunk_entries=chunk_entries,
-                threads=threads,
-            )
-            _settings.require_clip(clip)
-            _process_groups.require_engine(backend)
-            _version_check.warn_once()
+            settings.require()
             sharding.require_no_early_readers()
-            names, parameters = sharding.names, sharding.parameters
-            choice = selection.choice(model, names, parameters, method, options)
-            if optimizer is not None:
-                _optimizers.require_optimizer(optimizer)
-                _optimizers.require_suiting(choice.groups, optimizer)
-            hook_options = _core.HookOptions(
-                seed=seed,
-                warmup=warmup,
-                skip=nonfinite == "skip",
-                drops_unused=True,
-                chunk_entries=chunk_entries,
-                clip=0.0 if clip is None else float(clip),
-            )
-            fields = {"sharded hook of method": method, "backend": str(backend), "clip": str(clip), "seed": str(seed)}
-            fields |= _settings.described(names, parameters, choice.method_of())
-            fields |= {"nonfinite": nonfinite, "warmup": str(warmup), "chunk_entries": str(chunk_entries)}
-            return fields, (choice.groups, hook_options)
+            fields, method_groups = settings.chosen(model, sharding.names, sharding.parameters, method)
+            fields |= {"seed": str(seed), "nonfinite": nonfinite}
+            fields |= {"warmup": str(warmup), "chunk_entries": str(chunk_entries)}
+            return fields, (method_groups, settings.hook_options(drops_unused=True))
 
         choice, hook_options = agreed(sharding, timeout, prepare, _described(sharding))
         self._group = None  # of a RunLog: all ranks
         self._options = dict(options)
-        self._rank, self._size = dist.get_rank(sharding.replicas), dist.get_world_size(sharding.replicas)
+        self._rank, self._replicas = dist.get_rank(sharding.replicas), dist.get_world_size(sharding.replicas)
         self._sharding = sharding
         self._open_host(threads or torch.get_num_threads(), choice, hook_options, backend, timeout)
         if self._host.reason_for_cpu:
@@ -132,7 +111,7 @@ class ShardedState:
                 f"gradients on a device are copied to the CPU and compressed there: {self._host.reason_for_cpu}",
                 stacklevel=3,
             )
-        self._states = _shard_states.ShardStates(self._host, sharding, choice)
+        self._states = _shards.ShardStates(self._host, sharding, choice)
         self._exchange = _Exchange(self._host, sharding, _votes(choice))
         for group in sharding.groups:
             group.open_door(self._exchange.take)
@@ -140,7 +119,7 @@ class ShardedState:
     def _open_host(
         self,
         threads: int,
-        choice: _shard_states.MethodGroups,
+        choice: _selection.Groups,
         hook_options: _core.HookOptions,
         backend: str | None,
         timeout: float | None,
@@ -190,7 +169,11 @@ class ShardedState:
         those that had gone on and got an error for it. fully_shard's parameters are sharded again, and what it had
         accumulated of the step is discarded, also the gradients that `reset_iter_state` leaves behind. Gradients of
         earlier backward passes in `.grad` stay. After a TransportError there is no next step: start the ranks anew.
+
+        Raises:
+            InvalidConfig: for torch 2.11, whose fully_shard cannot be brought back from a step that failed.
         """
+        _fsdp.require_reset()
         self._exchange.forget()
         self._host.abandon()
         _fsdp.reset(self._model)
@@ -271,9 +254,7 @@ class ShardedState:
         checkpoint.load_bytes(self._host, lambda: self._states.redealt(read, keys))
 
     def _key(self) -> str:
-        shards = self._sharding.shards
-        at = "" if shards is None else f"shard{dist.get_rank(shards)}of{dist.get_world_size(shards)}/"
-        return f"laconic/rank{self._rank}of{self._size}/{at}{checkpoint.HOOK}"
+        return f"laconic/rank{self._rank}of{self._replicas}/{_shards.place_of(self._sharding)}{checkpoint.HOOK}"
 
 
 class _Exchange:
@@ -320,7 +301,7 @@ class _Exchange:
                 )
 
 
-def _votes(groups: Sequence[tuple[str, _settings.Texts, list[int]]]) -> dict[int, str]:
+def _votes(groups: _selection.Groups) -> dict[int, str]:
     """The method of each parameter that is decided by a vote."""
     return {
         index: method

@@ -170,9 +170,11 @@ void end_of_result(RecordedRun& run, const JsonRecord& result) {
   end.total_sent_bytes = static_cast<double>(*std::max_element(sent.begin(), sent.end()));
   end.sent_bytes_per_step = largest_per_step(sent, steps);
   if (const auto inside = result.counts("inside_sent_bytes_by_rank"); !inside.empty()) {
-    run.notes.push_back("two levels: what is sent goes to other hosts; each rank also sends " +
+    const bool sharded = run.settings.contains("run.replicas");
+    run.notes.push_back((sharded ? "sharded model: what is sent goes to other replicas; each rank also sends "
+                                 : "two levels: what is sent goes to other hosts; each rank also sends ") +
                         std::to_string(static_cast<std::uint64_t>(largest_per_step(inside, steps))) +
-                        " bytes per step inside its host");
+                        " bytes per step inside its " + (sharded ? "replica" : "host"));
   }
   if (const auto payload = result.counts("payload_bytes_by_rank"); !payload.empty()) {
     end.payload_bytes_per_step = largest_per_step(payload, steps);

@@ -37,7 +37,7 @@ std::unique_ptr<Place> place_on(const plugin::StagingDevice& device) {
 
 std::vector<std::byte> read_back(Place& place, View<const std::byte> from) {
   std::vector<std::byte> here(from.size());
-  copy_to_host(place, from, here.data());
+  copy_to_cpu(place, from, here.data());
   return here;
 }
 
@@ -65,7 +65,7 @@ int wrong_slots(const py::object& group, const py::object& store, plugin::Stagin
   const auto fill_slot = [&](View<std::byte> slot, int from, int to) {
     std::vector<std::byte> here(slot.size());
     for (std::uint64_t i = 0; i < here.size(); ++i) here[i] = mark(from, to, i);
-    copy_from_host(*place, here.data(), slot);
+    copy_from_cpu(*place, here.data(), slot);
   };
   for (const std::uint64_t scale : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{64}, std::uint64_t{10'007}}) {
     for (const std::uint64_t spare : {0, 200}) {
@@ -102,13 +102,13 @@ class Placed {
     memory_.reserve(place, size);
     std::vector<float> here(size);
     for (std::size_t i = 0; i < size; ++i) here[i] = value(i);
-    copy_from_host(place, here.data(), view());
+    copy_from_cpu(place, here.data(), view());
   }
   View<float> view() const { return memory_.view(size_); }
   View<std::byte> bytes() const { return as_writable_bytes(view()); }
   int wrong(const std::function<float(std::size_t)>& expected) const {
     std::vector<float> here(size_);
-    copy_to_host<float>(place_, view(), here.data());
+    copy_to_cpu<float>(place_, view(), here.data());
     int count = 0;
     for (std::size_t i = 0; i < size_; ++i) count += here[i] == expected(i) ? 0 : 1;
     return count;

@@ -6,6 +6,8 @@ import contextlib
 import ctypes
 import importlib.util
 import pickle
+import unittest.mock
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +17,33 @@ from device import DEVICE
 from torch.distributed import distributed_c10d as c10d
 
 import laconic
+from laconic import _core
+
+
+class Copying:
+    """A host that works elsewhere than where the model's tensors lie."""
+
+    reason_for_cpu = "this build has no kernels"
+
+    def __init__(self, host: Any) -> None:
+        self._host = host
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._host, name)
+
+
+def warned_of_copies(maker: str, copies: bool, make: Callable[[], object]) -> list[str]:
+    """File and text of what users are told of copies to the CPU, while `maker` of _core makes hosts that do so or not."""
+    original = getattr(_core, maker)
+    change = Copying if copies else lambda host: host
+    with (
+        unittest.mock.patch.object(_core, maker, lambda *given, **plan: change(original(*given, **plan))),
+        warnings.catch_warnings(record=True) as found,
+    ):
+        warnings.simplefilter("always")
+        make()
+    texts = [f"{each.filename.rsplit('/', 1)[-1]}: {each.message}" for each in found]
+    return [text for text in texts if "copied" in text]
 
 
 def network(seed: int = 7, norm: bool = False) -> torch.nn.Sequential:

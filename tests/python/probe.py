@@ -12,7 +12,7 @@ from device import DEVICE
 from torch.nn.parallel import DistributedDataParallel
 
 import laconic
-from laconic import _core, _settings
+from laconic import _core, _selection
 
 # DistributedDataParallel imports it, which takes seconds: once, before ranks fork.
 with warnings.catch_warnings():
@@ -83,7 +83,7 @@ def reference(
     sizes = [tensor.numel() for tensor in gradients_of[0][0]]
     flat = [[torch.cat([t.float().flatten() for t in step]).cpu() for step in steps] for steps in gradients_of]
     told = list(names) if names is not None else names_of(sizes)
-    _core.reduce_on_threads(method, _settings.texts(options), told, sizes, seed, first_step, flat, list(hosts))
+    _core.reduce_on_threads(method, _selection.texts(options), told, sizes, seed, first_step, flat, list(hosts))
     for other in flat[1:]:
         for mine, theirs in zip(flat[0], other, strict=True):
             assert torch.equal(mine, theirs)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from device import DEVICE
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 from torch.distributed.tensor import DTensor
@@ -33,11 +34,11 @@ class Block(torch.nn.Module):
 class Odd(torch.nn.Module):
     """Residual blocks between two linear layers. `skip` leaves the parameter `spare` without a gradient."""
 
-    def __init__(self, blocks: int = 2, frozen: bool = False) -> None:
+    def __init__(self, blocks: int = 2, frozen: bool = False, width: int = WIDTH) -> None:
         super().__init__()
-        self.embed = torch.nn.Linear(7, WIDTH)
-        self.blocks = torch.nn.ModuleList(Block() for _ in range(blocks))
-        self.out = torch.nn.Linear(WIDTH, 5)
+        self.embed = torch.nn.Linear(7, width)
+        self.blocks = torch.nn.ModuleList(Block(width) for _ in range(blocks))
+        self.out = torch.nn.Linear(width, 5)
         self.spare = torch.nn.Parameter(torch.zeros(5))
         if frozen:
             self.blocks[0].up.bias.requires_grad_(False)
@@ -69,7 +70,7 @@ class Tied(torch.nn.Module):
 
 
 def mesh_of(replicas: int, shards: int) -> DeviceMesh:
-    return init_device_mesh("cpu", (replicas, shards), mesh_dim_names=("replicate", "shard"))
+    return init_device_mesh(DEVICE.type, (replicas, shards), mesh_dim_names=("replicate", "shard"))
 
 
 def sharded(model: Any, mesh: DeviceMesh, *, root_only: bool = False, grouped: bool = False, **settings: Any) -> Any:
@@ -82,6 +83,15 @@ def sharded(model: Any, mesh: DeviceMesh, *, root_only: bool = False, grouped: b
     return fully_shard(model, mesh=mesh, **settings)
 
 
+def with_experts(mesh: DeviceMesh) -> Any:
+    """A model of which one layer is sharded over all ranks, as experts are, and has no replicas."""
+    torch.manual_seed(3)
+    model = Odd()
+    everybody = init_device_mesh(DEVICE.type, (dist.get_world_size(),), mesh_dim_names=("experts",))
+    fully_shard(model.blocks[1].up, mesh=everybody)
+    return sharded(model, mesh)
+
+
 def inputs(model: Any, rank: int, step: int) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(1_000_003 * step + rank)
     if isinstance(model, Tied):
@@ -91,7 +101,7 @@ def inputs(model: Any, rank: int, step: int) -> tuple[torch.Tensor, torch.Tensor
 
 
 def loss_of(model: Any, step: int, **arguments: Any) -> torch.Tensor:
-    given, wanted = inputs(model, dist.get_rank(), step)
+    given, wanted = (each.to(DEVICE) for each in inputs(model, dist.get_rank(), step))
     found = model(given, **arguments).float()
     if isinstance(model, Tied):
         return torch.nn.functional.cross_entropy(found.flatten(0, 1), wanted.flatten())
@@ -160,7 +170,7 @@ def attached(model: Any, method: str, **settings: Any) -> Iterator[laconic.Shard
 
 
 __all__ = [
-    "CPUOffloadPolicy", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "Block", "Odd", "Tied", "accumulate",
+    "WIDTH", "CPUOffloadPolicy", "FSDPModule", "MixedPrecisionPolicy", "OffloadPolicy", "Block", "Odd", "Tied", "accumulate",
     "attached", "flat", "fully_shard", "gradients", "inputs", "local", "loss_of", "mesh_of", "replicas_agree", "sharded",
-    "train",
+    "train", "with_experts",
 ]  # fmt: skip

@@ -257,7 +257,7 @@ def models_are_compiled() -> None:
     expected = trained(DistributedDataParallel(network()))
     inside = DistributedDataParallel(torch.compile(network(), backend="eager"))
     assert torch.equal(trained(inside), expected)
-    assert laconic._settings.named(inside.module)[0][0] == "0.weight"
+    assert laconic._selection.named(inside.module)[0][0] == "0.weight"
     for mode in ("ddp_optimizer", "no_optimization"):
         torch._dynamo.reset()
         with torch._dynamo.config.patch(optimize_ddp=mode):

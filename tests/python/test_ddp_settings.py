@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from networks import warned_of_copies
 from probe import SIZES, Probe, connect, gradients, reference, same_bits, step_of, wrapped
 from ranks import run_ranks
 from refusals import refused
@@ -45,7 +46,7 @@ def methods_of(model: torch.nn.Module | None = None, **settings: Any) -> dict[st
     """The method of each parameter."""
     ddp = wrapped(model or Named())
     names, parameters = laconic.ddp._parameters_of(ddp)
-    selection = laconic._settings.Selection(
+    selection = laconic._selection.Selection(
         *(settings.get(name) for name in ("include", "exclude", "min_size")),
         settings.get("groups", ()),
         0,
@@ -236,12 +237,19 @@ def a_value_is_not_finite() -> None:
         assert state.metrics()["skipped"] == 1
 
 
+def copies_to_the_cpu() -> None:
+    text = "gradients on a device are copied to the CPU and compressed there: this build has no kernels"
+    for copies in (False, True):
+        found = warned_of_copies("DdpHost", copies, lambda: laconic.attach(wrapped(Named()), "topk"))
+        assert found == ([f"test_ddp_settings.py: {text}"] if copies else []), found
+
+
 class SettingsTest(unittest.TestCase):
     def test_choices(self) -> None:
         run_ranks(2, in_turn, (choices, groups_and_warm_up, groups_draw_by_themselves))
 
     def test_words(self) -> None:
-        run_ranks(1, in_turn, (exempt, optimizers_that_suit))
+        run_ranks(1, in_turn, (exempt, optimizers_that_suit, copies_to_the_cpu))
 
     def test_values_that_are_not_finite(self) -> None:
         run_ranks(2, a_value_is_not_finite)

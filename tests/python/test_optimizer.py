@@ -1,17 +1,14 @@
 """laconic.Optimizer: every method trains, and ranks share what their method shares."""
 
 import unittest
-import unittest.mock
-import warnings
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from networks import flat, network, optimizer_for, same_everywhere, test_loss, train
+from networks import flat, network, optimizer_for, same_everywhere, test_loss, train, warned_of_copies
 from ranks import run_ranks
 
 import laconic
-from laconic import _core
 
 FACES = {row["name"]: row["face"] for row in laconic.methods()}
 
@@ -52,33 +49,10 @@ def differing_starts_are_told() -> str:
     return ""
 
 
-class Copying:
-    """A host that works on parameters elsewhere than where they lie."""
-
-    reason_for_cpu = "this build has no kernels"
-
-    def __init__(self, host: Any) -> None:
-        self._host = host
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._host, name)
-
-
 def warnings_of(method: str) -> list[list[str]]:
     """Of an optimizer that works on its parameters where they are, and of one that cannot."""
-    found = []
-    for change in (lambda host: host, Copying):
-        make = "model_host" if FACES[method] == "model" else "reducing_host"
-        original = getattr(_core, make)
-        with (
-            unittest.mock.patch.object(_core, make, lambda *given, **plan: change(original(*given, **plan))),
-            warnings.catch_warnings(record=True) as told,
-        ):
-            warnings.simplefilter("always")
-            optimizer_for(method, network().to("cpu"))
-        texts = [f"{each.filename.rsplit('/', 1)[-1]}: {each.message}" for each in told]
-        found.append([text for text in texts if "copied" in text])
-    return found
+    make = "model_host" if FACES[method] == "model" else "reducing_host"
+    return [warned_of_copies(make, copies, lambda: optimizer_for(method, network().to("cpu"))) for copies in (False, True)]
 
 
 class WarningsTest(unittest.TestCase):

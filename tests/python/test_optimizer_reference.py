@@ -9,7 +9,7 @@ from networks import batch, flat, loss_of, network, small_options
 from ranks import run_ranks
 
 import laconic
-from laconic import _core, _settings
+from laconic import _core, _selection
 
 SGD_METHODS = ("ef-rbgs", "def", "def-a")
 FACES = {row["name"]: row["face"] for row in laconic.methods()}
@@ -52,7 +52,7 @@ def equals_the_method(steps: int) -> list[str]:
         results = gathered(made if face == "gradient" else [flat(optimizer.model)])
         if dist.get_rank() != 0:
             continue
-        options = _settings.texts({name: value for name, value in small_options(method).items() if name != "min_size"})
+        options = _selection.texts({name: value for name, value in small_options(method).items() if name != "min_size"})
         if method in ("mgrawa", "lgrawa"):
             options.append(("score", "local"))
         if face == "gradient":

@@ -1,8 +1,10 @@
 """What is refused of sharded models, in words that help; and steps that fail: an exception, a NaN, a rank that is gone."""
 
+import copy
 import datetime
 import os
 import time
+import types
 import unittest
 from typing import Any
 
@@ -81,16 +83,54 @@ def refuses_versions_and_relatives() -> None:
     for group in _fsdp.found(managed).groups:
         group.inside.mesh_info.replicate_process_group = ManagedProcessGroup(0, 2)
     refused(lambda: laconic.attach(managed, "sgd"), "torchft's ManagedProcessGroup", "use a plain process group")
+    for group, words in (
+        (ManagedProcessGroup(0, 2), "torchft's ManagedProcessGroup"),
+        (dist.ProcessGroup(0, 2), "replicas must be a process group that torch.distributed made"),
+    ):
+        refused(lambda group=group: laconic.attach(odd(mesh["shard"]), "sgd", replicas=group), words)
+
+
+class Renamed:
+    """Stands for what a later torch may make of a mesh."""
+
+
+def refuses_other_insides() -> None:
+    """What fully_shard does not have any more is another version, and not a model without replicas."""
+    mesh = mesh_of(2, 2)
+    without = odd(mesh)
+    for group in _fsdp.found(without).groups:
+        group.inside.mesh_info = copy.copy(group.inside.mesh_info)
+        del group.inside.mesh_info.replicate_process_group
+    refused(
+        lambda: laconic.attach(without, "sgd"), "no attribute replicate_process_group of a mesh with replicas", "released"
+    )
+    for group in _fsdp.found(odd(mesh)).groups:
+        group.inside.mesh_info = Renamed()
+        refused(lambda group=group: _fsdp._require_known_mesh(group.inside.mesh_info), "a mesh of type Renamed", "released")
     known, model = dict(_fsdp.KNOWN), odd(mesh)
+    here = ".".join(torch.__version__.split(".")[:2])
     try:
         _fsdp.KNOWN.clear()
         _fsdp.KNOWN["2.99"] = known["2.13"]
         refused(lambda: laconic.attach(model, "sgd"), f"torch {torch.__version__[:4]}", "not known", "use torch 2.99")
         _fsdp.KNOWN.clear()
-        _fsdp.KNOWN[".".join(torch.__version__.split(".")[:2])] = {**known["2.13"], "group": ("no_such_thing",)}
+        _fsdp.KNOWN[here] = {**known["2.13"], "group": ("no_such_thing",)}
         refused(lambda: laconic.attach(model, "sgd"), "no attribute no_such_thing of a group", "released torch")
+        _fsdp.KNOWN[here] = {**known["2.13"], "module of collectives": ("no_such_thing",)}
+        refused(lambda: laconic.attach(model, "sgd"), "no attribute no_such_thing of a module of collectives")
+        _fsdp.KNOWN.update(known)
+        _fsdp.KNOWN[here] = {**known["2.13"], "module": known["2.11"]["module"]}
+        with attached(model, "sgd") as state:
+            refused(state.abandon_step, f"fully_shard of torch {here} cannot be brought back", "start the ranks anew")
     finally:
         _fsdp.KNOWN.update(known)
+
+
+def finds_the_groups_of_2_11() -> None:
+    group = object()
+    assert _fsdp._groups_of(types.SimpleNamespace(_fsdp_param_group=None)) == []
+    assert _fsdp._groups_of(types.SimpleNamespace(_fsdp_param_group=group)) == [group]
+    assert _fsdp._groups_of(types.SimpleNamespace(_fsdp_param_groups=[group])) == [group]
 
 
 def refuses_on_all_ranks() -> None:
@@ -225,12 +265,49 @@ def memory_of(state: Any) -> dict[str, torch.Tensor]:
 
 
 def refuses_other_parameters() -> None:
-    """One replica does not use a parameter. All ranks get the error in the same step."""
-    model = odd(mesh_of(2, 2))
-    with attached(model, "topk", keep=0.1) as state:
-        trained(model, [0], state)
-        loss = loss_of(model, 1, skip=dist.get_rank() // 2 == 1)
-        refused(loss.backward, "did not use spare", "the same parameters")
+    """One replica does not use a parameter. All ranks get the error in the same step, and go on as if it had not been."""
+    mesh = mesh_of(2, 2)
+    found = []
+    for differs in (False, True):
+        for policy in ("error", "skip"):
+            model = odd(mesh)
+            with attached(model, "topk", keep=0.1, nonfinite=policy) as state:
+                trained(model, [0, 1], state)
+                if differs:
+                    before = memory_of(state)
+                    loss = loss_of(model, 9, skip=dist.get_rank() // 2 == 1)
+                    refused(loss.backward, "did not use spare", "the same parameters")
+                    state.abandon_step()
+                    model.zero_grad()
+                    after = memory_of(state)
+                    assert all(torch.equal(before[name], after[name]) for name in before)
+                found.append(trained(model, [2, 3], state))
+    assert all(torch.equal(found[0], each) for each in found[1:])
+
+
+def abandons_after_a_skipped_step(when: str) -> None:
+    """A step that all ranks skipped does not count for the next one, which a rank abandons before its backward."""
+    mesh = mesh_of(2, 1)
+    model = odd(mesh)
+    with attached(model, "topk", keep=0.05, nonfinite="skip", timeout=6) as state:
+        trained(model, [0, 1], state)
+        (loss_of(model, 2) * float("nan")).backward()
+        model.zero_grad()
+        assert state.metrics()["skipped"] == 1
+        start = time.monotonic()
+        if dist.get_rank() == 0:
+            if when == "after forward":
+                loss_of(model, 3)
+            state.abandon_step()
+        else:
+            loss_of(model, 3).backward()  # ends as a step that all have skipped
+            assert all(p.grad.to_local().abs().sum() == 0 for p in model.parameters())
+            state.abandon_step()
+        assert time.monotonic() - start < 5
+        assert state.metrics()["skipped"] == 2
+        model.zero_grad()
+        trained(model, [4, 5], state)
+        assert state.metrics()["steps"] == 6 and replicas_agree(flat(model), mesh)
 
 
 def asks_to_abandon() -> None:
@@ -326,6 +403,10 @@ class RefusalsTest(unittest.TestCase):
     def test_versions_and_relatives(self) -> None:
         run_ranks(4, refuses_versions_and_relatives)
 
+    def test_other_insides(self) -> None:
+        run_ranks(4, refuses_other_insides)
+        finds_the_groups_of_2_11()
+
     def test_on_all_ranks(self) -> None:
         run_ranks(4, refuses_on_all_ranks)
 
@@ -346,6 +427,10 @@ class FailuresTest(unittest.TestCase):
 
     def test_asks_to_abandon(self) -> None:
         run_ranks(4, asks_to_abandon)
+
+    def test_after_a_skipped_step(self) -> None:
+        for when in ("before forward", "after forward"):
+            run_ranks(2, abandons_after_a_skipped_step, when)
 
     def test_one_rank_alone(self) -> None:
         for how, words in (("closed", "it ended its hook in the middle of a step"), ("gone", "rank 1")):
@@ -369,6 +454,8 @@ class FailuresTest(unittest.TestCase):
             for number in (0, 1, 2):
                 self.assertEqual(ranks[number].status, 0, told(ranks))
                 text, seconds = ranks[number].value
+                if number == 1:  # the other rank of its shard, which meets it
+                    self.assertRegex(text, "TransportError: .*rank 1")
                 self.assertIn("Error: ", text)
                 self.assertLess(seconds, 8, text)
 

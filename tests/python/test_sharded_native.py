@@ -1,6 +1,7 @@
 """Between the replicas of a sharded model, method sgd gives the bits of native HSDP, whatever fully_shard is told."""
 
 import contextlib
+import functools
 import itertools
 import unittest
 from collections.abc import Iterator
@@ -10,7 +11,9 @@ import torch
 import torch.distributed as dist
 from ranks import run_ranks
 from sharded import (
+    WIDTH,
     CPUOffloadPolicy,
+    FSDPModule,
     MixedPrecisionPolicy,
     Odd,
     Tied,
@@ -24,7 +27,9 @@ from sharded import (
     replicas_agree,
     sharded,
     train,
+    with_experts,
 )
+from torch.distributed.tensor import Shard
 
 STEPS = 2
 BF16, FP32, FP16 = torch.bfloat16, torch.float32, torch.float16
@@ -61,11 +66,18 @@ def combinations() -> Iterator[dict[str, Any]]:
         yield {"kind": kind, "policy": policy, "reshard": True, "way": way}
 
 
-def differing_combinations() -> list[str]:
+def some_combinations() -> Iterator[dict[str, Any]]:
+    """Each policy and each way twice."""
+    for i, (policy, way) in enumerate(itertools.product(POLICIES, WAYS)):
+        if (i // 4 + i) % 4 in (0, 2):
+            yield {"kind": "odd", "policy": policy, "reshard": i % 2 == 0, "way": way}
+
+
+def differing_combinations(all_of_them: bool) -> list[str]:
     """Of all by the native door, of every third by the hook."""
     mesh = mesh_of(2, 2)
     wrong = []
-    for number, each in enumerate(combinations()):
+    for number, each in enumerate(combinations() if all_of_them else some_combinations()):
         settings = {"mp_policy": POLICIES[each["policy"]], "reshard_after_forward": each["reshard"]}
         clip = each["way"] == "plain"
         expected = train(built(each["kind"], "native", mesh, **settings), STEPS, each["way"], clip)
@@ -79,13 +91,17 @@ def differing_combinations() -> list[str]:
 
 
 def force_sums(model: Any) -> None:
-    model.set_force_sum_reduction_for_comms(True)
+    for module in model.modules():
+        if isinstance(module, FSDPModule):
+            module.set_force_sum_reduction_for_comms(True)
 
 
 def divide(model: Any) -> None:
     """As torchtitan does: sums, which the loss has divided."""
-    model.set_force_sum_reduction_for_comms(True)
-    model.set_gradient_divide_factor(1.0)
+    force_sums(model)
+    for module in model.modules():
+        if isinstance(module, FSDPModule):
+            module.set_gradient_divide_factor(1.0)
 
 
 def checkpointed(model: Any) -> None:
@@ -100,7 +116,16 @@ def compiled(model: Any) -> None:
         block.compile(backend="aot_eager")
 
 
-# name: settings of fully_shard, what is done to the model before fully_shard, and after it
+def compiled_whole(model: Any) -> None:
+    model.compile(backend="aot_eager")
+
+
+def columns(parameter: torch.nn.Parameter) -> Shard | None:
+    """Sharded by columns where their number is even, which fully_shard demands."""
+    return Shard(1) if parameter.dim() == 2 and parameter.size(1) % 2 == 0 else None
+
+
+# name: settings of the model and of fully_shard, what is done to the model before fully_shard, and after it
 CASES: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "fp16": ({"mp_policy": MixedPrecisionPolicy(reduce_dtype=FP16)}, None, None),
     "forced sums": ({}, None, force_sums),
@@ -110,7 +135,9 @@ CASES: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "root only": ({"root_only": True}, None, None),
     "offload": ({"offload_policy": CPUOffloadPolicy(pin_memory=False)}, None, None),
     "checkpoints": ({}, checkpointed, None),
+    "columns": ({"width": 16, "shard_placement_fn": columns}, None, None),
     "compiled": ({}, None, compiled),
+    "compiled as a whole": ({}, None, compiled_whole),
 }
 
 
@@ -120,11 +147,11 @@ def differing_settings() -> list[str]:
     wrong = []
     for name, (settings, before, after) in CASES.items():
         settings = dict(settings)
-        frozen = {"frozen": True} if settings.pop("frozen", False) else {}
-        way = "once" if name == "compiled" else "no_all_reduce"
+        own = {key: settings.pop(key) for key in ("frozen", "width") if key in settings}
+        way = "once" if name.startswith("compiled") else "no_all_reduce"
         expected = None
         for door, method in (("native", None), ("native", "sgd"), ("hook", "sgd")):
-            model = made("odd", **frozen)
+            model = made("odd", **own)
             if before is not None:
                 before(model)
             model = sharded(model, mesh if door == "native" else mesh["shard"], **settings)
@@ -172,18 +199,23 @@ def differing_programs() -> list[str]:
 class Headless(Odd):
     """Its head is called outside of it, for chunks of its output."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(WIDTH)
+
     def forward(self, values: torch.Tensor, skip: bool = False) -> torch.Tensor:
-        return self.blocks[1](self.blocks[0](self.embed(values))) + self.spare.sum()
+        return self.norm(self.blocks[1](self.blocks[0](self.embed(values)))) + self.spare.sum()
 
 
-def differing_chunks() -> list[str]:
-    """A loss in chunks, each with a backward of its own, so that a step has several calls for the head alone."""
+def differing_chunks(grouped: bool) -> list[str]:
+    """A loss in chunks, each with a backward of its own, so that a step has several calls for the head alone, which may be
+    in one group with a norm that the chunks do not use."""
     mesh = mesh_of(2, 2)
     results = []
     for method in (None, "sgd"):
         torch.manual_seed(3)
         model = Headless()
-        fully_shard(model.out, mesh=mesh)
+        fully_shard([model.norm, model.out] if grouped else model.out, mesh=mesh)
         model = sharded(model, mesh)
         found = []
         with attached(model, method) if method else contextlib.nullcontext() as state:
@@ -218,7 +250,7 @@ def other_methods_differ() -> bool:
 def differing_shapes(replicas: int, shards: int) -> list[str]:
     """Other numbers of ranks. Sums of three replicas are in another order than Gloo's. SGD, because a wrong factor would
     hardly show in AdamW's steps."""
-    sgd = torch.optim.SGD
+    sgd = functools.partial(torch.optim.SGD, momentum=0.9)
     mesh = mesh_of(replicas, shards)
     wrong = []
     for door in DOORS:
@@ -249,12 +281,28 @@ def differing_steps_of_replicate() -> list[str]:
     return [f"step {i}" for i, (a, b) in enumerate(zip(*found, strict=True)) if not torch.equal(a, b)]
 
 
+def differing_experts() -> list[str]:
+    """A method between the replicas of all other parameters leaves those without replicas to fully_shard."""
+    mesh = mesh_of(2, 2)
+    results = []
+    for method in (None, "sgd"):
+        model = with_experts(mesh)
+        with attached(model, method) if method else contextlib.nullcontext() as state:
+            results.append(train(model, STEPS, "plain", clip=False))
+            if state is not None and any("blocks.1.up" in name for name in state.state_dict()):
+                return ["the state has the experts"]
+    return [f"step {i}" for i, (a, b) in enumerate(zip(*results, strict=True)) if not torch.equal(a, b)]
+
+
 class CombinationsTest(unittest.TestCase):
     def test_combinations(self) -> None:
-        self.assertEqual(run_ranks(4, differing_combinations, timeout=250), [[]] * 4)
+        self.assertEqual(run_ranks(4, differing_combinations, True, timeout=250), [[]] * 4)
 
 
 class NativeTest(unittest.TestCase):
+    def test_some_combinations(self) -> None:
+        self.assertEqual(run_ranks(4, differing_combinations, False, timeout=250), [[]] * 4)
+
     def test_further_settings(self) -> None:
         self.assertEqual(run_ranks(4, differing_settings, timeout=250), [[]] * 4)
 
@@ -262,7 +310,11 @@ class NativeTest(unittest.TestCase):
         self.assertEqual(run_ranks(4, differing_programs, timeout=250), [[]] * 4)
 
     def test_chunks(self) -> None:
-        self.assertEqual(run_ranks(4, differing_chunks, timeout=250), [[]] * 4)
+        for grouped in (False, True):
+            self.assertEqual(run_ranks(4, differing_chunks, grouped, timeout=250), [[]] * 4, grouped)
+
+    def test_experts(self) -> None:
+        self.assertEqual(run_ranks(4, differing_experts, timeout=250), [[]] * 4)
 
     def test_replicate(self) -> None:
         self.assertEqual(run_ranks(2, differing_steps_of_replicate, timeout=250), [[]] * 2)

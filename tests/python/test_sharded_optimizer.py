@@ -9,11 +9,11 @@ import torch.distributed as dist
 from networks import small_options
 from ranks import run_ranks
 from refusals import refused
-from sharded import Odd, flat, loss_of, mesh_of, replicas_agree, sharded, train
+from sharded import Odd, flat, fully_shard, local, loss_of, mesh_of, replicas_agree, sharded, train, with_experts
 from test_sharded_methods import built, coefficients, names, of_all_replicas
 
 import laconic
-from laconic import _core, _settings
+from laconic import _core, _selection
 
 SGD_METHODS = ("ef-rbgs", "def", "def-a")
 UPDATES = ("def-topk", "diloco", "sparseloco")
@@ -53,7 +53,7 @@ def differing_methods(door: str) -> list[str]:
                 loss.backward()
                 optimizer.step(loss=0.0)
                 made.append(torch.cat([each.grad.to_local().flatten() for each in model.parameters()]))
-        options = _settings.texts({name: value for name, value in own.items() if name != "min_size"})
+        options = _selection.texts({name: value for name, value in own.items() if name != "min_size"})
         if row["takes_scoring"]:
             options.append(("score", "local"))
         steps = [[each.clone() for each in each_rank] for each_rank in flat_given]
@@ -177,6 +177,47 @@ def refuses() -> None:
     refused(lambda: laconic.Optimizer(third, alone, "topk"), "knows no replicas")
 
 
+def leaves_experts_alone() -> None:
+    """Parameters without replicas: refused, and left as they are if another optimizer has them."""
+    mesh = mesh_of(2, 2)
+    model = with_experts(mesh)
+    everything = torch.optim.SGD(model.parameters(), lr=0.05)
+    refused(
+        lambda: laconic.Optimizer(everything, model, "topk", keep=0.1),
+        "parameter blocks.1.up.weight is sharded over all ranks and has no replicas", "an optimizer of its own", "attach",
+    )  # fmt: skip
+    experts = list(model.blocks[1].up.parameters())
+    for frozen in (False, True):
+        for each in experts:
+            each.requires_grad_(not frozen)
+        before = [local(each) for each in experts]
+        others = [each for each in model.parameters() if all(each is not expert for expert in experts)]
+        inner = torch.optim.SGD([*others, *(experts if frozen else ())], lr=0.05)
+        own = torch.optim.SGD(experts, lr=0.05)
+        for method in ("topk", "localsgd"):
+            with laconic.Optimizer(inner, model, method, **small_options(method)) as optimizer:
+                assert all(map(torch.equal, before, map(local, experts))), method
+                for step in range(3):
+                    optimizer.zero_grad()
+                    own.zero_grad()
+                    loss_of(model, step).backward()
+                    optimizer.step()
+                assert all(map(torch.equal, before, map(local, experts))), method
+                with optimizer.read_out():
+                    assert all(map(torch.equal, before, map(local, experts))), method
+        own.step()
+        assert frozen == all(map(torch.equal, before, map(local, experts)))
+
+
+def refuses_what_is_not_sharded() -> None:
+    mesh = mesh_of(2, 2)
+    torch.manual_seed(3)
+    model = Odd()
+    fully_shard(model, mesh=mesh, ignored_params={model.spare})
+    inner = torch.optim.SGD(model.parameters(), lr=0.05)
+    refused(lambda: laconic.Optimizer(inner, model, "topk"), "parameter spare is not in fully_shard", "of its own")
+
+
 class OptimizerTest(unittest.TestCase):
     def test_methods(self) -> None:
         self.assertEqual(run_ranks(4, differing_methods, "native", timeout=120), [[]] * 4)
@@ -195,8 +236,12 @@ class OptimizerTest(unittest.TestCase):
     def test_drops_together(self) -> None:
         run_ranks(4, drops_together)
 
+    def test_leaves_experts_alone(self) -> None:
+        run_ranks(4, leaves_experts_alone)
+
     def test_refuses(self) -> None:
         run_ranks(4, refuses)
+        run_ranks(4, refuses_what_is_not_sharded)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ class ShardedStep {
 
   void close(Outcome outcome) {
     const std::lock_guard lock(mutex_);
-    if (outcome == Outcome::skipped) skipped_ = true;
+    if (outcome == Outcome::abandoned) abandoned_ = true;
     --pending_;
     ended_.notify_all();
   }
@@ -47,8 +47,8 @@ class ShardedStep {
     ended_.notify_all();
   }
 
-  /// Whether all ranks dropped the step. After wait.
-  bool skipped() const { return skipped_; }
+  /// Whether a rank abandoned the step, so that all dropped it. After wait.
+  bool abandoned() const { return abandoned_; }
 
   /// Throws what the step failed with. The caller's stream waits for the methods' one.
   void wait(c10::Device device) {
@@ -69,7 +69,7 @@ class ShardedStep {
   std::mutex mutex_;
   std::condition_variable ended_;
   int pending_ = 0;
-  bool skipped_ = false;
+  bool abandoned_ = false;
   std::exception_ptr error_;
 };
 
@@ -77,13 +77,15 @@ namespace {
 
 class ShardDelivery final : public Delivery {
  public:
-  ShardDelivery(std::shared_ptr<ShardedStep> step, std::vector<TensorPart> parts, std::vector<std::uint32_t> unused)
-      : step_(std::move(step)), parts_(std::move(parts)), unused_(std::move(unused)) {
+  ShardDelivery(std::shared_ptr<ShardedStep> step, std::vector<TensorPart> parts, std::vector<std::uint32_t> unused,
+                bool abandons)
+      : step_(std::move(step)), parts_(std::move(parts)), unused_(std::move(unused)), abandons_(abandons) {
     step_->expect();
   }
 
   std::span<const TensorPart> open() override { return parts_; }
   std::span<const std::uint32_t> unused() const override { return unused_; }
+  bool abandons() const override { return abandons_; }
   void close(Outcome outcome) override { step_->close(outcome); }
   void fail(std::exception_ptr error) noexcept override { step_->fail(std::move(error)); }
 
@@ -91,6 +93,7 @@ class ShardDelivery final : public Delivery {
   std::shared_ptr<ShardedStep> step_;
   std::vector<TensorPart> parts_;
   std::vector<std::uint32_t> unused_;
+  bool abandons_;
 };
 
 std::vector<Tensor> shards_of(const ShardedModel& model) {
@@ -123,23 +126,23 @@ FsdpHost::FsdpHost(std::shared_ptr<Communicator> communicator, std::shared_ptr<C
 /// The buffer belongs to what the host's thread is doing.
 FsdpHost::~FsdpHost() { host_->close(); }
 
-void FsdpHost::submit(const at::Tensor& flat, const std::vector<FlatPiece>& pieces, const Scaling& scaling) {
+void FsdpHost::submit(const at::Tensor& flat, const std::vector<FlatSlice>& slices, const Scaling& scaling) {
   const c10::NoGradGuard unseen;
-  if (!step_) step_ = std::make_shared<ShardedStep>(stream_);
-  if (calls_in_step_++ == 0) {
+  if (!in_step()) {
+    step_ = std::make_shared<ShardedStep>(stream_);
     inside_.last = 0;
     dropped_ = false;
   }
   inside_.last += static_cast<std::uint64_t>(flat.nbytes()) * static_cast<std::uint64_t>(shards_ - 1);
   std::vector<std::uint32_t> ready;
-  for (const FlatPiece& each : pieces) {
+  for (const FlatSlice& each : slices) {
     Parameter& parameter = parameters_.at(each.parameter);
-    const at::Tensor piece = flat.narrow(0, each.offset, parameter.values.numel());
+    const at::Tensor slice = flat.narrow(0, each.offset, parameter.values.numel());
     if (parameter.delivered) {
-      take_late(each.parameter, piece);
+      take_late(each.parameter, slice);
       continue;
     }
-    take(parameter, piece);
+    take(parameter, slice);
     parameter.scaling = scaling;
     parameter.type = flat.scalar_type();
     if (!first_step_ && !parameter.several) ready.push_back(each.parameter);
@@ -150,22 +153,22 @@ void FsdpHost::submit(const at::Tensor& flat, const std::vector<FlatPiece>& piec
   if (!ready.empty() && !would_end(ready)) deliver(ready);
 }
 
-void FsdpHost::take(Parameter& parameter, const at::Tensor& piece) {
+void FsdpHost::take(Parameter& parameter, const at::Tensor& slice) {
   if (parameter.reached) {
     parameter.several = true;
-    parameter.values.add_(piece.to(parameter.values.device(), at::kFloat));
+    parameter.values.add_(slice.to(parameter.values.device(), at::kFloat));
   } else {
-    parameter.values.copy_(piece);
+    parameter.values.copy_(slice);
   }
   parameter.reached = true;
 }
 
-void FsdpHost::take_late(std::uint32_t index, const at::Tensor& piece) {
+void FsdpHost::take_late(std::uint32_t index, const at::Tensor& slice) {
   if (!late_.defined()) late_ = at::zeros_like(buffer_);
   parameters_[index].several = true;
   late_parameters_.push_back(index);
-  at::Tensor values = late_.narrow(0, parameters_[index].values.storage_offset(), piece.numel());
-  values.add_(piece.to(values.device(), at::kFloat));
+  at::Tensor values = late_.narrow(0, parameters_[index].values.storage_offset(), slice.numel());
+  values.add_(slice.to(values.device(), at::kFloat));
 }
 
 bool FsdpHost::would_end(const std::vector<std::uint32_t>& parameters) const {
@@ -177,7 +180,7 @@ bool FsdpHost::would_end(const std::vector<std::uint32_t>& parameters) const {
   return true;
 }
 
-void FsdpHost::deliver(const std::vector<std::uint32_t>& parameters) {
+void FsdpHost::deliver(const std::vector<std::uint32_t>& parameters, bool abandons) {
   std::vector<TensorPart> parts;
   std::vector<std::uint32_t> unused;
   for (const std::uint32_t each : parameters) {
@@ -185,11 +188,11 @@ void FsdpHost::deliver(const std::vector<std::uint32_t>& parameters) {
     parts.push_back({each, float_view(parameters_[each].values, "a shard's gradient")});
     if (!parameters_[each].reached) unused.push_back(each);
   }
-  host_->submit(std::make_unique<ShardDelivery>(step_, std::move(parts), std::move(unused)));
+  host_->submit(std::make_unique<ShardDelivery>(step_, std::move(parts), std::move(unused), abandons));
 }
 
 /// `missing`: the values of parameters that no call has reached.
-void FsdpHost::deliver_rest(float missing) {
+void FsdpHost::deliver_rest(float missing, bool abandons) {
   std::vector<std::uint32_t> rest;
   for (std::uint32_t i = 0; i < parameters_.size(); ++i) {
     if (parameters_[i].delivered) continue;
@@ -197,7 +200,7 @@ void FsdpHost::deliver_rest(float missing) {
     rest.push_back(i);
   }
   step_->note_written(buffer_.device());
-  deliver(rest);
+  deliver(rest, abandons);
 }
 
 void FsdpHost::wait() {
@@ -216,15 +219,15 @@ void FsdpHost::finish(const std::vector<at::Tensor>& gradients) {
   LACONIC_CHECK(in_step());
   deliver_rest(0.0F);
   wait();
-  bool skipped = step_->skipped();
+  bool abandoned = step_->abandoned();
   add_to(gradients);
   if (late_.defined()) {
     run_late(gradients);
-    skipped = skipped || step_->skipped();
+    abandoned = abandoned || step_->abandoned();
   }
   inside_.total += inside_.last;
   first_step_ = false;
-  dropped_ = skipped;
+  dropped_ = abandoned;
   reset();
 }
 
@@ -256,12 +259,12 @@ void FsdpHost::add_to(const std::vector<at::Tensor>& gradients) {
 void FsdpHost::abandon() {
   const c10::NoGradGuard unseen;
   if (std::exchange(dropped_, false)) return;
-  if (!step_) step_ = std::make_shared<ShardedStep>(stream_);
+  if (!in_step()) step_ = std::make_shared<ShardedStep>(stream_);
   // All ranks drop a step with a value that is not finite.
   for (Parameter& each : parameters_) {
     if (!each.delivered) each.reached = false;
   }
-  deliver_rest(std::numeric_limits<float>::quiet_NaN());
+  deliver_rest(std::numeric_limits<float>::quiet_NaN(), /*abandons=*/true);
   try {
     wait();
   } catch (const NonfiniteValue&) {
@@ -275,7 +278,6 @@ void FsdpHost::reset() {
   late_ = at::Tensor();
   late_parameters_.clear();
   step_.reset();
-  calls_in_step_ = 0;
 }
 
 std::vector<std::uint32_t> FsdpHost::reached() const {

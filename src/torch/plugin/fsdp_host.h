@@ -21,7 +21,7 @@ struct ShardedModel {
 };
 
 /// Where a parameter's shard lies in a flat tensor of gradients.
-struct FlatPiece {
+struct FlatSlice {
   std::uint32_t parameter = 0;
   std::int64_t offset = 0;
 };
@@ -56,16 +56,16 @@ class FsdpHost {
   ~FsdpHost();
 
   /// Takes some gradients of this step and leaves zeros. Does not wait for other ranks.
-  void submit(const at::Tensor& flat, const std::vector<FlatPiece>& pieces, const Scaling& scaling);
+  void submit(const at::Tensor& flat, const std::vector<FlatSlice>& slices, const Scaling& scaling);
   /// Ends a step: waits for the aggregate and adds it to the gradients, one for each parameter, undefined for one that
   /// this step did not reach. Throws what went wrong in the step.
   void finish(const std::vector<at::Tensor>& gradients);
   /// Drops a step that cannot be finished, on all ranks, and leaves the methods' memory as it was before the step.
-  /// Collective: a rank that has not begun the step takes part in it too. After a step that failed or
-  /// was skipped in `finish` it does nothing, because the other ranks have dropped that step.
+  /// Collective: a rank that has not begun the step takes part in it too. After a step for which
+  /// `finish` threw an error, or that another rank abandoned, it does nothing: all ranks have dropped that step.
   void abandon();
   /// Whether gradients of a step have arrived that has not ended.
-  bool in_step() const { return calls_in_step_ > 0; }
+  bool in_step() const { return step_ != nullptr; }
   /// Parameters that this step has reached.
   std::vector<std::uint32_t> reached() const;
 
@@ -84,11 +84,11 @@ class FsdpHost {
     at::ScalarType type = at::kFloat;  ///< of the flat tensor
   };
 
-  void take(Parameter& parameter, const at::Tensor& piece);
-  void take_late(std::uint32_t index, const at::Tensor& piece);
-  void deliver(const std::vector<std::uint32_t>& parameters);
+  void take(Parameter& parameter, const at::Tensor& slice);
+  void take_late(std::uint32_t index, const at::Tensor& slice);
+  void deliver(const std::vector<std::uint32_t>& parameters, bool abandons = false);
   bool would_end(const std::vector<std::uint32_t>& parameters) const;
-  void deliver_rest(float missing);
+  void deliver_rest(float missing, bool abandons = false);
   void run_late(const std::vector<at::Tensor>& gradients);
   void wait();
   void add_to(const std::vector<at::Tensor>& gradients);
@@ -103,10 +103,9 @@ class FsdpHost {
   std::string reason_for_cpu_;
   int shards_ = 1;
 
-  std::shared_ptr<ShardedStep> step_;
-  std::uint64_t calls_in_step_ = 0;
+  std::shared_ptr<ShardedStep> step_;  ///< null between steps
   bool first_step_ = true;  ///< nothing is known yet of the calls
-  bool dropped_ = false;    ///< the last step failed or was skipped in finish, on all ranks
+  bool dropped_ = false;    ///< the last step ended in finish with an error, or because another rank abandoned it
   InsideTraffic inside_;
   std::unique_ptr<GradientHost> host_;
 };

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 
 #include "base/memory.h"
 #include "base/no_thread.h"
@@ -66,7 +67,7 @@ void GradientHost::close() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    in_step = in_step_ || !deliveries_.empty();
+    in_step = !open_deliveries_.empty() || !deliveries_.empty();
     if (!failure_) failure_ = std::make_exception_ptr(InvalidConfig("the hook was closed: make a new one"));
   }
   changed_.notify_all();
@@ -127,30 +128,27 @@ void GradientHost::run() {
       changed_.notify_all();
       continue;
     }
-    std::unique_ptr<Delivery> delivery;
     if (work) {
-      delivery = std::move(deliveries_.front());
+      open_deliveries_.push_back(std::move(deliveries_.front()));
       deliveries_.pop_front();
-      in_step_ = true;
     }
     lock.unlock();
     try {
       const Stopwatch busy(metrics_.busy_seconds);
-      if (delivery) {
-        take(std::move(delivery));
+      if (work) {
+        take(*open_deliveries_.back());
       } else {
         const Stopwatch inside(metrics_.method_seconds);
         methods_->poll();
       }
     } catch (const NonfiniteValue&) {
-      // All ranks met it and dropped the step; the next one may go on.
-      for (auto& each : open_deliveries_) each->fail(std::current_exception());
-      open_deliveries_.clear();
+      drop_step(std::current_exception());
+    } catch (const OtherParameters&) {
+      drop_step(std::current_exception());
     } catch (...) {
       fail(std::current_exception());
     }
     lock.lock();
-    in_step_ = !open_deliveries_.empty();
   }
   for (Task* task : tasks_) (*task)();  // throws why it ended to whoever waits
   tasks_.clear();
@@ -162,10 +160,8 @@ void GradientHost::run() {
   deliveries_.clear();
 }
 
-void GradientHost::take(std::unique_ptr<Delivery> delivery) {
+void GradientHost::take(Delivery& newest) {
   if (!methods_->is_open()) methods_->begin();
-  open_deliveries_.push_back(std::move(delivery));
-  Delivery& newest = *open_deliveries_.back();
   std::span<const TensorPart> parts;
   {
     const Stopwatch converting(metrics_.convert_seconds);
@@ -176,6 +172,7 @@ void GradientHost::take(std::unique_ptr<Delivery> delivery) {
     methods_->add(parts);
   }
   for (const std::uint32_t each : newest.unused()) methods_->mark_unused(each);
+  if (newest.abandons()) methods_->mark_abandoned();
   if (methods_->complete()) {
     finish();
   } else if (newest.last()) {
@@ -191,16 +188,31 @@ void GradientHost::finish() {
     const Stopwatch inside(metrics_.method_seconds);
     counted = methods_->finish(!scaled_);
   }
-  {
-    const std::lock_guard lock(mutex_);
-    in_step_ = false;  // whoever waits for a delivery may end the host as soon as it is closed
-  }
+  const Outcome dropped = methods_->abandoned() ? Outcome::abandoned : Outcome::skipped;
+  const Outcome outcome = counted ? Outcome::counted : dropped;
+  std::vector<std::unique_ptr<Delivery>> ended = take_open();
   const Stopwatch converting(metrics_.convert_seconds);
-  // Those that are not closed yet stay where an error finds them: whoever waits for them must be told.
-  while (!open_deliveries_.empty()) {
-    open_deliveries_.front()->close(counted ? Outcome::counted : Outcome::skipped);
-    open_deliveries_.erase(open_deliveries_.begin());
+  try {
+    while (!ended.empty()) {
+      ended.front()->close(outcome);
+      ended.erase(ended.begin());
+    }
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    open_deliveries_.swap(ended);  // where the error finds them: whoever waits for them must be told
+    throw;
   }
+}
+
+/// Ends the step before its deliveries are told: whoever waits for one may end the host as soon as it is closed.
+std::vector<std::unique_ptr<Delivery>> GradientHost::take_open() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(open_deliveries_, {});
+}
+
+/// All ranks met the error and dropped the step; the next one may go on.
+void GradientHost::drop_step(std::exception_ptr error) {
+  for (auto& each : take_open()) each->fail(error);
 }
 
 void GradientHost::fail(std::exception_ptr error) {
@@ -211,9 +223,8 @@ void GradientHost::fail(std::exception_ptr error) {
     if (!stopping_) failure_ = error;
     waiting.swap(deliveries_);
   }
-  for (auto& each : open_deliveries_) each->fail(error);
+  for (auto& each : take_open()) each->fail(error);
   for (auto& each : waiting) each->fail(error);
-  open_deliveries_.clear();
 }
 
 /// Runs the task on the thread, and throws here what it throws.

@@ -17,8 +17,9 @@ namespace laconic::plugin {
 
 /// How a step ended, for its waiting deliveries.
 enum class Outcome : std::uint8_t {
-  counted,  ///< the parts hold the aggregate
-  skipped,  ///< a value was not finite: the parts are zero
+  counted,    ///< the parts hold the aggregate
+  skipped,    ///< a value was not finite: the parts are zero
+  abandoned,  ///< as skipped, because a rank abandoned the step
 };
 
 /// Some tensors of a step, and the caller that waits for their aggregate. All calls come from the host's thread.
@@ -29,6 +30,8 @@ class Delivery {
   virtual std::span<const TensorPart> open() = 0;
   /// The parts that this rank did not use in the step.
   virtual std::span<const std::uint32_t> unused() const { return {}; }
+  /// Whether this rank drops the step, which some of the parts that are not finite then make all ranks do.
+  virtual bool abandons() const { return false; }
   /// Whether it is the last delivery of this step. If parameters are missing after it, the step fails.
   virtual bool last() const { return false; }
   virtual void close(Outcome outcome) = 0;
@@ -50,8 +53,8 @@ struct HostMetrics {
 /// work and all the waiting. `submit` only queues, so it may be called where nothing may block. A step begins with its
 /// first delivery and ends when every parameter has arrived; all its deliveries are closed together. An error is passed
 /// to every delivery of its step, to every later call, and to the other ranks through the communicator's fail(). Only a
-/// non-finite value, which all ranks meet alike, leaves the host usable. In a fork of the process every call throws
-/// InvalidConfig, and the host must not be destroyed.
+/// non-finite value and OtherParameters, which all ranks meet alike, leave the host usable. In a fork of the process
+/// every call throws InvalidConfig, and the host must not be destroyed.
 class GradientHost {
  public:
   /// Collective. From then on only the host's thread uses the communicator and the place.
@@ -84,8 +87,10 @@ class GradientHost {
   using Task = std::function<void()>;
 
   void run();
-  void take(std::unique_ptr<Delivery> delivery);
+  void take(Delivery& newest);
   void finish();
+  std::vector<std::unique_ptr<Delivery>> take_open();
+  void drop_step(std::exception_ptr error);
   void fail(std::exception_ptr error);
   void tell_others(const std::string& reason);
   void on_thread(const char* call, const Task& task);
@@ -107,12 +112,11 @@ class GradientHost {
   std::deque<std::unique_ptr<Delivery>> deliveries_;
   std::deque<Task*> tasks_;
   bool stopping_ = false;
-  bool in_step_ = false;  ///< deliveries of a step have arrived, but the step has not ended
+  /// The deliveries of the open step; none between steps. Only the thread changes it, with the lock.
+  std::vector<std::unique_ptr<Delivery>> open_deliveries_;
   std::exception_ptr failure_;
 
-  // Used only by the thread.
-  std::vector<std::unique_ptr<Delivery>> open_deliveries_;
-  HostMetrics metrics_;
+  HostMetrics metrics_;  ///< used only by the thread
   std::thread thread_;
   std::mutex closing_;
 };

@@ -35,10 +35,7 @@ std::string list_of(const std::vector<std::uint32_t>& numbers) {
 }  // namespace
 
 std::uint64_t seed_of_group(std::uint64_t seed, std::uint32_t group) {
-  if (group == 0) return seed;
-  const RandomStream stream{.seed = seed, .tensor = group, .purpose = Purpose::group_seed};
-  const PhiloxBlock words = stream.block(0);
-  return std::uint64_t{words[1]} << 32 | words[0];
+  return derived_seed(seed, group, Purpose::group_seed);
 }
 
 SetMetrics& SetMetrics::operator+=(const SetMetrics& other) {
@@ -63,7 +60,7 @@ MethodSet::MethodSet(std::vector<Tensor> parameters, std::vector<MethodGroup> gr
       group_of_(parameters_.size()),
       index_in_group_(parameters_.size()),
       parts_(parameters_.size()),
-      used_(parameters_.size()),
+      used_(parameters_.size() + 1),
       is_carried_(parameters_.size()) {
   require_cover(groups);
   if (!(options_.clip >= 0.0 && std::isfinite(options_.clip))) {
@@ -148,6 +145,7 @@ std::span<MethodSet::Group> MethodSet::active() {
 void MethodSet::begin() {
   if (open_) throw InvalidConfig("a step was begun before the last one was finished");
   std::fill(used_.begin(), used_.end(), std::byte{1});
+  abandoned_ = false;
   arrived_ = 0;
   held_.clear();
   last_ = {};
@@ -184,7 +182,7 @@ double MethodSet::norm_of_held() {
     for (const TensorPart& part : held_) body({part.values, norms_.view().sub(part.tensor, 1)});
   };
   norms(place_, each, Norm::l2, unused.view());
-  copy_to_host<float>(place_, norms_.view(parameters_.size()), read_norms_.data());
+  copy_to_cpu<float>(place_, norms_.view(parameters_.size()), read_norms_.data());
   double squares = 0.0;
   for (const float each_norm : read_norms_) squares += static_cast<double>(each_norm) * each_norm;
   return std::sqrt(shards_ == nullptr ? squares : squares_of_all_shards(squares));
@@ -197,12 +195,19 @@ double MethodSet::squares_of_all_shards(double squares) {
   return std::accumulate(all.begin(), all.end(), 0.0);
 }
 
-/// The first shard in which a value was not finite. Collective over the shards.
+/// The first shard in which a value was not finite. Collective over the shards, which also tell each other whether they
+/// abandoned the step.
 std::optional<int> MethodSet::nonfinite_shard(bool finite) {
-  const std::byte mine{finite ? std::uint8_t{0} : std::uint8_t{1}};
+  constexpr std::byte kNotFinite{1};
+  constexpr std::byte kAbandoned{2};
+  std::byte mine{0};
+  if (!finite) mine |= kNotFinite;
+  if (abandoned_) mine |= kAbandoned;
   std::vector<std::byte> all(static_cast<std::size_t>(shards_->size()));
   shards_->all_gather(View<const std::byte>(&mine, 1), View<std::byte>(all)).wait();
-  const auto first = std::ranges::find(all, std::byte{1});
+  const auto has = [](std::byte flag) { return [flag](std::byte each) { return (each & flag) != std::byte{0}; }; };
+  abandoned_ = std::ranges::any_of(all, has(kAbandoned));
+  const auto first = std::ranges::find_if(all, has(kNotFinite));
   if (first == all.end()) return std::nullopt;
   return static_cast<int>(first - all.begin());
 }
@@ -270,7 +275,7 @@ bool MethodSet::finish(bool report) {
     used = used_anywhere(difference);
     if (finite && options_.used_alike && !difference.empty()) {
       finite = false;
-      refusal = std::make_exception_ptr(InvalidConfig(difference));
+      refusal = std::make_exception_ptr(OtherParameters(difference));
     }
   }
   last_.wait_seconds = seconds_now() - start;
@@ -296,14 +301,16 @@ bool MethodSet::finish(bool report) {
   return finite;
 }
 
-/// One byte per parameter from every rank, at the end of a step, when all have said what they used. `difference` receives
-/// a sentence if ranks did not use the same parameters.
+/// One byte per parameter from every rank, at the end of a step, when all have said what they used, and one for a rank
+/// that abandoned the step. `difference` receives a sentence if ranks did not use the same parameters.
 std::vector<std::byte> MethodSet::used_anywhere(std::string& difference) {
+  used_.back() = abandoned_ ? std::byte{1} : std::byte{0};
   std::vector<std::byte> all(used_.size() * static_cast<std::size_t>(communicator_.size()));
   communicator_.all_gather(View<const std::byte>(used_), View<std::byte>(all)).wait();
   std::vector<std::byte> used(used_.size());
   for (std::size_t i = 0; i < all.size(); ++i) used[i % used.size()] |= all[i];
-  for (std::size_t i = 0; i < all.size() && difference.empty(); ++i) {
+  abandoned_ = used.back() != std::byte{0};
+  for (std::size_t i = 0; i < all.size() && difference.empty() && !abandoned_; ++i) {
     if (all[i] == used[i % used.size()]) continue;
     difference = "rank " + std::to_string(i / used.size()) + " of the replicas did not use " +
                  parameters_[i % used.size()].name + " in step " + std::to_string(step_) +

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "laconic/error.h"
+#include "laconic/error.h"
 #include "laconic/methods.h"
 #include "laconic/two_levels.h"
 
@@ -34,7 +36,7 @@ struct MethodSetOptions {
   /// If it is above 0, the gradient of this rank is scaled down to this norm over all parameters before a method sees
   /// it. The norm needs the whole gradient, so nothing is exchanged before the last parameter has arrived.
   double clip = 0.0;
-  std::vector<int> hosts{};  ///< of each rank, for two levels; empty: one level
+  std::vector<int> hosts{};  ///< the machine of each rank, for two levels; empty: one level
 };
 
 /// Parameters that are processed together, in the order in which they should lie in memory to avoid copies.
@@ -47,7 +49,7 @@ struct Neighbours {
 /// What one step, or all steps, did on this rank.
 struct SetMetrics {
   Traffic traffic;
-  Traffic within;                 ///< on two levels what stays inside the host, and `traffic` is what leaves it
+  Traffic within;                 ///< on two levels what stays inside the machine, and `traffic` is what leaves it
   std::uint64_t dense_bytes = 0;  ///< size of all parameters as float32
   double select_seconds = 0.0;
   double wait_seconds = 0.0;  ///< from the arrival of the last part to the end of the exchange
@@ -55,6 +57,12 @@ struct SetMetrics {
   double bits = 0.0;          ///< of the first quantizer; in a sum, of the last step
 
   SetMetrics& operator+=(const SetMetrics& other);
+};
+
+/// Ranks used different parameters in a step. All ranks of the parameters met it and dropped the step.
+class OtherParameters : public InvalidConfig {
+ public:
+  using InvalidConfig::InvalidConfig;
 };
 
 /// The seed of a group's draws; the first group has the host's seed. Each method numbers its own tensors, so groups
@@ -78,15 +86,19 @@ class MethodSet {
   void add(std::span<const TensorPart> parts);
   /// This rank did not use the parameter in this step; its part is still added and is zero.
   void mark_unused(std::uint32_t parameter) { used_[parameter] = std::byte{0}; }
+  /// This rank drops the step, and its parts are not finite. The other ranks learn it if `drops_unused` is set.
+  void mark_abandoned() { abandoned_ = true; }
   bool complete() const { return arrived_ == parameters_.size(); }
   /// Whether exchanges may be in flight, so that poll is useful.
   bool streams() const;
   void poll();
   /// Waits for all. Returns true if the step counts. If a value was not finite, it returns false, the memory is as it
   /// was and the parts are zero; but if `report` is true, NonfinitePolicy::error throws NonfiniteValue instead, on all
-  /// ranks alike.
+  /// ranks alike. With `used_alike` it throws OtherParameters if ranks used different ones, and drops the step too.
   bool finish(bool report);
   bool is_open() const { return open_; }
+  /// Whether a rank abandoned the last step. The same on all ranks, also on those of other shards.
+  bool abandoned() const { return abandoned_; }
 
   /// One entry per group.
   std::vector<Neighbours> neighbours() const;
@@ -151,7 +163,8 @@ class MethodSet {
   std::vector<TensorPart> held_;  ///< with clip, until all are there
   Buffer<float> norms_;           ///< with clip, of each parameter's gradient
   std::vector<float> read_norms_;
-  std::vector<std::byte> used_;
+  std::vector<std::byte> used_;  ///< by parameter; the last byte tells whether the rank abandoned the step
+  bool abandoned_ = false;
   Buffer<float> carried_;                  ///< aggregates that the host dropped, by parameter
   std::vector<std::uint32_t> is_carried_;  ///< 1 if the parameter has one
   SetMetrics last_;

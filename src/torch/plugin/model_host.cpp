@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/transfer.h"
 #include "exchange/exchange.h"
+#include "kernels/elementwise/elementwise.h"
 #include "laconic/error.h"
 #include "methods/state_memory.h"
 #include "torch/plugin/redeal.h"
@@ -211,7 +212,7 @@ OptimizerHost::Change ModelHost::prepare_redeal(const std::vector<State>& saved)
   if (dealt.empty()) dealt = dealt_model(saved, mine);
   return [this, mine = std::move(mine), dealt = std::move(dealt)] {
     method_->load(mine);
-    copy_from_host(place(), dealt.data(), model());
+    copy_from_cpu(place(), dealt.data(), model());
     write_model();
   };
 }
@@ -229,13 +230,13 @@ std::vector<float> ModelHost::dealt_model(const std::vector<State>& saved, const
     }
     return model;
   }
+  Place here({.threads = 1});  // saved states lie in CPU memory
   std::vector<float> each(size_);
   for (const State& state : saved) {
     state.get("model", View<float>(each));
-    for (std::size_t i = 0; i < model.size(); ++i) model[i] = model[i] + each[i];
+    axpy(here, 1.0F, View<const float>(each), View<float>(model));
   }
-  const auto ranks_before = static_cast<float>(saved.size());
-  for (float& value : model) value = value / ranks_before;
+  divide(here, static_cast<float>(saved.size()), View<float>(model));
   return model;
 }
 

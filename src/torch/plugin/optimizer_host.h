@@ -13,8 +13,12 @@ namespace laconic::plugin {
 /// What a training loop passes with each step.
 struct HostStepInput {
   float loss = std::numeric_limits<float>::quiet_NaN();  ///< this worker's loss, which lsgd needs
-  float factor = 1.0F;                                   ///< gradients are multiplied by it: one over a loss scale
+  float factor = 1.0F;                                   ///< gradients are multiplied by it
   bool skips = false;                                    ///< a non-finite value drops the step under either policy
+  /// One number on a device, or undefined. Gradients are multiplied by it there: one over a loss scale. The caller's
+  /// thread does not wait for it.
+  at::Tensor scaling{};
+  bool scales_in_place = false;  ///< for a loop's optimizer that reads the gradients after the method did
   std::span<const Coefficients> groups{};  ///< one per group of parameters, for methods that are SGD themselves
   /// One per group of parameters, for methods that send the steps of the loop's optimizer: the factor of its decoupled
   /// weight decay in this step (StepInput::shrink). Empty: 1 for all.

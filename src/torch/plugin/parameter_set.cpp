@@ -138,6 +138,13 @@ at::Tensor ParameterSet::gradient_of(std::size_t i) const {
   return gradient;
 }
 
+/// Undefined if there is none.
+at::Tensor ParameterSet::scaling_on(const Place& place) const {
+  if (!scaling_.defined()) return scaling_;
+  const c10::Device device = place.device() == Device::cpu ? c10::Device(at::kCPU) : parameters_.front().device();
+  return scaling_.to(device, at::kFloat);
+}
+
 void ParameterSet::read_gradients(Place& place, float factor, View<float> flat) const {
   const c10::NoGradGuard no_graph;
   require_frozen();
@@ -151,6 +158,7 @@ void ParameterSet::read_gradients(Place& place, float factor, View<float> flat) 
     }
   }
   if (factor != 1.0F) borrowed_floats(flat).mul_(factor);
+  if (const at::Tensor scaling = scaling_on(place); scaling.defined()) borrowed_floats(flat).mul_(scaling);
 }
 
 void ParameterSet::complete_gradients() {
@@ -172,6 +180,20 @@ void ParameterSet::scale_gradients(float factor) {
   }
 }
 
+void ParameterSet::scale_gradients(const at::Tensor& scaling) {
+  const c10::NoGradGuard no_graph;
+  const at::Tensor factor = scaling.to(parameters_.front().device(), at::kFloat);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    at::Tensor gradient = gradient_of(i);
+    if (!gradient.defined()) continue;
+    if (gradient.scalar_type() == at::kFloat) {
+      gradient.mul_(factor);
+    } else {
+      gradient.copy_(gradient.to(at::kFloat).mul_(factor));  // mul_ would first round the factor to the gradient's type
+    }
+  }
+}
+
 std::vector<at::Tensor> ParameterSet::take_gradients() {
   std::vector<at::Tensor> taken;
   for (at::Tensor& parameter : parameters_) taken.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
@@ -187,6 +209,7 @@ std::span<const TensorPart> ParameterSet::open_gradients(Place& place, float fac
   require_frozen();
   parts_.clear();
   copied_.clear();
+  const at::Tensor scaling = scaling_on(place);
   for (std::uint32_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor gradient = gradient_of(i);
     if (!gradient.defined()) {
@@ -203,6 +226,7 @@ std::span<const TensorPart> ParameterSet::open_gradients(Place& place, float fac
       copied_.push_back(i);
     }
     if (factor != 1.0F) borrowed_floats(values).mul_(factor);
+    if (scaling.defined()) borrowed_floats(values).mul_(scaling);
     parts_.push_back({i, values});
   }
   return parts_;

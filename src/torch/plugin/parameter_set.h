@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/buffer.h"
@@ -45,6 +46,10 @@ class ParameterSet {
   const std::string* changed() const;
   void note_written();
 
+  /// Multiplies all gradients that are read or opened from now on by one number, which is on any device. It is used on
+  /// the device of the methods and never read by the CPU, unless they work there. Undefined: by none.
+  void set_scaling(at::Tensor scaling) { scaling_ = std::move(scaling); }
+
   /// Reads gradients times `factor`; a missing gradient is zero. Throws InvalidConfig for a sparse gradient or one of a
   /// frozen parameter.
   void read_gradients(Place& place, float factor, View<float> flat) const;
@@ -54,6 +59,8 @@ class ParameterSet {
   void complete_gradients();
   /// Scales in place, each gradient in its own type.
   void scale_gradients(float factor);
+  /// The same by one number on any device, which the CPU does not read if the gradients are on a device too.
+  void scale_gradients(const at::Tensor& scaling);
   /// Removes the gradients from the parameters and returns them.
   std::vector<at::Tensor> take_gradients();
   void give_gradients(const std::vector<at::Tensor>& gradients);
@@ -69,6 +76,7 @@ class ParameterSet {
   void require_frozen() const;
   void require_same_size(std::size_t i) const;
   at::Tensor gradient_of(std::size_t i) const;
+  at::Tensor scaling_on(const Place& place) const;
 
   std::vector<Tensor> tensors_;
   std::vector<at::Tensor> parameters_;
@@ -78,6 +86,7 @@ class ParameterSet {
   std::vector<std::uint64_t> offsets_;  ///< of each parameter; the last entry is the total size
   std::vector<std::uint32_t> versions_;
   std::vector<bool> trained_;  ///< empty: the parameters know
+  at::Tensor scaling_;         ///< undefined: none
   std::vector<TensorPart> parts_;
   std::vector<std::uint32_t> copied_;
   Buffer<float> copies_;  ///< where the place works

@@ -19,7 +19,7 @@ struct Answer {
 };
 static_assert(sizeof(Answer) == 16);
 
-/// FNV-1a of name and size, one word a tensor.
+/// FNV-1a of name and size, one word per tensor.
 std::vector<std::uint32_t> words_of(std::span<const Tensor> tensors) {
   std::vector<std::uint32_t> words;
   for (const Tensor& tensor : tensors) {

@@ -13,7 +13,7 @@ std::shared_ptr<Communicator> c10d_communicator(const py::object& group, const p
   const auto engine = shared_with<c10d::ProcessGroup>(group);
   const auto keys = shared_with<c10d::Store>(store);
   const plugin::GroupMaker maker = group_maker(make_group);
-  const plugin::PartMaker parts = part_maker(make_part);
+  const plugin::SubgroupMaker parts = subgroup_maker(make_part);
   py::gil_scoped_release unlocked;
   auto made = std::make_shared<plugin::C10dCommunicator>(engine, keys, maker, staging, parts);
   made->set_timeout(Milliseconds(static_cast<std::int64_t>(timeout_seconds * 1000)));

@@ -25,7 +25,7 @@ std::shared_ptr<FsdpHost> make_host(std::shared_ptr<Communicator> communicator, 
 }
 
 void submit(FsdpHost& host, const at::Tensor& flat, const Pieces& given, double factor, double divisor) {
-  std::vector<plugin::FlatPiece> pieces;
+  std::vector<plugin::FlatSlice> pieces;
   for (const auto& [parameter, offset] : given) pieces.push_back({parameter, offset});
   host.submit(flat, pieces, {.factor = factor, .divisor = divisor});
 }

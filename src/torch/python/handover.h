@@ -31,8 +31,8 @@ inline plugin::GroupMaker group_maker(const py::object& callable) {
   };
 }
 
-/// Wraps a Python callable that gets the ranks of a part and returns an object with callables `make` and `part`.
-inline plugin::PartMaker part_maker(const py::object& callable) {
+/// Wraps a Python callable that gets the ranks of a subgroup and returns an object with callables `make` and `part`.
+inline plugin::SubgroupMaker subgroup_maker(const py::object& callable) {
   if (callable.is_none()) return {};
   const std::shared_ptr<py::object> kept(new py::object(callable), [](py::object* held) {
     py::gil_scoped_acquire lock;
@@ -41,7 +41,7 @@ inline plugin::PartMaker part_maker(const py::object& callable) {
   return [kept](const std::vector<int>& ranks) {
     py::gil_scoped_acquire lock;
     const py::object groups = (*kept)(ranks);
-    return plugin::GroupsOfPart{group_maker(groups.attr("make")), part_maker(groups.attr("part"))};
+    return plugin::Subgroup{group_maker(groups.attr("make")), subgroup_maker(groups.attr("part"))};
   };
 }
 

@@ -1,5 +1,7 @@
 #include <pybind11/functional.h>
 
+#include <optional>
+
 #include "laconic/error.h"
 #include "torch/plugin/model_host.h"
 #include "torch/plugin/reducing_host.h"
@@ -60,11 +62,17 @@ std::shared_ptr<OptimizerHost> model_host(std::shared_ptr<Communicator> communic
 }
 
 bool step(OptimizerHost& host, const std::vector<CoefficientTuple>& groups, const std::vector<float>& shrink, float loss,
-          float factor, bool skips) {
+          float factor, bool skips, std::optional<at::Tensor> scaling, bool scales_in_place) {
   std::vector<Coefficients> coefficients;
   for (const auto& [rate, momentum, decay, nesterov] : groups)
     coefficients.push_back({rate, momentum, decay, nesterov});
-  return host.step({.loss = loss, .factor = factor, .skips = skips, .groups = coefficients, .shrink = shrink});
+  return host.step({.loss = loss,
+                    .factor = factor,
+                    .skips = skips,
+                    .scaling = scaling.value_or(at::Tensor()),
+                    .scales_in_place = scales_in_place,
+                    .groups = coefficients,
+                    .shrink = shrink});
 }
 
 void agree(OptimizerHost& host, const Texts& texts) {
@@ -121,7 +129,7 @@ void bind_optimizer(py::module_& module) {
       .def("follow", &OptimizerHost::follow, py::arg("parameters"), py::arg("trained"), Unlocked(),
            "The parameters as they are now, if they are parts of other tensors.")
       .def("step", &step, py::arg("groups"), py::arg("shrink"), py::arg("loss"), py::arg("factor"), py::arg("skips"),
-           Unlocked())
+           py::arg("scaling"), py::arg("scales_in_place"), Unlocked())
       .def_property_readonly("finished", &OptimizerHost::finished)
       .def_property_readonly("reads_out", &OptimizerHost::reads_out)
       .def_property_readonly("rank", &OptimizerHost::rank)

@@ -256,6 +256,62 @@ TEST(GradientHost, NonfiniteErrorNamesRankTensorAndStepAndGoesOn) {
   });
 }
 
+/// Drops its step.
+class AbandoningDelivery final : public TestDelivery {
+ public:
+  using TestDelivery::TestDelivery;
+  bool abandons() const override { return true; }
+};
+
+TEST(GradientHost, TellsAnAbandonedStepFromASkippedOne) {
+  const std::vector<Outcome> outcomes{Outcome::counted, Outcome::skipped, Outcome::counted, Outcome::abandoned,
+                                      Outcome::counted};
+  run_ranks(kRanks, [&](Communicator& communicator) {
+    const auto host = make_host(communicator, whole("topk", sparse(0.1)),
+                                {.policy = NonfinitePolicy::skip, .drops_unused = true, .used_alike = true});
+    Reference top(communicator, "topk", sparse(0.1));
+    for (std::uint32_t number = 0; number < outcomes.size(); ++number) {
+      Values mine = gradients(communicator.rank(), number);
+      Values expected = mine;
+      const bool bad = communicator.rank() == 1 && outcomes[number] != Outcome::counted;
+      if (bad) mine[0][0] = std::nanf("");
+      if (bad && outcomes[number] == Outcome::abandoned) {
+        auto delivery = std::make_unique<AbandoningDelivery>(mine, std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5});
+        auto future = delivery->future();
+        host->submit(std::move(delivery));
+        EXPECT_EQ(future.get(), Outcome::abandoned);
+        continue;
+      }
+      const Outcome outcome = step(*host, mine, kBackward);
+      EXPECT_EQ(outcome, outcomes[number]);
+      if (outcome != Outcome::counted) continue;
+      top.step(expected, number);
+      EXPECT_EQ(mine, expected) << number;
+    }
+  });
+}
+
+TEST(GradientHost, OtherParametersOnOneRankDropTheStepAndItGoesOn) {
+  run_ranks(kRanks, [&](Communicator& communicator) {
+    const auto host = make_host(communicator, whole("topk", sparse(0.1)), {.drops_unused = true, .used_alike = true});
+    Reference top(communicator, "topk", sparse(0.1));
+    Values mine = gradients(communicator.rank(), 0);
+    const std::vector<std::uint32_t> none;
+    try {
+      step(*host, mine, kBackward, communicator.rank() == 2 ? std::vector<std::uint32_t>{3} : none);
+      FAIL() << "no error";
+    } catch (const OtherParameters& error) {
+      EXPECT_NE(std::string(error.what()).find("rank 2 of the replicas did not use c"), std::string::npos)
+          << error.what();
+    }
+    mine = gradients(communicator.rank(), 1);
+    Values expected = mine;
+    EXPECT_EQ(step(*host, mine, kBackward), Outcome::counted);
+    top.step(expected, 1);
+    EXPECT_EQ(mine, expected);
+  });
+}
+
 TEST(GradientHost, ResumesBitForBitAndRefusesOthersState) {
   run_ranks(kRanks, [&](Communicator& communicator) {
     const auto groups = [] {

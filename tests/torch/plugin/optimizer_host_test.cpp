@@ -28,10 +28,10 @@ constexpr std::uint64_t kSeed = 42;
 
 std::unique_ptr<Communicator> own(Communicator& communicator) { return communicator.duplicate(); }
 
-Workplace on_cpu() { return {.place = std::make_unique<Place>(CpuOptions{.threads = 1})}; }
+Workplace on_cpu() { return {.place = std::make_unique<Place>(CpuOptions{.threads = 1}), .stream = {}, .reason = {}}; }
 
 /// In memory that only kernels and codecs may touch, as on a device.
-Workplace rehearsed() { return {.place = rehearsed_place()}; }
+Workplace rehearsed() { return {.place = rehearsed_place(), .stream = {}, .reason = {}}; }
 
 /// Parameters as a loop has them: tensors here and there, all 0.5.
 struct Loop {

@@ -74,7 +74,7 @@ struct OnGpu {
 
 std::vector<float> host_copy(Place& place, View<const float> values) {
   std::vector<float> here(values.size());
-  copy_to_host(place, values, here.data());
+  copy_to_cpu(place, values, here.data());
   return here;
 }
 

@@ -57,7 +57,7 @@ class StoreCounter final : public SharedCounter {
 
 C10dCommunicator::C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                                    const c10::intrusive_ptr<c10d::Store>& store, GroupMaker make_group,
-                                   StagingDevice staging, PartMaker make_part)
+                                   StagingDevice staging, SubgroupMaker make_subgroup)
     : C10dCommunicator(required(group), [&] {
         if (store == nullptr)
           throw InvalidConfig("the process group has no store: pass the store with which it was made");
@@ -66,7 +66,7 @@ C10dCommunicator::C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>&
         world->watch = std::make_shared<FailureWatch>(store, group->getRank(), group->getSize());
         world->make_group = std::move(make_group);
         world->staging = staging;
-        world->make_part = std::move(make_part);
+        world->make_subgroup = std::move(make_subgroup);
         return world;
       }()) {
   first_ = true;
@@ -102,20 +102,21 @@ std::unique_ptr<Communicator> C10dCommunicator::duplicate() {
   return twin;
 }
 
-/// Counters of parts must not meet in the store.
+/// Counters of subgroups must not meet in the store.
 std::unique_ptr<Communicator> C10dCommunicator::split(int color) {
-  if (!world_->make_part) return Communicator::split(color);
+  if (!world_->make_subgroup) return Communicator::split(color);
   const std::vector<int> members = members_of_color(*this, color);
-  const GroupsOfPart groups = world_->make_part(members);
+  const Subgroup subgroup = world_->make_subgroup(members);
   auto world = std::make_shared<C10dWorld>(*world_);
-  const std::string name = "laconic/part/" + std::to_string(world_->parts++) + "/" + std::to_string(members.front());
+  const std::string name =
+      "laconic/subgroup/" + std::to_string(world_->subgroups++) + "/" + std::to_string(members.front());
   world->store = c10::make_intrusive<c10d::PrefixStore>(name, world_->store);
-  world->make_group = groups.make_group;
-  world->make_part = groups.make_part;
-  world->counters = world->parts = 0;
-  std::unique_ptr<C10dCommunicator> part(new C10dCommunicator(required(groups.make_group()), std::move(world)));
-  part->set_timeout(timeout());
-  return part;
+  world->make_group = subgroup.make_group;
+  world->make_subgroup = subgroup.make_subgroup;
+  world->counters = world->subgroups = 0;
+  std::unique_ptr<C10dCommunicator> made(new C10dCommunicator(required(subgroup.make_group()), std::move(world)));
+  made->set_timeout(timeout());
+  return made;
 }
 
 std::unique_ptr<SharedCounter> C10dCommunicator::make_counter() {

@@ -25,7 +25,7 @@ class C10dCommunicator final : public Communicator {
   /// tensors, or to other CPU tensors if that device is the CPU; this is for tests. Throws InvalidConfig for a group
   /// without an engine.
   C10dCommunicator(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const c10::intrusive_ptr<c10d::Store>& store,
-                   GroupMaker make_group, StagingDevice staging = {}, PartMaker make_part = {});
+                   GroupMaker make_group, StagingDevice staging = {}, SubgroupMaker make_subgroup = {});
   ~C10dCommunicator() override;
 
   int rank() const override { return channel_.rank; }
@@ -34,7 +34,7 @@ class C10dCommunicator final : public Communicator {
   Handle start(const Call& call) override;
   /// Calls the group maker, in the caller's thread.
   std::unique_ptr<Communicator> duplicate() override;
-  /// Calls the part maker and the group maker that it returns, in the caller's thread.
+  /// Calls the subgroup maker and the group maker that it returns, in the caller's thread.
   std::unique_ptr<Communicator> split(int color) override;
   std::unique_ptr<SharedCounter> make_counter() override;
   void fail(std::string_view reason) noexcept override;

@@ -23,7 +23,7 @@ class FailureWatch {
   FailureWatch(const FailureWatch&) = delete;
   FailureWatch& operator=(const FailureWatch&) = delete;
 
-  /// Of this rank among all; a communicator of a part counts otherwise.
+  /// Of this rank among all; a communicator of a subgroup counts otherwise.
   int rank() const;
   bool failed() const;
   /// If a rank has failed, throws a PeerFailure with the rank, its reason and the call in which it was noticed.

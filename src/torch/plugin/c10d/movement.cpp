@@ -73,7 +73,7 @@ void C10dOperation::move(std::byte* to, const std::byte* from, std::uint64_t byt
   tensor_over(to, bytes, channel_.device).copy_(tensor_over(from, bytes, channel_.device), /*non_blocking=*/true);
 }
 
-/// Host memory that copies to and from a device need not touch twice: pinned, where there is a device.
+/// CPU memory that copies to and from a device need not touch twice: pinned, where there is a device.
 std::byte* C10dOperation::grown(at::Tensor& tensor, std::uint64_t bytes) const {
   if (!tensor.defined() || static_cast<std::uint64_t>(tensor.numel()) < bytes) {
     const auto options = at::TensorOptions().dtype(at::kByte);
