@@ -33,6 +33,12 @@ struct MethodEntry {
   std::unique_ptr<StepJob> (*make_bare)(const JobSetting&, const MethodEntry&, Communicator&, Place&);
 };
 
+/// The bare side of compressed updates that send everything, or the largest entries (update_jobs.cpp).
+std::unique_ptr<StepJob> make_dense_update(const JobSetting& setting, const MethodEntry& entry,
+                                           Communicator& communicator, Place& place);
+std::unique_ptr<StepJob> make_largest_update(const JobSetting& setting, const MethodEntry& entry,
+                                             Communicator& communicator, Place& place);
+
 /// All methods that can be measured, in the order of the table.
 const std::vector<MethodEntry>& method_entries();
 

@@ -225,7 +225,7 @@ class Worker {
 
   std::vector<float> on_host(View<const float> values) {
     std::vector<float> here(values.size());
-    copy_to_host(place_, values, here.data());
+    copy_to_cpu(place_, values, here.data());
     return here;
   }
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "data/task.h"
 #include "laconic/error.h"
 #include "laconic/threads.h"
 #include "laconic/two_levels.h"
@@ -172,9 +173,16 @@ RunSetting schedule() {
              "it multiplies the learning rate from its step on");
     }
   };
+  constexpr std::uint32_t usual_steps = 100;
   RunConfig usual;
-  usual.schedule = default_task_schedule(100);
-  made.usual = "none; with --task " + made.text(usual) + " for 100 steps, in proportion for others; on text cosine";
+  usual.schedule = default_task_schedule(usual_steps);
+  const std::string on_tasks = made.text(usual);
+  made.usual = "none; with --task " + on_tasks + " for 100 steps, in proportion for others";
+  made.usual += usual_on_tasks(on_tasks, [&](RunConfig config) {
+    config.steps = usual_steps;
+    set_default_schedule(config);
+    return made.text(config);
+  });
   return made;
 }
 
@@ -312,13 +320,31 @@ RunSetting slowdown() {
   return made;
 }
 
+/// Those that a run can choose: a host's own is not one of them.
+std::string chosen_optimizers() {
+  std::vector<std::string> names;
+  for (const std::string_view name : optimizer_names()) {
+    if (optimizer_kind(name) != OptimizerKind::host) names.emplace_back(name);
+  }
+  return joined(names, " | ");
+}
+
 RunSetting optimizer_name() {
   RunSetting made{.section = "optimizer",
                   .name = "name",
-                  .range = "sgd | adam | adamw",
+                  .range = chosen_optimizers(),
                   .help = "optimizer that applies the aggregate, or makes a worker's local steps"};
   made.read = [](RunConfig& config, const std::string& text) { config.optimizer.name = text; };
   made.text = [](const RunConfig& config) { return optimizer_of(method_row(config.method), config.optimizer).name; };
+  made.require = [text = made.text](const RunConfig& config) {
+    const std::string name = text(config);
+    if (method_row(config.method).suits(config.options) != Suits::vote || !is_adam(optimizer_kind(name))) return;
+    refuse("the optimizer of " + config.method + ", a vote, must be sgd", name,
+           "a vote is an optimizer itself, and an Adam-like one after it learns little; leave the optimizer out, or "
+           "use a method that suits any optimizer (SUITS in `laconic methods`)");
+  };
+  const std::string usual = made.text(RunConfig());
+  made.usual = usual + usual_on_tasks(usual, made.text) + ", unless the method has its own";
   made.flags = "--optimizer";
   return made;
 }
@@ -333,6 +359,13 @@ RunSetting usually(RunSetting setting, std::string usual) {
 /// A default of its own on networks.
 RunSetting task_decides(RunSetting setting) {
   setting.usual = setting.text(RunConfig()) + "; with --task " + usual_on_task(setting);
+  return setting;
+}
+
+/// The same default on problems and most tasks, another on some.
+RunSetting differs_by_task(RunSetting setting) {
+  const std::string usual = setting.text(RunConfig());
+  setting.usual = usual + usual_on_tasks(usual, setting.text);
   return setting;
 }
 
@@ -358,7 +391,7 @@ std::vector<RunSetting> run_rows() {
       learning_rate(),
       schedule(),
       usually(whole("warmup", &C::warmup, 0U, kAnyCount, "number of first steps, in which the learning rate rises linearly"), "a tenth of the steps with schedule cosine, otherwise 0"),
-      usually(number("clip", &C::clip, {0.0, 1e30}, "largest norm of each worker's gradient, which is scaled down before the method uses it; 0: no clipping; excludes overlap"), "0; on text 1"),
+      differs_by_task(number("clip", &C::clip, {0.0, 1e30}, "largest norm of each worker's gradient, which is scaled down before the method uses it; 0: no clipping; excludes overlap")),
       nonfinite(),
       whole("eval_interval", &C::eval_interval, 0U, kAnyCount, "steps between evaluations; 0 evaluates only at the end"),
       adversaries(),
@@ -409,6 +442,23 @@ std::vector<RunSetting> optimizer_rows() {
 std::string RunSetting::description(const std::string& usual_here) const {
   const std::string own = usual_here.empty() ? " " + text(RunConfig()) : ": " + usual_here;
   return (range.empty() ? "" : range + ": ") + help + "; default" + own;
+}
+
+std::string usual_on_tasks(const std::string& common, const std::function<std::string(const RunConfig&)>& text) {
+  std::vector<std::pair<std::string, std::string>> others;  // tasks, and the value that they have
+  for (const TaskRow& row : task_table()) {
+    const std::string value = text(default_task_config(row.name, row.training.method));
+    if (value == common) continue;
+    const auto found = std::ranges::find(others, value, &std::pair<std::string, std::string>::second);
+    if (found == others.end()) {
+      others.emplace_back(row.name, value);
+    } else {
+      found->first.append(", ").append(row.name);
+    }
+  }
+  std::string clauses;
+  for (const auto& [tasks, value] : others) clauses.append("; on ").append(tasks).append(" ").append(value);
+  return clauses;
 }
 
 std::span<const RunSetting> run_settings() {

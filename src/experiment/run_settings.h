@@ -38,6 +38,10 @@ struct RunSetting {
 /// In the order of a record: run, task, optimizer.
 std::span<const RunSetting> run_settings();
 
+/// How the default differs between tasks, as their rows have it: "; on text, tiny-shakespeare cosine", or nothing if
+/// the text of every task's default configuration is `common`.
+std::string usual_on_tasks(const std::string& common, const std::function<std::string(const RunConfig&)>& text);
+
 /// Null if there is no such setting.
 const RunSetting* find_run_setting(std::string_view section, std::string_view name);
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/refusal.h"
 #include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
 #include "laconic/error.h"
@@ -54,23 +55,34 @@ View<float> part_of(const Buffer<float>& moment, std::uint64_t offset, std::uint
 /// Settings of SGD that Adam would silently leave out, and Adam's own.
 void require_valid_adam(const OptimizerOptions& options) {
   if (options.momentum != 0.0) {
-    throw InvalidConfig("optimizer: " + options.name + " takes no momentum (its beta1 is one), got " +
-                        std::to_string(options.momentum) + ": set it to 0, or use optimizer sgd");
+    throw Refusal({.who = "optimizer",
+                   .rule = options.name + " takes no momentum (its beta1 is one)",
+                   .got = std::to_string(options.momentum),
+                   .remedy = "set it to 0, or use optimizer sgd"});
   }
   if (options.nesterov) {
-    throw InvalidConfig("optimizer: " + options.name +
-                        " takes no nesterov, got true: set it to false, or use optimizer sgd");
+    throw Refusal({.who = "optimizer",
+                   .rule = options.name + " takes no nesterov",
+                   .got = "true",
+                   .remedy = "set it to false, or use optimizer sgd"});
   }
   require_range("epsilon", options.epsilon, kEpsilonRange, "1e-8");
 }
 
 }  // namespace
 
+std::span<const std::string_view> optimizer_names() {
+  static constexpr std::array<std::string_view, 4> kNames{"sgd", "adam", "adamw", "host"};
+  return kNames;
+}
+
 OptimizerKind optimizer_kind(std::string_view name) {
-  static constexpr std::array<std::string_view, 4> kNames{"sgd", "adam", "adamw", "host"};  // as the kinds
-  const auto found = std::find(kNames.begin(), kNames.end(), name);
-  if (found != kNames.end()) return static_cast<OptimizerKind>(found - kNames.begin());
-  throw InvalidConfig("optimizer must be one of sgd | adam | adamw | host, got " + std::string(name));
+  const auto names = optimizer_names();
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end()) return static_cast<OptimizerKind>(found - names.begin());
+  std::string known;
+  for (const std::string_view each : names) known.append(known.empty() ? "" : " | ").append(each);
+  throw InvalidConfig("optimizer must be one of " + known + ", got " + std::string(name));
 }
 
 Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)), kind_(optimizer_kind(options_.name)) {

@@ -21,6 +21,9 @@ inline constexpr Interval kLearningRateRange{0.0, std::numeric_limits<double>::i
 
 enum class OptimizerKind : std::uint8_t { sgd, adam, adamw, host };
 
+/// The names of the kinds, in their order. The last one, "host", is for an optimizer that a host brings.
+std::span<const std::string_view> optimizer_names();
+
 /// The kind that OptimizerOptions::name names. Throws InvalidConfig for an unknown name.
 OptimizerKind optimizer_kind(std::string_view name);
 

@@ -228,6 +228,36 @@ TEST(Config, AdamHasNoMomentumAndIsToldAsAdam) {
   EXPECT_TRUE(contains(refusal({adam, {"optimizer", "name", "sgd"}}), "leave the optimizer out"));
 }
 
+// By the trait: every vote of the table, and nothing else.
+TEST(Config, RefusesAVoteBeforeAnAdamLikeOptimizer) {
+  const auto entries_of_vote = [](const char* method, const char* optimizer) {
+    return std::vector<ConfigEntry>{{"task", "name", "digits"},
+                                    {"method", "name", method},
+                                    {"optimizer", "name", optimizer, "run.toml:7"}};
+  };
+  int votes = 0;
+  for (const MethodRow& row : method_table()) {
+    if (row.fixes_optimizer()) continue;
+    const bool is_vote = row.traits.suits == Suits::vote;
+    votes += is_vote ? 1 : 0;
+    for (const char* optimizer : {"sgd", "adam", "adamw"}) {
+      const auto entries = entries_of_vote(row.name, optimizer);
+      if (!is_vote || std::string_view(optimizer) == "sgd") {
+        EXPECT_NO_THROW(config_from(entries)) << row.name << " with " << optimizer;
+        continue;
+      }
+      const std::string text = message_of<InvalidConfig>([&] { config_from(entries); });
+      const std::string rule = "the optimizer of " + std::string(row.name) + ", a vote, must be sgd, got ";
+      EXPECT_TRUE(text.starts_with("run.toml:7: " + rule + optimizer + ": ")) << text;
+      EXPECT_TRUE(contains(text, "leave the optimizer out, or use a method that suits any optimizer")) << text;
+    }
+  }
+  EXPECT_GE(votes, 2);
+  RunConfig made = default_config("linear-regression", "signum");
+  made.optimizer = {.name = "adamw"};
+  EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { require_valid(made); }), "must be sgd, got adamw"));
+}
+
 TEST(Config, OfATaskRefusesWhatCannotBe) {
   const auto error = [](const std::string& key, const std::string& value) {
     const std::vector<ConfigEntry> entries{{"task", "name", "digits"}, {"task", key, value}};

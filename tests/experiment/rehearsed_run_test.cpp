@@ -46,14 +46,14 @@ class Rehearsing final : public Learner {
  private:
   std::vector<float> read(View<const float> values) {
     std::vector<float> here(values.size());
-    copy_to_host(*place_, values, here.data());
+    copy_to_cpu(*place_, values, here.data());
     return here;
   }
   template <class Write>
   void written(View<float> values, Write&& write) {
     std::vector<float> here = read(values);
     write(View<float>(here));
-    copy_from_host(*place_, here.data(), values);
+    copy_from_cpu(*place_, here.data(), values);
   }
 
   std::unique_ptr<Learner> inner_;

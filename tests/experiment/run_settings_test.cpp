@@ -121,7 +121,15 @@ TEST(RunSettings, DescribeDefaultsThatDependOnTheMethod) {
   EXPECT_EQ(find_run_setting("optimizer", "nesterov")->usual,
             "false; with --task false, but true for diloco, sparseloco, mgrawa, lgrawa, easgd, lsgd, localsgd");
   EXPECT_EQ(find_run_setting("run", "schedule")->usual,
-            "none; with --task 50:0.1,75:0.1 for 100 steps, in proportion for others; on text cosine");
+            "none; with --task 50:0.1,75:0.1 for 100 steps, in proportion for others; on text, tiny-shakespeare cosine");
+}
+
+// And the rows of the tasks.
+TEST(RunSettings, DescribeDefaultsThatDependOnTheTask) {
+  EXPECT_EQ(find_run_setting("run", "clip")->usual, "0; on text, tiny-shakespeare 1");
+  EXPECT_EQ(find_run_setting("optimizer", "name")->usual,
+            "sgd; on text, tiny-shakespeare adam, unless the method has its own");
+  EXPECT_EQ(usual_on_tasks("0.5", [](const RunConfig&) { return std::string("0.5"); }), "");
 }
 
 // What a resumed run may have other than the checkpoint: nothing that decides what is computed or recorded.

@@ -280,6 +280,22 @@ TEST_F(Files, OfCompareLeaveSharedMomentumOutForAdam) {
   EXPECT_EQ(json("runs/adam/config.json").at("optimizer").at("name"), "adam");
 }
 
+TEST_F(Files, OfCompareLeaveASharedAdamOutForVotes) {
+  const std::string call = "compare " + kSmall + "--methods sgd,signum --optimizer ";
+  const Outcome outcome = laconic(call + "adamw --beta2 0.99 --out '" + file("runs") + "'");
+  ASSERT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_TRUE(contains(outcome.text, "; optimizer adamw, but sgd for signum\n")) << outcome.text;
+  EXPECT_EQ(json("runs/sgd/config.json").at("optimizer").at("name"), "adamw");
+  EXPECT_EQ(json("runs/signum/config.json").at("optimizer").at("name"), "sgd");
+  EXPECT_EQ(json("runs/signum/config.json").at("optimizer").at("momentum"), 0.0);
+  // What is meant for the vote alone is not left out.
+  expect_one_line_error(laconic(call + "sgd --set signum.optimizer.name=adamw"), 2, "must be sgd, got adamw");
+  expect_one_line_error(laconic("compare " + kSmall + "--methods signum --optimizer newton"), 2, "got newton");
+  std::ofstream(file("run.toml")) << "[optimizer]\nname = \"newton\"\n";
+  expect_one_line_error(laconic("compare " + kSmall + "--methods signum --config '" + file("run.toml") + "'"), 2,
+                        "run.toml, line 2: optimizer must be one of sgd | adam | adamw");
+}
+
 TEST_F(Files, OfCompareTellWhoFailed) {
   const Outcome outcome = laconic(
       "compare --problem noisy-quadratic --methods sgd,signsgd --workers 2 --steps 30 --set "
@@ -303,6 +319,9 @@ TEST(Train, RefusesWithASuggestion) {
   expect_one_line_error(laconic("train topk"), 2, "did you mean --method topk?");
   expect_one_line_error(laconic("train --method adam --momentum 0.5"), 2, "adam takes no momentum");
   expect_one_line_error(laconic("train --method adam --optimizer sgd"), 2, "leave the optimizer out");
+  expect_one_line_error(laconic("train --method signum --optimizer adamw"), 2,
+                        "the optimizer of signum, a vote, must be sgd, got adamw: ");
+  expect_one_line_error(laconic("train --method signum --optimizer adamw"), 2, "leave the optimizer out");
   expect_one_line_error(laconic("train --method sgd,topk"), 2, "laconic compare --methods sgd,topk");
   expect_one_line_error(laconic("train digits"), 2, "did you mean --task digits?");
   expect_one_line_error(laconic("train --task digts"), 2, "did you mean digits?");

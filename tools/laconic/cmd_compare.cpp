@@ -211,20 +211,37 @@ Row run_one(const RunConfig& config, const Workload& workload, Runner& runner, c
   return row;
 }
 
-/// "learning rate 0.5, but 0.01 for signsgd, signum".
-std::string rates_of(const std::vector<RunConfig>& configs) {
-  std::string text = "learning rate " + text_of(configs.front().learning_rate);
-  std::vector<double> told{configs.front().learning_rate};
+/// "0.5, but 0.01 for signsgd, signum".
+template <class Text>
+std::string by_method(const std::vector<RunConfig>& configs, const Text& text_in) {
+  std::vector<std::string> told{text_in(configs.front())};
+  std::string text = told.front();
   for (const RunConfig& config : configs) {
-    if (std::find(told.begin(), told.end(), config.learning_rate) != told.end()) continue;
-    told.push_back(config.learning_rate);
+    const std::string value = text_in(config);
+    if (std::find(told.begin(), told.end(), value) != told.end()) continue;
+    told.push_back(value);
     std::string methods;
     for (const RunConfig& other : configs) {
-      if (other.learning_rate == config.learning_rate) methods += (methods.empty() ? "" : ", ") + other.method;
+      if (text_in(other) == value) methods += (methods.empty() ? "" : ", ") + other.method;
     }
-    text += (told.size() == 2 ? ", but " : ", ") + text_of(config.learning_rate) + " for " + methods;
+    text += (told.size() == 2 ? ", but " : ", ") + value + " for " + methods;
   }
   return text;
+}
+
+/// What methods of one comparison may have of their own: "learning rate 0.5, but 0.01 for signum; optimizer adamw, but
+/// sgd for signum". The optimizer is left out if all that can choose have the same.
+std::string rates_of(const std::vector<RunConfig>& configs) {
+  std::string text =
+      "learning rate " + by_method(configs, [](const RunConfig& config) { return text_of(config.learning_rate); });
+  std::vector<RunConfig> choosing;
+  for (const RunConfig& config : configs) {
+    if (!method_row(config.method).fixes_optimizer()) choosing.push_back(config);
+  }
+  const auto name_of = [](const RunConfig& config) { return config.optimizer.name; };
+  const auto differs = [&](const RunConfig& config) { return name_of(config) != name_of(choosing.front()); };
+  if (std::none_of(choosing.begin(), choosing.end(), differs)) return text;
+  return text + "; optimizer " + by_method(choosing, name_of);
 }
 
 void tell_start(const Arguments& arguments, const std::vector<RunConfig>& configs) {

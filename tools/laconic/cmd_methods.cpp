@@ -144,11 +144,14 @@ void show_combinations(const Combinations& combinations) {
     refused.push_back({text_of_choices(each.options), list_of(each.methods, ", "), each.reason});
   }
   std::cout << text_table(offered)
-            << "\nAll combinations of choices and optimizers (sgd, adam, adamw, the host's own) work, except:\n\n"
+            << "\nWith optimizer sgd, every combination of a method's choices was tried. With optimizer adam, adamw or the\n"
+            << "host's own, and in a DDP hook, the defaults and each choice alone were tried. All of these work, except:\n\n"
             << text_table(refused) << "\n"
             << combinations.tried << " combinations were tried. Where a choice needs numbers (pace = async: total_steps;\n"
             << "rule = convex: kappa, smoothness, convexity, step_size, total_steps), they were given. laconic methods NAME\n"
-            << "shows the numbers, their ranges and what some of them need; SUITS in laconic methods shows with which optimizers a method learns.\n";
+            << "shows the numbers, their ranges and what some of them need; SUITS in laconic methods shows with which optimizers a method learns.\n"
+            << "A vote with optimizer adam or adamw can be made, but laconic train and the Python package refuse it, because it\n"
+            << "learns little.\n";
 }
 
 Json json_of(const Combinations& combinations) {

@@ -171,6 +171,16 @@ void tell_start(const Arguments& arguments, const RunConfig& config, const Resum
   std::cout << printable(fmt::format("{} on {}; {}", config.method, setting_of(config), fate)) << std::endl;
 }
 
+std::string usual_method_text() {
+  const std::string common = RunConfig().method;
+  return common + usual_on_tasks(common, [](const RunConfig& config) { return config.method; });
+}
+
+std::string usual_interval_text() {
+  return std::to_string(RunConfig().eval_interval) + ", on a task " +
+         std::to_string(default_task_config("", RunConfig().method).eval_interval);
+}
+
 void train(const Arguments& arguments, Runner& runner) {
   const bool resuming = !arguments.resume.empty();
   const Resumed resumed = resuming ? find_resumed(arguments.resume) : Resumed{arguments.out, ""};
@@ -207,8 +217,8 @@ void train(const Arguments& arguments, Runner& runner) {
 void add_train(CLI::App& program) {
   CLI::App* command = program.add_subcommand("train", "Runs one method on one problem or task");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("--method", arguments->method, "one of " + method_names() + "; default sgd, on text adam")->option_text("NAME");
-  arguments->flags.add_to(*command, "1, on a task 50");
+  command->add_option("--method", arguments->method, "one of " + method_names() + "; default " + usual_method_text())->option_text("NAME");
+  arguments->flags.add_to(*command, usual_interval_text());
   command->add_option("--out", arguments->out, "write config.json, metrics.jsonl and result.json into DIR")
       ->option_text("DIR");
   command->add_flag("--overwrite", arguments->overwrite, "let --out replace an earlier run");

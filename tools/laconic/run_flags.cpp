@@ -6,6 +6,7 @@
 #include "base/suggestion.h"
 #include "data/task.h"
 #include "laconic/error.h"
+#include "methods/optimizer.h"
 #include "methods/table.h"
 #include "parameter_help.h"
 #include "records/config_file.h"
@@ -16,6 +17,22 @@ namespace {
 /// Settings of SGD, which are left out for a method with another optimizer where several methods share them.
 bool is_for_sgd(const ConfigEntry& entry) {
   return entry.section == "optimizer" && (entry.key == "name" || entry.key == "momentum" || entry.key == "nesterov");
+}
+
+/// An optimizer that several methods share and a vote does not take: the vote keeps its own, which is SGD.
+bool is_not_for_votes(const ConfigEntry& entry) {
+  if (entry.section != "optimizer" || entry.key != "name") return false;
+  try {
+    return is_adam(optimizer_kind(entry.value));
+  } catch (const InvalidConfig&) {
+    return false;  // config_from rejects it, and says where it stands
+  }
+}
+
+/// Leaves out settings of an optimizer that the method does not have, where several methods share them.
+void erase_foreign_optimizer(std::vector<ConfigEntry>& entries, const MethodRow& row) {
+  if (row.fixes_optimizer()) std::erase_if(entries, is_for_sgd);
+  if (row.traits.suits == Suits::vote) std::erase_if(entries, is_not_for_votes);
 }
 
 bool any_has(const std::vector<std::string>& methods, const std::string& name) {
@@ -184,8 +201,7 @@ RunConfig RunFlags::config(const std::string& method, bool shared, int processes
   if (!problem_.empty()) entries.push_back({"problem", "name", problem_});
   if (!task_.empty()) entries.push_back({"task", "name", task_row(task_).name});
   if (last_value(entries, "method", "name") != method) entries.push_back({"method", "name", method});
-  const bool without_sgd = shared && method_row(method).fixes_optimizer();
-  if (without_sgd) std::erase_if(entries, is_for_sgd);
+  if (shared) erase_foreign_optimizer(entries, method_row(method));
   config_from(entries);  // names first, so that a wrong one is told as such
   const std::string named = last_value(entries, "problem", "name");
   const bool network = !last_value(entries, "task", "name").empty();
@@ -199,7 +215,7 @@ RunConfig RunFlags::config(const std::string& method, bool shared, int processes
     if (shared && section == "method" && !method_row(method).has_parameter(flag.key)) continue;
     entries.push_back({section, flag.key, flag.value});
   }
-  if (without_sgd) std::erase_if(entries, is_for_sgd);
+  if (shared) erase_foreign_optimizer(entries, method_row(method));
   for (const std::string& assignment : assignments_) {  // what is meant for this method alone wins
     if (of_one_method(assignment) != method) continue;
     entries.push_back(entry_from(assignment.substr(method.size() + 1), problem, method));

@@ -17,7 +17,8 @@ class RunFlags {
   void add_to(CLI::App& command, const std::string& evaluations);
 
   /// A method's run: the file first, then --set, then flags, then --set METHOD.name. For one method of several
-  /// (`shared`) a parameter that it does not have is left out; `processes` under mpirun are the workers.
+  /// (`shared`) a parameter or an optimizer that it does not take is left out; `processes` under mpirun are the
+  /// workers.
   RunConfig config(const std::string& method, bool shared, int processes) const;
 
   /// Whether the flag was on the command line.
