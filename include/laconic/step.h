@@ -33,7 +33,7 @@ struct StepReport {
   bool finished = false;     ///< round methods with total_steps: this was the last step, so call no further one
   std::uint32_t rounds = 0;  ///< model methods: rounds in which this rank took part; 1 for a lifted method's step
   Traffic traffic;
-  Traffic within;  ///< on two levels what stays inside the host, and `traffic` is what leaves it; otherwise nothing
+  Traffic within;  ///< on two levels what stays inside the machine, and `traffic` is what leaves it; otherwise nothing
   double select_seconds = 0.0;  ///< adding the residual, selecting, scoring
   double bits = 0.0;            ///< quantizers: bits per entry
   double extra = 0.0;           ///< the method's own diagnostic, named by its row in the table

@@ -38,8 +38,8 @@ enum class Purpose : std::uint8_t {
   vote_ties = 5,
   block_start = 6,
   random_k = 7,
-  group_seed = 8,      ///< seeds of a host's second and later groups of tensors
-  slice_seed = 9,      ///< seeds of the slices of a host's second and later ranks
+  group_seed = 8,      ///< seeds of the second and later groups of tensors
+  slice_seed = 9,      ///< seeds of the slices of a machine's second and later ranks
   problem_data = 32,   ///< a problem's data: features, labels, start points
   problem_noise = 33,  ///< the noise of its gradients, or the points of a batch
   data_drawing = 48,   ///< the shape of a synthetic sample
@@ -97,5 +97,12 @@ constexpr std::uint32_t draw16(const RandomStream& stream, std::uint64_t i) {
 /// Uniform in [0, bound), bound > 0, without bias (Lemire 2019). Draws 64 bits from block i and, in the rare case that
 /// they must be rejected, from block i + 2^32, and so on.
 std::uint64_t draw_below(const RandomStream& stream, std::uint64_t i, std::uint64_t bound);
+
+/// The seed of the draws of one of several with a common seed. The first one, number 0, keeps that seed.
+constexpr std::uint64_t derived_seed(std::uint64_t seed, std::uint32_t number, Purpose purpose) {
+  if (number == 0) return seed;
+  const PhiloxBlock words = RandomStream{.seed = seed, .tensor = number, .purpose = purpose}.block(0);
+  return std::uint64_t{words[1]} << 32 | words[0];
+}
 
 }  // namespace laconic

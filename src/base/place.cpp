@@ -49,7 +49,7 @@ Place::~Place() = default;
 int Place::threads() const { return pool_ == nullptr ? 1 : pool_->threads(); }
 
 ThreadPool& Place::pool() {
-  if (pool_ == nullptr) no_cuda_version("a loop over host threads");
+  if (pool_ == nullptr) no_cuda_version("a loop over CPU threads");
   return *pool_;
 }
 

@@ -92,7 +92,7 @@ void note_flagged(Place& place, Each<View<const std::byte>> payloads, int first_
 
 PayloadHeader read_header(Place& place, View<const std::byte> payload) {
   std::array<std::byte, sizeof(PayloadHeader)> bytes{};
-  copy_to_host<std::byte>(place, payload.sub(0, bytes.size()), bytes.data());
+  copy_to_cpu<std::byte>(place, payload.sub(0, bytes.size()), bytes.data());
   return std::bit_cast<PayloadHeader>(bytes);
 }
 

@@ -111,7 +111,7 @@ bool Received::has_sound(const WordCheck& check) {
   std::vector<std::uint32_t> copied;
   if (place_.device() == Device::cuda) {
     copied.resize(words.size());
-    copy_to_host(place_, words, copied.data());
+    copy_to_cpu(place_, words, copied.data());
     words = View<const std::uint32_t>(copied);
   }
   WordCheck one = check;

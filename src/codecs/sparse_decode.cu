@@ -13,13 +13,6 @@ namespace laconic::cuda {
 namespace {
 
 using sparse::gap_bytes;
-using sparse::gap_groups;
-using sparse::IndexCoding;
-using sparse::IndexRange;
-using sparse::kFirstOffset;
-using sparse::kIndicesOffset;
-using sparse::ValueSection;
-using sparse::width_bytes;
 
 /// What a decoder's kernels work on.
 struct Source {

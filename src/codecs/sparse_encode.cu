@@ -10,15 +10,7 @@
 namespace laconic::cuda {
 namespace {
 
-using sparse::gap_groups;
-using sparse::IndexCoding;
-using sparse::IndexRange;
-using sparse::kFirstOffset;
-using sparse::kIndicesOffset;
-using sparse::ValueSection;
-using sparse::width_bytes;
-
-/// What the kernels share, in the workspace. One of each a group.
+/// What the kernels share, in the workspace. One of each per group.
 struct Groups {
   std::uint8_t* widths;
   std::uint32_t* before;   ///< widths of the groups before, added up
@@ -129,7 +121,7 @@ __global__ void put_values_kernel(const float* values, std::uint64_t count, Valu
   if (nonfinite) status->nonfinite = 1;
 }
 
-/// The magnitudes, and a group of fields a block.
+/// The magnitudes, and one group of fields per block.
 __global__ void put_coded_kernel(const float* magnitudes, const std::uint32_t* fields, std::uint64_t count,
                                  ValueSection section, const Plan* plan, std::byte* payload) {
   std::byte* out = payload + kIndicesOffset + plan->index_bytes;

@@ -1,7 +1,7 @@
 #pragma once
 
 // What encoding and decoding a sparse payload on a device share. Which coding a payload has, and so where its parts lie,
-// depends on the data: one block of threads makes a plan, and the kernels after it follow the plan. The host learns it
+// depends on the data: one block of threads makes a plan, and the kernels after it follow the plan. The CPU learns it
 // when it reads the status, or with the one wait of a decoder.
 
 #include "base/cuda/launch.h"
@@ -11,6 +11,14 @@
 
 #ifdef __CUDACC__
 namespace laconic::cuda {
+
+using sparse::gap_groups;
+using sparse::IndexCoding;
+using sparse::IndexRange;
+using sparse::kFirstOffset;
+using sparse::kIndicesOffset;
+using sparse::ValueSection;
+using sparse::width_bytes;
 
 inline constexpr std::uint64_t kBytesAUnit = kPackGroup / 8;  ///< bytes that one bit of width takes in a full group
 inline constexpr unsigned kNoCoding = 3;  ///< of lists that do not ascend, so that receivers refuse them; of refused ones
@@ -30,7 +38,7 @@ inline __device__ WidthSums sum_widths(const std::uint8_t* widths, std::uint64_t
   __shared__ unsigned long long wrong_group;
   if (threadIdx.x == 0) wrong_group = kNoGroup;
   __syncthreads();
-  const std::uint64_t groups = sparse::gap_groups(count);
+  const std::uint64_t groups = gap_groups(count);
   std::uint64_t done = 0;
   for (std::uint64_t begin = 0; begin < groups; begin += kThreads) {
     const std::uint64_t group = begin + threadIdx.x;

@@ -88,7 +88,7 @@ Handle DenseSum::engine_stage(int index) {
   const View<float> summed = engine_values();
   const bool copied = summed.data() != values_.data();
   if (index == 0) {
-    if (copied) copy_to_host<float>(place(), values_, summed.data());
+    if (copied) copy_to_cpu<float>(place(), values_, summed.data());
     const std::uint64_t ring =
         2 * values_.size_bytes() / static_cast<std::uint64_t>(size()) * static_cast<std::uint64_t>(size() - 1);
     cost().payload_bytes = values_.size_bytes();
@@ -98,7 +98,7 @@ Handle DenseSum::engine_stage(int index) {
     return communicator().all_reduce(summed, Reduction::sum);
   }
   const Stopwatch watch(cost().decode_seconds);
-  if (copied) copy_from_host<float>(place(), summed.data(), values_);
+  if (copied) copy_from_cpu<float>(place(), summed.data(), values_);
   if (options_.divide) divide(place(), static_cast<float>(size()), values_);
   find_nonfinite(place(), values_, status());
   done();

@@ -20,36 +20,37 @@ std::uint64_t range_payload_bytes(std::span<const std::uint64_t> borders, int ra
 
 }  // namespace
 
-ScatteredMean::ScatteredMean(Communicator& communicator, Place& place)
-    : Exchange(communicator, place),
-      borders_(static_cast<std::size_t>(size()) + 1),
-      send_(place, size()),
-      receive_(place, size()) {}
-
-void ScatteredMean::start(View<const float> values, View<float> own, StatusView status) {
+void RangeExchange::cut(View<const float> values, View<const float> own) {
   require_idle();
   set_even_borders(values.size(), borders_);
   require_size("own", own.size(), range_of_rank(values, borders_, rank()).size());
   require_same_device("values", values.device(), place().device());
-  values_ = values;
-  own_ = own;
-  send_.lay_out([&](int to) { return range_payload_bytes(borders_, to); });
-  receive_.lay_out([&](int) { return range_payload_bytes(borders_, rank()); });
-  begin(status);
 }
 
-Handle ScatteredMean::stage(int index) {
-  if (index == 0) return send_ranges();
-  add_in_rank_order();
+Handle RangeExchange::stage(int index) {
+  if (index == 0) return send();
+  receive();
   done();
   return {};
 }
 
-Handle ScatteredMean::send_ranges() {
+ScatteredMean::ScatteredMean(Communicator& communicator, Place& place)
+    : RangeExchange(communicator, place), send_(place, size()), receive_(place, size()) {}
+
+void ScatteredMean::start(View<const float> values, View<float> own, StatusView status) {
+  cut(values, own);
+  values_ = values;
+  own_ = own;
+  send_.lay_out([&](int to) { return range_payload_bytes(borders(), to); });
+  receive_.lay_out([&](int) { return range_payload_bytes(borders(), rank()); });
+  begin(status);
+}
+
+Handle ScatteredMean::send() {
   {
     const Stopwatch watch(cost().encode_seconds);
     for (int to = 0; to < size(); ++to) {
-      dense::encode(place(), range_of_rank(values_, borders_, to), ValueFormat::f32, send_.slot(to), status());
+      dense::encode(place(), range_of_rank(values_, borders(), to), ValueFormat::f32, send_.slot(to), status());
     }
     flag_nonfinite(send_);
   }
@@ -59,7 +60,7 @@ Handle ScatteredMean::send_ranges() {
   return communicator().all_to_all_varying(send_.bytes(), send_.ranges(), receive_.bytes(), receive_.ranges());
 }
 
-void ScatteredMean::add_in_rank_order() {
+void ScatteredMean::receive() {
   const Stopwatch watch(cost().decode_seconds);
   dense::decode(place(), receive_.payload(0), ValueFormat::f32, own_, status());
   for (int from = 1; from < size(); ++from) {
@@ -71,27 +72,17 @@ void ScatteredMean::add_in_rank_order() {
 }
 
 GatheredRanges::GatheredRanges(Communicator& communicator, Place& place)
-    : Exchange(communicator, place), borders_(static_cast<std::size_t>(size()) + 1), slots_(place, size()) {}
+    : RangeExchange(communicator, place), slots_(place, size()) {}
 
 void GatheredRanges::start(View<const float> own, View<float> values, StatusView status) {
-  require_idle();
-  set_even_borders(values.size(), borders_);
-  require_size("own", own.size(), range_of_rank(values, borders_, rank()).size());
-  require_same_device("values", values.device(), place().device());
+  cut(values, own);
   own_ = own;
   values_ = values;
-  slots_.lay_out([&](int from) { return range_payload_bytes(borders_, from); });
+  slots_.lay_out([&](int from) { return range_payload_bytes(borders(), from); });
   begin(status);
 }
 
-Handle GatheredRanges::stage(int index) {
-  if (index == 0) return send_own();
-  read_ranges();
-  done();
-  return {};
-}
-
-Handle GatheredRanges::send_own() {
+Handle GatheredRanges::send() {
   {
     const Stopwatch watch(cost().encode_seconds);
     dense::encode(place(), own_, ValueFormat::f32, slots_.slot(rank()), status());
@@ -101,10 +92,10 @@ Handle GatheredRanges::send_own() {
   return communicator().all_gather_varying(slots_.payload(rank()), slots_.bytes(), slots_.ranges());
 }
 
-void GatheredRanges::read_ranges() {
+void GatheredRanges::receive() {
   const Stopwatch watch(cost().decode_seconds);
   for (int from = 0; from < size(); ++from) {
-    dense::decode(place(), slots_.payload(from), ValueFormat::f32, range_of_rank(values_, borders_, from), status());
+    dense::decode(place(), slots_.payload(from), ValueFormat::f32, range_of_rank(values_, borders(), from), status());
   }
   require_payloads_sound();
 }

@@ -7,10 +7,28 @@ namespace laconic {
 // The two halves of a dense mean (dense_sum.h), for a caller that does something with its range in between. Ranges are
 // those of even_borders. Views may have another size in each start; memory only grows.
 
+/// What both halves have: even ranges of a view, one per rank, and a message that all send at the start.
+class RangeExchange : public Exchange {
+ protected:
+  RangeExchange(Communicator& communicator, Place& place)
+      : Exchange(communicator, place), borders_(static_cast<std::size_t>(size()) + 1) {}
+
+  /// Cuts views of as many entries as `values`. Throws InvalidConfig unless `own` is as long as this rank's range.
+  void cut(View<const float> values, View<const float> own);
+  std::span<const std::uint64_t> borders() const { return borders_; }
+
+ private:
+  Handle stage(int index) final;
+  virtual Handle send() = 0;
+  virtual void receive() = 0;
+
+  std::vector<std::uint64_t> borders_;
+};
+
 /// Each rank ends with the mean over all ranks of its own range. W ranks, n values:
 ///   1. encode W ranges of n/W values in float32; all-to-all: (W-1)/W·n·4 bytes sent, and W-1 headers of 32 bytes
 ///   2. add the own range's W payloads in rank order, divide by W
-class ScatteredMean : public Exchange {
+class ScatteredMean : public RangeExchange {
  public:
   ScatteredMean(Communicator& communicator, Place& place);
   ~ScatteredMean() override { abandon(); }
@@ -19,11 +37,10 @@ class ScatteredMean : public Exchange {
   void start(View<const float> values, View<float> own, StatusView status);
 
  private:
-  Handle stage(int index) override;
-  Handle send_ranges();
-  void add_in_rank_order();
+  Handle send() override;
+  /// Adds in rank order.
+  void receive() override;
 
-  std::vector<std::uint64_t> borders_;
   Slots send_;
   Slots receive_;
   View<const float> values_;
@@ -33,7 +50,7 @@ class ScatteredMean : public Exchange {
 /// Each rank ends with the ranges of all ranks. W ranks, n values:
 ///   1. encode the own range in float32; all-gather: (W-1)/W·n·4 bytes sent, and W-1 headers of 32 bytes
 ///   2. decode all ranges
-class GatheredRanges : public Exchange {
+class GatheredRanges : public RangeExchange {
  public:
   GatheredRanges(Communicator& communicator, Place& place);
   ~GatheredRanges() override { abandon(); }
@@ -42,11 +59,9 @@ class GatheredRanges : public Exchange {
   void start(View<const float> own, View<float> values, StatusView status);
 
  private:
-  Handle stage(int index) override;
-  Handle send_own();
-  void read_ranges();
+  Handle send() override;
+  void receive() override;
 
-  std::vector<std::uint64_t> borders_;
   Slots slots_;
   View<const float> own_;
   View<float> values_;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/refusal.h"
 #include "base/workspace.h"
 #include "kernels/coded/coded.h"
 #include "kernels/elementwise/elementwise.h"
@@ -40,8 +41,10 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
                         std::to_string(most) + ": keep must be in (0, 1]");
   }
   if (options_.coded_return && options_.route == SparseRoute::gather) {
-    throw InvalidConfig(
-        "return = coded (union = keep) needs owners of index ranges, got route = gather: use route = range");
+    throw Refusal({.who = {},
+                   .rule = "return = coded (union = keep) needs owners of index ranges",
+                   .got = "route = gather",
+                   .remedy = "use route = range"});
   }
   const auto ranks = static_cast<std::uint64_t>(size());
   const std::uint64_t all = ranks * most;

@@ -38,7 +38,7 @@ class ChunkedStep {
   virtual Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) = 0;
   /// The aggregate has arrived. Chunks end in a different order on every rank, so no collective may start here.
   virtual void finish_chunk(const Chunk&, View<float> /*aggregate*/, StatusView, StepReport&) {}
-  /// Whether the chunks' exchanges are only the first level of the step, inside a host. Then the aggregate is there
+  /// Whether the chunks' exchanges are only the first level of the step, inside a machine. Then the aggregate is there
   /// after `second_level`, which is called when all chunks have been exchanged. It sets status.nonfinite alike on all
   /// ranks, and may wait.
   virtual bool has_second_level() const { return false; }

@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "laconic/error.h"
+#include "base/refusal.h"
 #include "laconic/threads.h"
 #include "methods/table.h"
 
@@ -29,22 +29,22 @@ struct Refused {
 
 constexpr const char* kKeepsLess = "0.1";
 
-/// Who calls the method: a loop with one of our optimizers or with its own, or a DDP hook, which has the gradient only.
-enum class Host : std::uint8_t { sgd, adam, adamw, own, hook };
+/// Which optimizer steps the model: one of ours, the host's own, or none, because a DDP hook has the gradient only.
+enum class Stepper : std::uint8_t { sgd, adam, adamw, of_host, none };
 
-SettingText text_of_host(Host host) {
-  switch (host) {
-    case Host::sgd: return {"optimizer", "sgd"};
-    case Host::adam: return {"optimizer", "adam"};
-    case Host::adamw: return {"optimizer", "adamw"};
-    case Host::own: return {"optimizer", "the host's own"};
-    case Host::hook: break;
+SettingText text_of_stepper(Stepper stepper) {
+  switch (stepper) {
+    case Stepper::sgd: return {"optimizer", "sgd"};
+    case Stepper::adam: return {"optimizer", "adam"};
+    case Stepper::adamw: return {"optimizer", "adamw"};
+    case Stepper::of_host: return {"optimizer", "the host's own"};
+    case Stepper::none: break;
   }
   return {"called by", "a DDP hook"};
 }
 
-OptimizerOptions optimizer_of_host(Host host) {
-  if (host != Host::own) return {.name = text_of_host(host).second};
+OptimizerOptions optimizer_of_stepper(Stepper stepper) {
+  if (stepper != Stepper::of_host) return {.name = text_of_stepper(stepper).second};
   return {.name = "host", .host = [](View<const float>, View<float>) {}};
 }
 
@@ -75,37 +75,30 @@ MethodOptions options_of(const MethodRow& row, const Assignment& assignment) {
   return options;
 }
 
-/// "keep must be in (0, 1], got 2: ..." without what was given: one reason for several choices.
-std::string without_value(std::string text) {
-  const auto begin = text.find(", got ");
-  if (begin == std::string::npos) return text;
-  const auto end = text.find(": ", begin);
-  return text.erase(begin, end == std::string::npos ? end : end - begin);
-}
-
 /// Makes methods for a small model on one rank, and drops them.
 class Trial {
  public:
-  /// Why the method is refused, without its name; nothing if it is not.
-  std::optional<std::string> refusal(const MethodRow& row, const Assignment& assignment, Host host = Host::sgd) {
+  /// Why the method is refused; nothing if it is not.
+  std::optional<std::string> refusal(const MethodRow& row, const Assignment& assignment,
+                                     Stepper stepper = Stepper::sgd) {
     ++tried_;
     try {
-      make(row, options_of(row, assignment), host);
+      make(row, options_of(row, assignment), stepper);
+    } catch (const Refusal& refusal) {
+      return refusal.reason();
     } catch (const InvalidConfig& error) {
-      const std::string text = error.what();
-      const std::string prefix = std::string(row.name) + ": ";
-      return without_value(text.starts_with(prefix) ? text.substr(prefix.size()) : text);
+      return error.what();
     }
     return std::nullopt;
   }
   std::size_t tried() const { return tried_; }
 
  private:
-  void make(const MethodRow& row, const MethodOptions& options, Host host) {
+  void make(const MethodRow& row, const MethodOptions& options, Stepper stepper) {
     const std::vector<Tensor> tensors{{"weight", 200}, {"bias", 7}};
     Communicator& alone = *ranks_.front();
-    if (host == Host::hook) return make_method(row.name, options, alone, place_)->register_tensors(tensors);
-    make_model_method(row.name, options, optimizer_of_host(host), alone, place_)->register_tensors(tensors);
+    if (stepper == Stepper::none) return make_method(row.name, options, alone, place_)->register_tensors(tensors);
+    make_model_method(row.name, options, optimizer_of_stepper(stepper), alone, place_)->register_tensors(tensors);
   }
 
   Place place_{{.threads = 1}};
@@ -266,8 +259,8 @@ std::optional<std::string> any_number(const Parameter& parameter) {
   return parameter.interval.has(0.5) && !parameter.whole ? "0.5" : text_of(parameter.interval.high);
 }
 
-/// What works with SGD in a loop and not with another host.
-void add_refused_by_host(const MethodRow& row, Trial& trial, std::vector<Refused>& refused) {
+/// What works with SGD in a loop and not with another optimizer or none.
+void add_refused_by_stepper(const MethodRow& row, Trial& trial, std::vector<Refused>& refused) {
   std::vector<Assignment> singles{{}};
   for (const Axis& axis : axes_of(row)) {
     for (const auto& state : axis.states) {
@@ -277,15 +270,15 @@ void add_refused_by_host(const MethodRow& row, Trial& trial, std::vector<Refused
   for (const Parameter& parameter : row.parameters) {
     if (const auto number = any_number(parameter)) singles.push_back({{parameter.name, *number}});
   }
-  for (const Host host : {Host::adam, Host::adamw, Host::own, Host::hook}) {
-    if (host == Host::hook && row.face != Face::gradient) continue;
+  for (const Stepper stepper : {Stepper::adam, Stepper::adamw, Stepper::of_host, Stepper::none}) {
+    if (stepper == Stepper::none && row.face != Face::gradient) continue;
     for (const Assignment& single : singles) {
       if (trial.refusal(row, single)) continue;
-      const auto reason = trial.refusal(row, single, host);
+      const auto reason = trial.refusal(row, single, stepper);
       if (!reason) continue;
-      Assignment with_host = single;
-      with_host.push_back(text_of_host(host));
-      refused.push_back({std::move(with_host), *reason});
+      Assignment with_stepper = single;
+      with_stepper.push_back(text_of_stepper(stepper));
+      refused.push_back({std::move(with_stepper), *reason});
       if (single.empty()) break;  // nothing works
     }
   }
@@ -309,7 +302,7 @@ void add_offered(const MethodRow& row, std::vector<OfferedOption>& offered) {
 
 void add_refused(const MethodRow& row, Trial& trial, std::vector<RefusedCombination>& all) {
   std::vector<Refused> refused = Product(row, trial).smallest_refused();
-  add_refused_by_host(row, trial, refused);
+  add_refused_by_stepper(row, trial, refused);
   for (RefusedCombination& one : joined(row, refused)) {
     const auto same = std::find_if(all.begin(), all.end(), [&](const RefusedCombination& each) {
       return each.options == one.options && each.reason == one.reason;

@@ -19,7 +19,7 @@ struct OfferedOption {
 struct RefusedCombination {
   std::vector<Choices> options;
   std::vector<std::string> methods;
-  std::string reason;  ///< as the library states it, without the method's name
+  std::string reason;  ///< as the library states it, without what was given
 };
 
 /// What can be combined with what, found by making every method of the table with every combination of the choices of

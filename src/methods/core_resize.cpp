@@ -20,9 +20,9 @@ void broadcast_memory(Communicator& communicator, Place& place, View<float> memo
     return;
   }
   std::vector<float> here(memory.size());
-  copy_to_host<float>(place, memory, here.data());
+  copy_to_cpu<float>(place, memory, here.data());
   communicator.broadcast(as_writable_bytes(View<float>(here)), root).wait();
-  copy_from_host<float>(place, here.data(), memory);
+  copy_from_cpu<float>(place, here.data(), memory);
 }
 
 }  // namespace

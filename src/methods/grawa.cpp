@@ -77,10 +77,10 @@ class Grawa : public RoundMethod {
       invert();
     }
     const View<float> shared = shared_scores_.view(inverse_.size());
-    copy_from_host<float>(place(), inverse_.data(), shared);
+    copy_from_cpu<float>(place(), inverse_.data(), shared);
     score_sum_->start(shared, status);
     score_sum_->finish();
-    copy_to_host<float>(place(), shared, sums_.data());
+    copy_to_cpu<float>(place(), shared, sums_.data());
     report.traffic += score_sum_->traffic();
     if (read_status(place(), status).nonfinite != 0) return;
     report.extra = 0.0;

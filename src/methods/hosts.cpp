@@ -1,4 +1,4 @@
-// Which ranks are in the same host.
+// Which ranks are on the same machine, which options and messages call a host.
 
 #include <unistd.h>
 
@@ -101,11 +101,7 @@ TwoLevels::TwoLevels(Communicator& all, std::span<const int> hosts) : all_(all),
 }
 
 std::uint64_t seed_of_slice(std::uint64_t seed, int local_rank) {
-  if (local_rank == 0) return seed;
-  const RandomStream stream{
-      .seed = seed, .tensor = static_cast<std::uint32_t>(local_rank), .purpose = Purpose::slice_seed};
-  const PhiloxBlock words = stream.block(0);
-  return std::uint64_t{words[1]} << 32 | words[0];
+  return derived_seed(seed, static_cast<std::uint32_t>(local_rank), Purpose::slice_seed);
 }
 
 }  // namespace laconic

@@ -3,9 +3,9 @@
 #include <limits>
 #include <utility>
 
+#include "base/refusal.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/norm/norm.h"
-#include "laconic/error.h"
 
 namespace laconic {
 
@@ -17,9 +17,11 @@ LiftedMethod::LiftedMethod(std::unique_ptr<GradientBase> inner, const OptimizerO
       guard_(guard),
       optimizer_before_(optimizer) {
   if (!guard_ || !optimizer.host) return;
-  throw InvalidConfig(name() +
-                      ": step_guard = on needs optimizer sgd or adam, got host: undoing a step restores the "
-                      "optimizer's moments, which a host keeps itself; use sgd or adam, or step_guard = off");
+  throw Refusal({.who = name(),
+                 .rule = "step_guard = on needs optimizer sgd or adam",
+                 .got = "host",
+                 .remedy = "undoing a step restores the optimizer's moments, which a host keeps itself; use sgd or "
+                           "adam, or step_guard = off"});
 }
 
 void LiftedMethod::prepare() {

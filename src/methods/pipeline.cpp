@@ -190,7 +190,7 @@ void ChunkPipeline::hand_back(const Chunk& chunk) {
 }
 
 void ChunkPipeline::read_statuses() {
-  copy_to_host<Status>(core_.place(), statuses_.view(chunks_.size()), read_statuses_.data());
+  copy_to_cpu<Status>(core_.place(), statuses_.view(chunks_.size()), read_statuses_.data());
   for (const Status& status : read_statuses_) {
     status_.nonfinite |= status.nonfinite;
     if (status.nonfinite_rank == 0) continue;

@@ -1,6 +1,6 @@
 // PSync (partial synchronization; CSER of Xie et al. 2020 with ratio 0 and period 1). Worker k:
 //   1. x_k = x_k − the optimizer's own full step along g_k
-//   2. one random block a tensor, the same on all workers: x_k = mean of the workers' x_k there
+//   2. one random block per tensor, the same on all workers: x_k = mean of the workers' x_k there
 //   3. what is tested and saved: the mean of the workers' models
 // No error is kept: what has not been averaged lives on in the workers' models, which differ. Nothing is owed, so a
 // newcomer starts at the mean of the models: take read_out before a resize and go on from it on every rank. Momenta

@@ -13,6 +13,7 @@
 #include <bit>
 #include <string>
 
+#include "base/refusal.h"
 #include "kernels/elementwise/elementwise.h"
 #include "methods/makers.h"
 
@@ -31,13 +32,16 @@ QuantizedSumOptions quantized_options(const Settings& settings) {
   options.norm = l2 ? Norm::l2 : Norm::max;
   if (settings.is("rounding", "nearest")) options.rounding = Rounding::nearest;
   if (options.route == QuantizedRoute::gather && options.return_path == QuantizedReturn::requantized) {
-    throw InvalidConfig(settings.method() +
-                        ": return = requantized needs sums that come back, got route = gather: set route = scatter");
+    throw Refusal({.who = settings.method(),
+                   .rule = "return = requantized needs sums that come back",
+                   .got = "route = gather",
+                   .remedy = "set route = scatter"});
   }
   if (options.rounding == Rounding::nearest && settings.is("memory", "none")) {
-    throw InvalidConfig(settings.method() +
-                        ": rounding = nearest needs a memory of what it rounds away, got memory = none: small entries "
-                        "would never be sent; set memory = error");
+    throw Refusal({.who = settings.method(),
+                   .rule = "rounding = nearest needs a memory of what it rounds away",
+                   .got = "memory = none",
+                   .remedy = "small entries would never be sent; set memory = error"});
   }
   if (settings.has("chunk") && !std::has_single_bit(chunk_of(settings))) {
     throw InvalidConfig(settings.method() + ": chunk must be a power of two in " + std::to_string(kLeastScope) + ".." +

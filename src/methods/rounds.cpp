@@ -164,7 +164,7 @@ void RoundMethod::exchange_differences(int leader, View<float> differences, Stat
   pipeline().begin(false, report);
   pipeline().add(differences);
   pipeline().finish();
-  copy_from_host<Status>(place(), &pipeline().status(), status);
+  copy_from_cpu<Status>(place(), &pipeline().status(), status);
   subtract_scaled(place(), centre(), 1.0F, differences, differences);  // c
 }
 

@@ -23,7 +23,7 @@ void Scopes::prepare_fixed(std::span<const Tensor> tensors, double keep, std::ui
   selected_ = fixed_.selected(size);
 }
 
-void Scopes::prepare_pieces(std::span<const Tensor> tensors, double keep, std::uint64_t each) {
+void Scopes::prepare_listed(std::span<const Tensor> tensors, double keep, std::uint64_t each) {
   std::uint64_t size = 0;
   for (const Tensor& tensor : tensors) size += tensor.size;
   for (std::uint64_t offset = 0; offset < size; offset += each) add(0, offset, std::min(each, size - offset), keep);

@@ -35,7 +35,7 @@ class Scopes {
   /// The whole model, cut at multiples of `each` entries. The list of scopes stays empty, for a kernel that takes them all.
   void prepare_fixed(std::span<const Tensor> tensors, double keep, std::uint64_t each);
   /// The same scopes as a list, for a selection that takes them one by one.
-  void prepare_pieces(std::span<const Tensor> tensors, double keep, std::uint64_t each);
+  void prepare_listed(std::span<const Tensor> tensors, double keep, std::uint64_t each);
 
   bool are_fixed() const { return fixed_.each != 0; }
   const FixedScopes& fixed() const { return fixed_; }

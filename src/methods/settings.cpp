@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/check.h"
+#include "base/refusal.h"
 #include "base/suggestion.h"
 #include "laconic/error.h"
 #include "methods/table.h"
@@ -53,8 +54,10 @@ std::optional<std::string> value_of(std::string_view method, const Parameter& pa
 
 void require_counting(std::string_view method, const Parameter& parameter, const MethodOptions& options) {
   if (!is_set(options, parameter) || parameter.counts_with(options)) return;
-  throw InvalidConfig(std::string(method) + ": " + parameter.name + " counts only with " + parameter.only_with +
-                      ", got " + value_of(method, parameter, options).value() + " without: leave it out");
+  throw Refusal({.who = std::string(method),
+                 .rule = std::string(parameter.name) + " counts only with " + parameter.only_with,
+                 .got = value_of(method, parameter, options).value() + " without",
+                 .remedy = "leave it out"});
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ void SparseCompression::prepare(Place& place, std::span<const Tensor> tensors) {
   if (fixed_ == 0) {
     scopes_.prepare(tensors, keep_, by_tensor_);
   } else if (selection_ == Selection::own) {
-    scopes_.prepare_pieces(tensors, keep_, fixed_);
+    scopes_.prepare_listed(tensors, keep_, fixed_);
   } else {
     scopes_.prepare_fixed(tensors, keep_, fixed_);
   }
@@ -82,7 +82,7 @@ void SparseCompression::cut_scopes(const Chunk& chunk, ChunkSum& chunk_sum) cons
   if (place_->device() == Device::cpu) return;
   chunk_sum.device_starts.reserve(*place_, chunk_sum.starts.size());
   const View<std::uint32_t> there = chunk_sum.device_starts.view(chunk_sum.starts.size());
-  copy_from_host(*place_, chunk_sum.starts.data(), there);
+  copy_from_cpu(*place_, chunk_sum.starts.data(), there);
   chunk_sum.cuts.device_starts = there;
 }
 

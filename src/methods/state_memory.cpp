@@ -11,7 +11,7 @@ template <class T>
 void put(State& state, const std::string& name, Place& place, View<const T> values) {
   if (place.queue() == nullptr) return state.put(name, values);
   std::vector<T> here(values.size());
-  copy_to_host(place, values, here.data());
+  copy_to_cpu(place, values, here.data());
   state.put(name, View<const T>(here));
 }
 
@@ -20,7 +20,7 @@ void get(const State& state, const std::string& name, Place& place, View<T> valu
   if (place.queue() == nullptr) return state.get(name, values);
   std::vector<T> here(values.size());
   state.get(name, View<T>(here));
-  copy_from_host(place, here.data(), values);
+  copy_from_cpu(place, here.data(), values);
 }
 
 }  // namespace

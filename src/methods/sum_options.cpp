@@ -1,6 +1,6 @@
 #include "methods/sum_options.h"
 
-#include "laconic/error.h"
+#include "base/refusal.h"
 
 namespace laconic {
 
@@ -16,8 +16,10 @@ DenseSumOptions dense_sum_options(const Settings& settings) {
   if (settings.has("values")) options.format = value_format(settings);
   if (settings.has("order") && settings.is("order", "engine")) options.order = SumOrder::engine;
   if (options.order == SumOrder::engine && options.format != ValueFormat::f32) {
-    throw InvalidConfig(settings.method() + ": order = engine takes values in f32 only, got " +
-                        settings.word("values") + ": use order = rank_order, or f32");
+    throw Refusal({.who = settings.method(),
+                   .rule = "order = engine takes values in f32 only",
+                   .got = settings.word("values"),
+                   .remedy = "use order = rank_order, or f32"});
   }
   return options;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/refusal.h"
 #include "base/suggestion.h"
 #include "laconic/error.h"
 #include "laconic/version.h"
@@ -272,7 +273,7 @@ const char* suits_text(Suits suits) {
     case Suits::sgd:
       return "SGD; Adam-like optimizers learn less from its gradients";
     case Suits::vote:
-      return "SGD without momentum: a vote is an optimizer itself, and an Adam-like one after it learns nothing";
+      return "SGD without momentum: a vote is an optimizer itself, and an Adam-like one after it learns little";
     case Suits::any:
       break;
   }
@@ -319,7 +320,10 @@ std::unique_ptr<GradientMethod> make_gradient_method(std::string_view name, cons
   }
   const Settings settings(row.name, row.parameters, options);
   if (settings.has("step_guard") && settings.is("step_guard", "on")) {
-    throw InvalidConfig(std::string(name) + ": step_guard needs the model: use make_model_method, or leave it off");
+    throw Refusal({.who = std::string(name),
+                   .rule = "step_guard needs the model",
+                   .got = {},
+                   .remedy = "use make_model_method, or leave it off"});
   }
   require_same(ranks.all, settings);
   auto method = gradient_method(row, settings, ranks, place);

@@ -48,7 +48,7 @@ enum class Common : std::uint8_t {
 enum class Suits : std::uint8_t {
   any,   ///< SGD, AdamW and others
   sgd,   ///< SGD: compressed gradients make the second moments of Adam-like optimizers wrong
-  vote,  ///< SGD without momentum: a vote is an optimizer itself, and one like Adam after it learns nothing
+  vote,  ///< SGD without momentum: a vote is an optimizer itself, and one like Adam after it learns little
 };
 
 /// What other code needs to know of a method before it is made. Everything that depends on the method is here: no file

@@ -89,8 +89,8 @@ std::uint64_t TwoLevelMethod::poll() {
   return 0;
 }
 
-/// What a chunk's exchange found counts on this host alone; the inner method's verdict is the same on all hosts. Which
-/// rank it was is found by whoever had the value in its own gradient.
+/// What a chunk's exchange found counts on this machine alone; the inner method's verdict is the same on all machines.
+/// Which rank it was is found by whoever had the value in its own gradient.
 void TwoLevelMethod::second_level(Status& status, StepReport& report) {
   inner_->exchange().finish();
   status.nonfinite_rank = 0;

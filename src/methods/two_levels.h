@@ -6,10 +6,10 @@
 
 namespace laconic {
 
-/// A gradient method between hosts whose ranks share the work:
-///   1. inside the host: each local rank gets the mean of its range of each chunk, while later tensors are missing
-///   2. between hosts: the inner method on the ranges of this local rank; it streams if it can
-///   3. inside the host, when all of it is there: the ranges are gathered
+/// A gradient method between machines whose ranks share the work:
+///   1. inside the machine: each local rank gets the mean of its range of each chunk, while later tensors are missing
+///   2. between machines: the inner method on the ranges of this local rank; it streams if it can
+///   3. inside the machine, when all of it is there: the ranges are gathered
 /// The inner method's tensors are this rank's slices of the tensors, with their names and numbers. A slice may be empty.
 /// The chunks decide where tensors are cut, so their size is fixed (kCutEntries). A step counts if the inner methods of
 /// all local ranks were finite, and they commit or forget it together.
@@ -27,7 +27,7 @@ class TwoLevelMethod final : public GradientBase {
   double residual_norm() override { return inner_->residual_norm(); }
 
  private:
-  /// The two exchanges on one channel inside the host. Chunks on one channel follow each other, so they share them.
+  /// The two exchanges on one channel inside the machine. Chunks on one channel follow each other, so they share them.
   struct OnChannel {
     OnChannel(Communicator& given, Place& place) : channel(given), mean(given, place), gathered(given, place) {}
     Communicator& channel;
@@ -74,7 +74,7 @@ class TwoLevelMethod final : public GradientBase {
   Buffer<Status> gather_statuses_;      ///< by channel
   std::vector<View<float>> gradients_;  ///< by chunk, in this step
   std::vector<TensorPart> parts_;
-  std::vector<std::uint32_t> verdicts_;  ///< of the host's ranks: 1 if their slices were finite
+  std::vector<std::uint32_t> verdicts_;  ///< of the machine's ranks: 1 if their slices were finite
 };
 
 }  // namespace laconic

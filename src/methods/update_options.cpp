@@ -1,6 +1,6 @@
 #include "methods/update_options.h"
 
-#include "laconic/error.h"
+#include "base/refusal.h"
 
 namespace laconic {
 
@@ -26,7 +26,10 @@ OptimizerOptions local_optimizer(const Settings& settings, OptimizerOptions opti
   const bool host = optimizer_kind(optimizer.name) == OptimizerKind::host;
   const auto take = [&](const char* setting, double& value, const Interval& range) {
     if (settings.has(setting) && host) {
-      throw InvalidConfig(name + ": " + setting + " is the optimizer's, and the host brings its own: leave it out");
+      throw Refusal({.who = name,
+                     .rule = std::string(setting) + " is the optimizer's, and the host brings its own",
+                     .got = {},
+                     .remedy = "leave it out"});
     }
     if (settings.has(setting)) value = settings.number(setting);
     if (range.has(static_cast<float>(value))) return;  // in single precision, where 0.99999999 is 1

@@ -233,7 +233,7 @@ double Updates::best_lambda(View<float> scratch, Traffic& traffic) {
   const ScratchStatus status(place());
   const View<float> square = place().workspace().take<float>(1);
   const auto own = static_cast<float>(read_sum_of_squares(place(), memory_.error(), status.view()));
-  copy_from_host<float>(place(), &own, square);
+  copy_from_cpu<float>(place(), &own, square);
   mean_square_->start(square, status.view());
   mean_square_->finish();
   const auto mean_of_own = read_one<float>(place(), square);

@@ -6,7 +6,7 @@
 
 namespace laconic {
 
-/// The ranks that pass the same colour, ascending: those of one part of a split. Collective.
+/// The ranks that pass the same colour, ascending: those of one subgroup of a split. Collective.
 inline std::vector<int> members_of_color(Communicator& communicator, int color) {
   std::vector<int> colors(static_cast<std::size_t>(communicator.size()));
   communicator.all_gather(as_bytes(View<const int>(&color, 1)), as_writable_bytes(View<int>(colors))).wait();

@@ -61,6 +61,13 @@ TEST(MessageMemory, GrowsAndKeepsWhatIsLarger) {
   EXPECT_NE(nullptr, message_owner(begin, 5000));
 }
 
+// Runs that are continued draw with these seeds.
+TEST(Philox, SeedsThatAreDerivedStayTheSame) {
+  EXPECT_EQ(derived_seed(42, 0, Purpose::group_seed), 42U);
+  EXPECT_EQ(derived_seed(42, 1, Purpose::group_seed), 0x10db'9c5c'8b25'df9cU);
+  EXPECT_EQ(derived_seed(42, 3, Purpose::slice_seed), 0x62f6'fa2e'26b3'82a9U);
+}
+
 TEST(Philox, CounterWordsDoNotOverlap) {
   const RandomStream a{.seed = 1, .step = 2, .rank = 3, .tensor = 4, .purpose = Purpose::rounding};
   EXPECT_EQ(a.counter(0xAB'0000'0005), (PhiloxBlock{5, 4 << 8 | 0xAB, 2, 1 << 24 | 3}));

@@ -23,16 +23,7 @@ using test::contains;
 using test::message_of;
 using test::text_of_file;
 
-class WholeFile : public testing::Test {
- protected:
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-    return (folder_ / name).string();
-  }
-
-  test::TemporaryFolder own_;
-  fs::path folder_ = own_.path();
-};
+class WholeFile : public test::InTemporaryFolder {};
 
 // Renamed onto, /dev/null would be a file for everybody.
 TEST_F(WholeFile, PipesAndLinksStayWhatTheyAre) {

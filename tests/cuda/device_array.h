@@ -10,7 +10,7 @@
 
 namespace laconic::test {
 
-/// Device memory between guard zones, as Guarded is on the host. `shift` entries move its start off the alignment.
+/// Device memory between guard zones, as Guarded is on the CPU. `shift` entries move its start off the alignment.
 /// Copies wait for all work on the device.
 template <class T>
 class DeviceArray {

@@ -28,8 +28,18 @@ struct LargestModel {
   /// A mean as it comes back: rounded, if values have 16 bits. `arrived` is what float32 had.
   Vector returned(const Vector& mean, const Vector& arrived) const;
 
+  // With return = coded, what an owner left of the sums is in its residual too. In its own range `borders[k]` to
+  // `borders[k + 1]` the residual is therefore the same whether or not it selected an entry.
+
+  /// Fills `arrived` of owner k in its range: the largest entries there, as many as are missing outside it.
+  void fill_own_range(const Vector& p, const std::vector<std::uint32_t>& borders, std::size_t k, Vector& arrived) const;
+  /// The mean as it comes back: of each owner's sums its share of the largest, coded. `sent` are the workers' c.
+  Vector coded_return(const std::vector<Vector>& sent, const std::vector<std::uint32_t>& borders,
+                      const Vector& arrived) const;
+
  private:
   std::vector<std::pair<std::size_t, std::size_t>> scopes() const;
+  static std::size_t count_of(double keep, std::size_t size);
   double rounding() const { return values == "f16" ? 1.0 / 2048 : values == "bf16" ? 1.0 / 256 : 0.0; }
   Vector coded(const Vector& p, const std::vector<std::size_t>& selected, const Vector& arrived) const;
 };

@@ -149,10 +149,10 @@ inline std::vector<OptimizerOptions> optimizers(Place& place) {
   const HostStep host = [&place](View<const float> gradient, View<float> model) {
     std::vector<float> slope(gradient.size());
     std::vector<float> point(model.size());
-    copy_to_host(place, gradient, slope.data());
-    copy_to_host<float>(place, model, point.data());
+    copy_to_cpu(place, gradient, slope.data());
+    copy_to_cpu<float>(place, model, point.data());
     for (std::size_t i = 0; i < point.size(); ++i) point[i] -= 0.05F * slope[i];
-    copy_from_host(place, point.data(), model);
+    copy_from_cpu(place, point.data(), model);
   };
   return {{.momentum = 0.9, .nesterov = true, .weight_decay = 0.01},
           {},
@@ -170,9 +170,9 @@ inline Trace model_steps(const MethodRun& run, const OptimizerOptions& optimizer
     auto method = make_model_method(run.row->name, run.options, optimizer, communicator, place);
     method->set_scoring([&place](View<const float> point, View<float> gradient) {
       std::vector<float> here(point.size());
-      copy_to_host(place, point, here.data());
+      copy_to_cpu(place, point, here.data());
       const auto slope = pull_gradient(here, 1000, 0);
-      copy_from_host(place, slope.data(), gradient);
+      copy_from_cpu(place, slope.data(), gradient);
     });
     return method;
   };

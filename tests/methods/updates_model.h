@@ -79,11 +79,12 @@ struct UpdatesModel {
     return out;
   }
 
- private:
+  /// By what a decoupled weight decay multiplies a parameter.
   double shrink(double rate, std::size_t i) const {
     return optimizer(i).name == "adamw" ? 1.0 - rate * optimizer(i).weight_decay : 1.0;
   }
 
+ private:
   void move(const Vector& mean) {
     for (std::size_t i = 0; i < x.size(); ++i) {
       u[i] = outer_momentum * u[i] + mean[i];

@@ -24,16 +24,7 @@ namespace fs = std::filesystem;
 using test::contains;
 using test::message_of;
 
-class RunFiles : public testing::Test {
- protected:
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name) << text;
-    return (folder_ / name).string();
-  }
-
-  test::TemporaryFolder own_;
-  fs::path folder_ = own_.path();
-};
+class RunFiles : public test::InTemporaryFolder {};
 
 TEST_F(RunFiles, TomlIsRead) {
   const auto path = write("run.toml",

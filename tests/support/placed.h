@@ -23,19 +23,19 @@ class Placed {
     std::memset(static_cast<void*>(all.data()), kGuardByte, all.size() * sizeof(T));
     std::copy(values.begin(), values.end(), all.begin() + static_cast<std::ptrdiff_t>(offset_));
     buffer_.reserve(place, all.size());
-    copy_from_host(place, all.data(), buffer_.view(all.size()));
+    copy_from_cpu(place, all.data(), buffer_.view(all.size()));
   }
 
   View<T> view() const { return buffer_.view(n_ + 2 * offset_).sub(offset_, n_); }
   std::vector<T> values() const {
     std::vector<T> found(n_);
-    copy_to_host<T>(place_, view(), found.data());
+    copy_to_cpu<T>(place_, view(), found.data());
     return found;
   }
   /// Whether the guard zones are as they were.
   bool intact() const {
     std::vector<T> all(n_ + 2 * offset_);
-    copy_to_host<T>(place_, buffer_.view(all.size()), all.data());
+    copy_to_cpu<T>(place_, buffer_.view(all.size()), all.data());
     return guards_intact(all, offset_, n_);
   }
 

@@ -15,10 +15,10 @@ class PlacedValues {
     buffer_.reserve(place, size_);
     set(values);
   }
-  void set(const std::vector<float>& values) { copy_from_host(place_, values.data(), view()); }
+  void set(const std::vector<float>& values) { copy_from_cpu(place_, values.data(), view()); }
   std::vector<float> get() const {
     std::vector<float> values(size_);
-    copy_to_host<float>(place_, view(), values.data());
+    copy_to_cpu<float>(place_, view(), values.data());
     return values;
   }
   View<float> view() const { return buffer_.view(size_); }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 
@@ -23,6 +24,19 @@ class TemporaryFolder {
 
  private:
   std::string path_ = (std::filesystem::path(::testing::TempDir()) / "laconic_XXXXXX").string();
+};
+
+/// A test with a temporary folder of its own.
+class InTemporaryFolder : public ::testing::Test {
+ protected:
+  /// Writes a file there. Returns its path.
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return (folder_ / name).string();
+  }
+
+  const TemporaryFolder own_;
+  const std::filesystem::path folder_ = own_.path();
 };
 
 }  // namespace laconic::test

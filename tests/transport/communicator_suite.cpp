@@ -290,23 +290,23 @@ void check_duplicates(Communicator& communicator) {
 void check_split(Communicator& communicator) {
   for (int repeat = 0; repeat < 2; ++repeat) {
     const int color = communicator.rank() % 2;
-    auto part = communicator.split(color);
-    auto alone = part->split(part->rank());
-    EXPECT_EQ(communicator.rank() / 2, part->rank());
-    EXPECT_EQ((communicator.size() + 1 - color) / 2, part->size());
+    auto subgroup = communicator.split(color);
+    auto alone = subgroup->split(subgroup->rank());
+    EXPECT_EQ(communicator.rank() / 2, subgroup->rank());
+    EXPECT_EQ((communicator.size() + 1 - color) / 2, subgroup->size());
     EXPECT_EQ(1, alone->size());
-    EXPECT_EQ(communicator.timeout(), part->timeout());
+    EXPECT_EQ(communicator.timeout(), subgroup->timeout());
     std::vector<float> whole(10, 1.0F);
     Handle beside = communicator.all_reduce(whole, Reduction::sum);
-    for (int call = 0; call < 3 + color; ++call) {  // the parts need not keep in step
-      std::vector<int> members(static_cast<std::size_t>(part->size()));
+    for (int call = 0; call < 3 + color; ++call) {  // the subgroups need not keep in step
+      std::vector<int> members(static_cast<std::size_t>(subgroup->size()));
       const int mine = communicator.rank();
-      part->all_gather(as_bytes(View<const int>(&mine, 1)), as_writable_bytes(View<int>(members))).wait();
+      subgroup->all_gather(as_bytes(View<const int>(&mine, 1)), as_writable_bytes(View<int>(members))).wait();
       for (std::size_t i = 0; i < members.size(); ++i) EXPECT_EQ(static_cast<int>(2 * i) + color, members[i]);
     }
     beside.wait();
     EXPECT_EQ(static_cast<float>(communicator.size()), whole.back());
-    auto twin = part->duplicate();
+    auto twin = subgroup->duplicate();
     check_all_to_all_varying(*twin);
   }
 }

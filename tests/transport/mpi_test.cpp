@@ -212,11 +212,11 @@ TEST(MpiCounter, AdvancesWhileItsHostIsElsewhere) {
 
 // Where one-sided calls need the host's help (OpenMPI's pt2pt windows) and it gives none in time: the ticket is lost,
 // so nobody goes on.
-TEST(MpiCounter, APartHasNone) {
+TEST(MpiCounter, ASubgroupHasNone) {
   if (world_size() == 1) GTEST_SKIP() << "needs two ranks";
   const auto communicator = world();
-  const auto part = communicator->split(communicator->rank());
-  const auto text = message_of<InvalidConfig>([&] { part->make_counter(); });
+  const auto subgroup = communicator->split(communicator->rank());
+  const auto text = message_of<InvalidConfig>([&] { subgroup->make_counter(); });
   EXPECT_TRUE(contains(text, "has no counters: make the counter on the communicator that was split")) << text;
 }
 
@@ -345,16 +345,16 @@ TEST(MpiFailure, DuplicateHearsOfIt) {
   EXPECT_TRUE(contains(text, "rank 0 failed: out of memory")) << text;
 }
 
-TEST(MpiFailure, PartsHearOfIt) {
+TEST(MpiFailure, SubgroupsHearOfIt) {
   const auto communicator = world();
   if (communicator->size() < 3) GTEST_SKIP() << "needs three ranks";
-  const auto part = communicator->split(communicator->rank() == 0 ? 0 : 1);
+  const auto subgroup = communicator->split(communicator->rank() == 0 ? 0 : 1);
   if (communicator->rank() == 0) {
     std::this_thread::sleep_for(100ms);
-    return part->fail("out of memory");
+    return subgroup->fail("out of memory");
   }
   const auto text = message_of<TransportError>([&] {
-    for (;;) part->barrier().wait();
+    for (;;) subgroup->barrier().wait();
   });
   EXPECT_TRUE(contains(text, "rank 0 failed: out of memory")) << text;
 }

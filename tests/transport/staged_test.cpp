@@ -1,5 +1,6 @@
-// Calls on a device's memory over the transport between threads, by way of pinned memory or copied on the device. The device's memory is plain
-// CPU memory here: what is tested is which bytes go where. tests/cuda/methods_test.cpp uses it on a device.
+// Calls on a device's memory over the transport between threads, by way of pinned memory or copied on the device. The
+// device's memory is plain CPU memory here: what is tested is which bytes go where. tests/cuda/methods_test.cpp uses it
+// on a device.
 
 #include <gtest/gtest.h>
 
@@ -145,7 +146,8 @@ TEST(StagedTest, ACopyThatFailsOnTheDeviceFailsOnAllRanks) {
     std::vector<std::byte> mine(4);
     std::vector<std::byte> all(12);
     const auto message = message_of<TransportError>([&] {
-      staged.all_gather(View<std::byte>(mine.data(), 4, Device::cuda), View<std::byte>(all.data(), 12, Device::cuda)).wait();
+      const View<std::byte> own(mine.data(), 4, Device::cuda);
+      staged.all_gather(own, View<std::byte>(all.data(), 12, Device::cuda)).wait();
     });
     EXPECT_NE(message.find("the device is gone"), std::string::npos) << message;
   };

@@ -146,12 +146,12 @@ TEST(ThreadsTest, FailureEndsWaitsNowAndLater) {
   EXPECT_THROW(present.test(), TransportError);
 }
 
-TEST(ThreadsTest, FailureOfAPartIsAFailureOfAll) {
+TEST(ThreadsTest, FailureOfASubgroupIsAFailureOfAll) {
   std::atomic<int> told{0};
   run_ranks(4, [&](Communicator& communicator) {
-    auto part = communicator.split(communicator.rank() % 2);
-    if (communicator.rank() == 3) return part->fail("out of memory");
-    Communicator& waits = communicator.rank() == 2 ? communicator : *part;  // 0 is in the other part, 1 in the same
+    auto subgroup = communicator.split(communicator.rank() % 2);
+    if (communicator.rank() == 3) return subgroup->fail("out of memory");
+    Communicator& waits = communicator.rank() == 2 ? communicator : *subgroup;  // 0 is in the other one, 1 in the same
     const auto text = message_of<TransportError>([&] { waits.barrier().wait(); });
     EXPECT_TRUE(contains(text, "rank 3 failed: out of memory")) << text;
     ++told;
@@ -159,29 +159,29 @@ TEST(ThreadsTest, FailureOfAPartIsAFailureOfAll) {
   EXPECT_EQ(3, told);
 }
 
-TEST(ThreadsTest, MessagesOfAPartNameTheRanksOfTheWhole) {
+TEST(ThreadsTest, MessagesOfASubgroupNameTheRanksOfTheWhole) {
   run_ranks(4, [&](Communicator& communicator) {
-    auto part = communicator.split(communicator.rank() / 2);
+    auto subgroup = communicator.split(communicator.rank() / 2);
     if (communicator.rank() == 2) {
-      Handle handle = part->barrier();
+      Handle handle = subgroup->barrier();
       const auto text = message_of<TransportError>([&] { handle.wait(50ms); });
       EXPECT_TRUE(contains(text, "rank 3 has not started it")) << text;
       communicator.barrier().wait();
       handle.wait();
     } else {
       communicator.barrier().wait();
-      if (communicator.rank() == 3) part->barrier().wait();
+      if (communicator.rank() == 3) subgroup->barrier().wait();
     }
   });
 }
 
-TEST(ThreadsTest, CallsOfAPartThatDoNotMatchNameTheRanksOfTheWhole) {
+TEST(ThreadsTest, CallsOfASubgroupThatDoNotMatchNameTheRanksOfTheWhole) {
   run_ranks(4, [&](Communicator& communicator) {
-    auto part = communicator.split(communicator.rank() / 2);
+    auto subgroup = communicator.split(communicator.rank() / 2);
     if (communicator.rank() < 2) return;
     std::vector<std::byte> mine(static_cast<std::size_t>(communicator.rank()));
     std::vector<std::byte> all(2 * mine.size());
-    const auto text = message_of<InvalidConfig>([&] { part->all_gather(mine, all).wait(); });
+    const auto text = message_of<InvalidConfig>([&] { subgroup->all_gather(mine, all).wait(); });
     EXPECT_TRUE(contains(text, "rank 2 called all_gather of 2 bytes per rank, rank 3 called all_gather of 3")) << text;
   });
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Items that a loop on the host produces one after another and a kernel reads, in batches that fit into its parameters.
+// Items that a loop on the CPU produces one after another and a kernel reads, in batches that fit into its parameters.
 
 #include "base/cuda/list.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Lists that the host has and a kernel reads, one item a rank or a tensor. They travel as parameters of kernels, because
-// a copy from the host's ordinary memory may wait for the stream.
+// Lists that the CPU has and a kernel reads, one item per rank or tensor. They travel as parameters of kernels, because
+// a copy from ordinary CPU memory may wait for the stream.
 
 #include <algorithm>
 

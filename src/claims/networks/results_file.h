@@ -7,7 +7,7 @@
 
 namespace laconic::claims {
 
-/// A compact file of results: an array of objects, one a run and seed, a line each.
+/// A compact file of results: an array of objects, one per run and seed, a line each.
 std::string results_json(const std::vector<NetworkResult>& results);
 
 /// Such a file. InvalidConfig naming file, entry and what is wrong.

@@ -66,7 +66,7 @@ const std::vector<NetworkRun>& rows() {
       {"signum-8-plus", "signum", {.ties = "plus"}, ends_at(89.9)},
       {"signum-4", "signum", {.ties = "random"}, ends_at(91.9), 4},
       {"signum-4-plus", "signum", {.ties = "plus"}, ends_at(88.2), 4},
-      // As many samples a step as 8 workers have.
+      // As many samples per step as 8 workers have.
       {"signum-4-batch-32", "signum", {.ties = "random"}, ends_at(91.9), 4, 0.0, 0, false, 32},
       {"signum-4-plus-batch-32", "signum", {.ties = "plus"}, ends_at(88.2), 4, 0.0, 0, false, 32},
       {"signum-7-2-inverting", "signum", {}, ends_at(89.2), 7, 5e-4, 2},

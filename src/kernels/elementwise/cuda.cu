@@ -82,11 +82,7 @@ void sum_parts(Place& place, RankViews parts, std::span<const float> weights, fl
 }  // namespace
 
 void fill(Place& place, float value, View<float> values) {
-  if (values.empty()) return;
-  const Launch launch(place, "fill");
-  fill_kernel<<<blocks_for(values.size(), kEntries), kThreads, 0, launch.stream()>>>(value, values.data(),
-                                                                                     values.size());
-  launch.check();
+  launch_over(place, "fill", values.size(), fill_kernel, value, values.data(), values.size());
 }
 
 void copy(Place& place, View<const float> from, View<float> to) {
@@ -96,26 +92,16 @@ void copy(Place& place, View<const float> from, View<float> to) {
 }
 
 void axpy(Place& place, float alpha, View<const float> x, View<float> y) {
-  if (y.empty()) return;
-  const Launch launch(place, "axpy");
-  axpy_kernel<<<blocks_for(y.size(), kEntries), kThreads, 0, launch.stream()>>>(alpha, x.data(), y.data(), y.size());
-  launch.check();
+  launch_over(place, "axpy", y.size(), axpy_kernel, alpha, x.data(), y.data(), y.size());
 }
 
 void divide(Place& place, float divisor, View<float> values) {
-  if (values.empty()) return;
-  const Launch launch(place, "divide");
-  divide_kernel<<<blocks_for(values.size(), kEntries), kThreads, 0, launch.stream()>>>(divisor, values.data(),
-                                                                                       values.size());
-  launch.check();
+  launch_over(place, "divide", values.size(), divide_kernel, divisor, values.data(), values.size());
 }
 
 void find_nonfinite(Place& place, View<const float> values, StatusView status) {
-  if (values.empty()) return;
-  const Launch launch(place, "find_nonfinite");
-  find_nonfinite_kernel<<<blocks_for(values.size(), kEntries), kThreads, 0, launch.stream()>>>(
-      values.data(), values.size(), status.data());
-  launch.check();
+  launch_over(place, "find_nonfinite", values.size(), find_nonfinite_kernel, values.data(), values.size(),
+              status.data());
 }
 
 void sum_in_rank_order(Place& place, RankViews parts, float divisor, View<float> out, StatusView status) {

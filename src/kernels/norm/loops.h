@@ -31,7 +31,7 @@ void block_squares(SimdLevel level, View<const float> values, double* sums);
 void block_largest(SimdLevel level, View<const float> values, std::uint32_t* largest);
 }  // namespace laconic::simd
 
-// The twins, on a place's stream; contracts as in norm.h. Those that answer the host there answer in the place's memory
+// The twins, on a place's stream; contracts as in norm.h. Those that answer the CPU there answer in the place's memory
 // here.
 namespace laconic::cuda {
 void norms(Place& place, Each<NormPart> parts, Norm kind, StatusView status);

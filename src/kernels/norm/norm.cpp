@@ -152,7 +152,7 @@ void read_sums_of_squares(Place& place, View<const float> values, std::span<cons
   } else {
     parts([&](const SquaresPart& part) { sum_of_squares(place, part.values, part.result, status); });
   }
-  copy_to_host<double>(place, results, sums.data());
+  copy_to_cpu<double>(place, results, sums.data());
 }
 
 double read_sum_of_squares(Place& place, View<const float> values, StatusView status) {

@@ -55,14 +55,13 @@ struct Regularized {
     }
   }
 
-  /// Keys of a warp's 32 neighbouring entries. `next` is the first position in the support that is not before them, and
-  /// afterwards the first behind them.
-  __device__ std::uint32_t key_in_chunk(std::uint64_t chunk, float value, std::uint32_t key,
-                                        std::uint32_t& next) const {
+  /// Keys of a row: a warp's 32 neighbouring entries. `next` is the first position in the support that is not before
+  /// them, and afterwards the first behind them.
+  __device__ std::uint32_t key_in_row(std::uint64_t row, float value, std::uint32_t key, std::uint32_t& next) const {
     const std::uint64_t position = std::uint64_t{next} + lane();
-    const std::uint64_t index = position < size ? indices[position] : chunk + kWarp;
-    const auto count = static_cast<unsigned>(__popc(__ballot_sync(kAllThreadsOfWarp, index < chunk + kWarp)));
-    const auto owner = static_cast<std::uint32_t>(index - chunk);
+    const std::uint64_t index = position < size ? indices[position] : row + kWarp;
+    const auto count = static_cast<unsigned>(__popc(__ballot_sync(kAllThreadsOfWarp, index < row + kWarp)));
+    const auto owner = static_cast<std::uint32_t>(index - row);
     for (unsigned i = 0; i < count; ++i) {
       if (__shfl_sync(kAllThreadsOfWarp, owner, i) == lane()) key = key_at(next + i, value);
     }
@@ -109,8 +108,8 @@ __global__ void __launch_bounds__(kThreads, kRescoreBlocks) rescore_kernel(Searc
   const std::uint32_t first = scores.tile_begin[tile];
   const std::uint32_t count = scores.tile_begin[tile + 1] - first;
   const std::uint32_t* nearby = count <= kNearby ? copies[warp()] : scores.indices + first;
-  for (std::uint32_t chunk = 0; chunk < stored.count; chunk += kAtOnce * kWarp) {
-    const std::uint32_t begin = chunk + lane();
+  for (std::uint32_t from = 0; from < stored.count; from += kAtOnce * kWarp) {
+    const std::uint32_t begin = from + lane();
     std::uint32_t indices[kAtOnce];
     std::uint32_t keys[kAtOnce];
     float corrected[kAtOnce];
@@ -123,7 +122,7 @@ __global__ void __launch_bounds__(kThreads, kRescoreBlocks) rescore_kernel(Searc
       indices[i] = valid ? candidates.indices[at] : 0;
       keys[i] = valid ? candidates.values[at] : 0;
     }
-    if (chunk == 0 && count <= kNearby) {
+    if (from == 0 && count <= kNearby) {
       for (std::uint32_t i = lane(); i < count; i += kWarp) copies[warp()][i] = scores.indices[first + i];
       __syncwarp();
     }

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kIndexCut = 512;
 constexpr std::size_t kShortLoop = 32'768;  // below, a second thread does not pay
 
-/// Cuts [0, size) into one part a thread, sums measure(range) over them, and if enough(total) calls
+/// Cuts [0, size) into one part per thread, sums measure(range) over them, and if enough(total) calls
 /// fill(range, sum over the parts before). Returns enough(total).
 template <class Measure, class Enough, class Fill>
 bool fill_by_prefix(Place& place, std::size_t size, Measure&& measure, Enough&& enough, Fill&& fill) {

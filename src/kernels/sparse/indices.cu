@@ -7,7 +7,7 @@
 namespace laconic::cuda {
 namespace {
 
-/// One group a block: gaps (if wanted), their width, and the first entry that is not sound.
+/// One group per block: gaps (if wanted), their width, and the first entry that is not sound.
 __global__ void group_gaps_kernel(const std::uint32_t* indices, std::uint64_t n, std::uint64_t first,
                                   std::uint64_t size, std::uint32_t* gaps, std::uint8_t* widths,
                                   std::uint64_t* unsound) {

@@ -2,10 +2,10 @@
 #include "base/cuda/scan.h"
 #include "kernels/sparse/twins.h"
 
-// Twin of merge_sum. Each block of threads merges its share of the index space, a tile of it at a time: sums of the
+// Twin of merge_sum. Each block of threads merges its range of the index space, a tile of it at a time: sums of the
 // tile lie in shared memory, with a bit for each index that some part has. Parts are added one after another, and
 // indices of one part are distinct, so every sum is taken in rank order without atomics. A first pass over the same
-// tiles only counts, so that the second knows where its share of the result begins.
+// tiles only counts, so that the second knows where its range of the result begins.
 
 namespace laconic::cuda {
 namespace {
@@ -31,8 +31,8 @@ struct Cursor {
 
 /// Scratch of the launch.
 struct Scratch {
-  Cursor* cursors;        ///< one a block and part
-  std::uint64_t* counts;  ///< entries of the result, one a block
+  Cursor* cursors;        ///< one per block and part
+  std::uint64_t* counts;  ///< entries of the result, one per block
 };
 
 __device__ std::uint64_t first_at_least(const Part& part, std::uint64_t index) {
@@ -48,14 +48,14 @@ __device__ std::uint64_t first_at_least(const Part& part, std::uint64_t index) {
   return low;
 }
 
-/// This block's share [begin, end) of the indices from the least to the greatest of all parts.
-struct Share {
+/// This block's range [begin, end) of the indices from the least to the greatest of all parts.
+struct IndexRange {
   std::uint64_t begin;
   std::uint64_t end;
 };
 
 template <class Parts>
-__device__ Share share_of_block(const Parts& parts, unsigned count) {
+__device__ IndexRange range_of_block(const Parts& parts, unsigned count) {
   __shared__ std::uint32_t least;
   __shared__ std::uint32_t greatest;
   if (threadIdx.x == 0) {
@@ -151,17 +151,17 @@ __global__ void merge_kernel(const __grid_constant__ Parts parts, unsigned count
   __shared__ float sums[kWrite ? kTile : 1];
   __shared__ std::uint32_t touched[kTileWords];
   __shared__ unsigned before[kTileWords];
-  const Share share = share_of_block(parts, count);
+  const IndexRange range = range_of_block(parts, count);
   Cursor* cursors = scratch.cursors + std::uint64_t{blockIdx.x} * count;
   for (unsigned part = threadIdx.x; part < count; part += kThreads) {
-    cursors[part].begin = first_at_least(parts[part], share.begin);
+    cursors[part].begin = first_at_least(parts[part], range.begin);
   }
   std::uint64_t written = kWrite ? entries_before(scratch.counts) : 0;
   for (;;) {
     __syncthreads();
-    const std::uint64_t base = next_index(parts, count, cursors, share.end);
-    if (base >= share.end) break;
-    const std::uint64_t end = base + kTile < share.end ? base + kTile : share.end;
+    const std::uint64_t base = next_index(parts, count, cursors, range.end);
+    if (base >= range.end) break;
+    const std::uint64_t end = base + kTile < range.end ? base + kTile : range.end;
     touched[threadIdx.x] = 0;
     if constexpr (kWrite) {
       for (unsigned i = threadIdx.x; i < kTile; i += kThreads) sums[i] = -0.0F;  // -0 + x is x, bit for bit

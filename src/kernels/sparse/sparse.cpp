@@ -22,6 +22,15 @@ void require_entries(Place& place, ConstSparseView entries) {
   require_size("values", entries.values.size(), entries.indices.size());
 }
 
+/// Gives a twin memory on the device for as many answers, and reads them from there.
+template <class Twin>
+void read_answers(Place& place, std::span<std::uint64_t> answers, const Twin& twin) {
+  const Workspace::Scope scope(place.workspace());
+  const View<std::uint64_t> there = place.workspace().take<std::uint64_t>(answers.size());
+  twin(there);
+  copy_to_cpu<std::uint64_t>(place, there, answers.data());
+}
+
 }  // namespace
 
 void scatter_add(Place& place, ConstSparseView entries, View<float> out) {
@@ -82,10 +91,9 @@ void count_below(Place& place, View<const std::uint32_t> indices, std::span<cons
   require_same_device("indices", indices.device(), place.device());
   require_size("counts", counts.size(), bounds.size());
   if (place.device() == Device::cuda) {
-    const Workspace::Scope scope(place.workspace());
-    const View<std::uint64_t> found = place.workspace().take<std::uint64_t>(bounds.size());
-    LACONIC_CUDA_CALL(count_below, place, indices, bounds, found);
-    return copy_to_host<std::uint64_t>(place, found, counts.data());
+    return read_answers(place, counts, [&]([[maybe_unused]] View<std::uint64_t> there) {
+      LACONIC_CUDA_CALL(count_below, place, indices, bounds, there);
+    });
   }
   const Touch touch(place);
   for (std::size_t i = 0; i < bounds.size(); ++i) {
@@ -99,10 +107,9 @@ void read_indices(Place& place, View<const std::uint32_t> indices, std::span<con
   require_same_device("indices", indices.device(), place.device());
   require_size("found", found.size(), positions.size());
   if (place.device() == Device::cuda) {
-    const Workspace::Scope scope(place.workspace());
-    const View<std::uint64_t> there = place.workspace().take<std::uint64_t>(positions.size());
-    LACONIC_CUDA_CALL(read_indices, place, indices, positions, there);
-    return copy_to_host<std::uint64_t>(place, there, found.data());
+    return read_answers(place, found, [&]([[maybe_unused]] View<std::uint64_t> there) {
+      LACONIC_CUDA_CALL(read_indices, place, indices, positions, there);
+    });
   }
   const Touch touch(place);
   for (std::size_t i = 0; i < positions.size(); ++i) found[i] = indices[positions[i]];

@@ -15,7 +15,7 @@ constexpr std::size_t kWarmLines = 1024;  // to confirm a guess
 constexpr std::size_t kColdLines = 2048;  // to make one
 constexpr std::size_t kAhead = 12;        // lines asked for before they are read; they are far apart
 
-/// Keys of whole cache lines, one from each of equal shares of the view.
+/// Keys of whole cache lines, one from each of equal ranges of the view.
 class Sample {
  public:
   /// `memory` holds three times lines x kLine words.

@@ -18,7 +18,7 @@ inline constexpr std::size_t kLine = 16;
 inline constexpr std::size_t kLeastSampled = 1024;
 std::size_t cold_lines(std::size_t n);
 
-/// A well mixed function of the line's number: where it lies in its share of the view.
+/// A well mixed function of the line's number: where it lies in its range of the view.
 constexpr std::uint64_t sample_jitter(std::uint64_t line) {
   line = (line + 1) * 0x9E37'79B9'7F4A'7C15U;
   line = (line ^ line >> 30) * 0xBF58'476D'1CE4'E5B9U;
@@ -28,8 +28,8 @@ constexpr std::uint64_t sample_jitter(std::uint64_t line) {
 constexpr std::size_t sampled_at(std::size_t n, std::size_t lines, std::size_t line, bool again) {
   const std::size_t units = n / kLine;
   const std::size_t low = line * units / lines;
-  const std::size_t share = (line + 1) * units / lines - low;
-  return (low + sample_jitter(line * 2 + (again ? 1 : 0)) % share) * kLine;
+  const std::size_t width = (line + 1) * units / lines - low;
+  return (low + sample_jitter(line * 2 + (again ? 1 : 0)) % width) * kLine;
 }
 
 }  // namespace laconic::topk

@@ -17,7 +17,7 @@ constexpr std::size_t kLeastCapacity = 65'536;
 constexpr double kDeviations = 4.0;
 constexpr double kMoreDeviations = 12.0;
 
-/// The buffers of one call, one section a thread.
+/// The buffers of one call, one section per thread.
 class Search {
  public:
   Search(Place& place, const Selection& selection) : place_(place), selection_(selection), scope_(place.workspace()) {

@@ -53,7 +53,7 @@ HWY_INLINE V carry_save(V& plane, V a, V b) {
   return carry;
 }
 
-/// Bit-sliced counters: plane p holds bit p of 32 counters a lane.
+/// Bit-sliced counters: plane p holds bit p of 32 counters per lane.
 template <int kPlanes>
 struct Counters {
   V planes[kPlanes];

@@ -75,9 +75,9 @@ class Attention : public torch::nn::Module {
   std::shared_ptr<Dropout> attn_dropout_, resid_dropout_;
 };
 
-class Mlp : public torch::nn::Module {
+class FeedForward : public torch::nn::Module {
  public:
-  Mlp(Builder& builder, const Size& size, double dropout, double residual_deviation)
+  FeedForward(Builder& builder, const Size& size, double dropout, double residual_deviation)
       : c_fc_(register_module("c_fc", std::make_shared<Matrix>(builder, 4 * size.width, size.width, kDeviation))),
         c_proj_(register_module("c_proj",
                                 std::make_shared<Matrix>(builder, size.width, 4 * size.width, residual_deviation))),
@@ -108,12 +108,12 @@ class Block : public torch::nn::Module {
       : ln_1_(register_module("ln_1", std::make_shared<LayerNorm>(builder, size.width))),
         attn_(register_module("attn", std::make_shared<Attention>(builder, size, dropout, residual_deviation))),
         ln_2_(register_module("ln_2", std::make_shared<LayerNorm>(builder, size.width))),
-        mlp_(register_module("mlp", std::make_shared<Mlp>(builder, size, dropout, residual_deviation))) {}
+        mlp_(register_module("mlp", std::make_shared<FeedForward>(builder, size, dropout, residual_deviation))) {}
 
   std::shared_ptr<LayerNorm> ln_1_;
   std::shared_ptr<Attention> attn_;
   std::shared_ptr<LayerNorm> ln_2_;
-  std::shared_ptr<Mlp> mlp_;
+  std::shared_ptr<FeedForward> mlp_;
 };
 
 class Gpt : public Network {

@@ -248,7 +248,7 @@ std::string NetworkLearner::write_text(View<const float> point, std::uint32_t ch
   const torch::NoGradGuard no_graph;
   Buffer<float> here;
   here.reserve(*place_, point.size());
-  copy_from_host(*place_, point.data(), here.view(point.size()));
+  copy_from_cpu(*place_, point.data(), here.view(point.size()));
   network_.rebind(here.view(point.size()));
   network_.network().eval();
   const std::size_t line_break = alphabet.find('\n');

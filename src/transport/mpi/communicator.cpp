@@ -104,8 +104,8 @@ std::unique_ptr<Communicator> MpiCommunicator::beside(MPI_Comm own) {
 std::unique_ptr<SharedCounter> MpiCommunicator::make_counter() {
   world_.throw_if_failed("make_counter");
   if (size() != world_.size()) {
-    // OpenMPI names a window's shared memory after its communicator, and gives parts without common ranks one name.
-    throw InvalidConfig("a part of " + std::to_string(size()) + " of " + std::to_string(world_.size()) +
+    // OpenMPI names a window's shared memory after its communicator, and gives subgroups without common ranks one name.
+    throw InvalidConfig("a subgroup of " + std::to_string(size()) + " of " + std::to_string(world_.size()) +
                         " ranks of MPI has no counters: make the counter on the communicator that was split");
   }
   const auto [window, place] = channel_->counters.make(timeout());

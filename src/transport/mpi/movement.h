@@ -17,7 +17,7 @@ class Movement {
  public:
   Movement(const World& world, MPI_Comm communicator);
 
-  // Of this rank among those of the communicator, which may be a part of the world.
+  // Of this rank among those of the communicator, which may be a subgroup of the world.
   int rank() const { return rank_; }
   int size() const { return size_; }
 

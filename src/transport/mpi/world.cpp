@@ -214,10 +214,10 @@ MPI_Comm World::split(MPI_Comm parent, int color, Milliseconds timeout) {
   std::lock_guard lock(mpi_mutex());
   int rank = 0;
   require_success(MPI_Comm_rank(parent, &rank), "MPI_Comm_rank");
-  MPI_Comm part = MPI_COMM_NULL;
-  require_success(MPI_Comm_split(parent, color, rank, &part), "MPI_Comm_split");
-  require_success(MPI_Comm_set_errhandler(part, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  return part;
+  MPI_Comm subgroup = MPI_COMM_NULL;
+  require_success(MPI_Comm_split(parent, color, rank, &subgroup), "MPI_Comm_split");
+  require_success(MPI_Comm_set_errhandler(subgroup, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  return subgroup;
 }
 
 void World::look() {

@@ -10,9 +10,10 @@ namespace laconic::staged {
 
 /// Takes views on a place's device in the order of the place's work: start waits until the place has computed what is
 /// sent, and when a handle is done, the bytes that arrived are there for all work that the place is given from then on.
-/// An engine that reaches the device gets the views themselves. For any other, or if only its reductions do not, bytes that are sent are copied to pinned
-/// memory first, and bytes that arrive are copied to the device. Calls on CPU memory go straight to the engine; a group
-/// of one needs none. A handle that is dropped before it is done leaves the device's memory as it was.
+/// An engine that reaches the device gets the views themselves. For any other, or if only its reductions do not, bytes
+/// that are sent are copied to pinned memory first, and bytes that arrive are copied to the device. Calls on CPU memory
+/// go straight to the engine; a group of one needs none. A handle that is dropped before it is done leaves the device's
+/// memory as it was.
 class StagedCommunicator final : public Communicator {
  public:
   /// Both must outlive it.

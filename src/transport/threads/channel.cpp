@@ -67,9 +67,9 @@ std::unique_ptr<Channel> Channel::duplicate() {
   return made;
 }
 
-std::unique_ptr<Channel> Channel::part(const std::vector<int>& members) {
+std::unique_ptr<Channel> Channel::subgroup(const std::vector<int>& members) {
   const auto own = std::ranges::find(members, rank()) - members.begin();
-  auto made = std::make_unique<Channel>(World::part_of(world_, shared_, splits_made_, members),
+  auto made = std::make_unique<Channel>(World::subgroup_of(world_, shared_, splits_made_, members),
                                         static_cast<std::size_t>(own));
   ++splits_made_;
   return made;

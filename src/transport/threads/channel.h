@@ -55,7 +55,7 @@ class Channel {
   std::unique_ptr<Channel> duplicate();
   /// This rank's end of the first channel of a world of these ranks, of which it is one. The n-th call of every rank
   /// belongs to the same split.
-  std::unique_ptr<Channel> part(const std::vector<int>& members);
+  std::unique_ptr<Channel> subgroup(const std::vector<int>& members);
   /// The n-th call of every rank returns the same counter; the first rank to call makes it.
   std::unique_ptr<SharedCounter> make_counter();
   void fail(std::string_view reason) noexcept;

@@ -6,28 +6,28 @@
 
 namespace laconic::threads {
 
-std::unique_ptr<Communicator> ThreadCommunicator::duplicate() {
-  auto communicator = std::make_unique<ThreadCommunicator>(channel_->duplicate());
+std::unique_ptr<Communicator> WorldCommunicator::duplicate() {
+  auto communicator = over(channel_->duplicate());
   communicator->set_timeout(timeout());
   communicator->barrier().wait();  // from here on every rank has it
   return communicator;
 }
 
-std::unique_ptr<Communicator> ThreadCommunicator::split(int color) {
-  auto communicator = std::make_unique<ThreadCommunicator>(channel_->part(members_of_color(*this, color)));
+std::unique_ptr<Communicator> WorldCommunicator::split(int color) {
+  auto communicator = over(channel_->subgroup(members_of_color(*this, color)));
   communicator->set_timeout(timeout());
-  barrier().wait();  // from here on every rank has its part
+  barrier().wait();  // from here on every rank has its subgroup
   return communicator;
 }
 
-std::unique_ptr<SharedCounter> ThreadCommunicator::make_counter() {
+std::unique_ptr<SharedCounter> WorldCommunicator::make_counter() {
   auto counter = channel_->make_counter();
   barrier().wait();  // from here on every rank holds it
   return counter;
 }
 
-std::string ThreadCommunicator::description() const {
-  return "threads, " + std::to_string(size()) + (size() == 1 ? " rank" : " ranks");
+std::string WorldCommunicator::description() const {
+  return std::string(kind_) + ", " + std::to_string(size()) + (size() == 1 ? " rank" : " ranks");
 }
 
 }  // namespace laconic::threads

@@ -6,24 +6,44 @@
 
 namespace laconic::threads {
 
-/// One rank of a world, in a thread of its own.
-class ThreadCommunicator final : public Communicator {
+/// One rank of a world, over a channel of its own. How the rank waits is the subclass's matter.
+class WorldCommunicator : public Communicator {
  public:
-  explicit ThreadCommunicator(std::unique_ptr<Channel> channel) : channel_(std::move(channel)) {}
+  int rank() const final { return channel_->rank(); }
+  int size() const final { return channel_->size(); }
+  std::unique_ptr<Communicator> duplicate() final;
+  std::unique_ptr<Communicator> split(int color) final;
+  std::unique_ptr<SharedCounter> make_counter() final;
+  void fail(std::string_view reason) noexcept final { channel_->fail(reason); }
+  std::string description() const final;
 
-  int rank() const override { return channel_->rank(); }
-  int size() const override { return channel_->size(); }
-  bool takes(Device device) const override { return channel_->takes(device); }
-  bool reduces(Device device) const override { return device == Device::cpu; }
-  Handle start(const Call& call) override { return {&channel_->start(call), timeout()}; }
-  std::unique_ptr<Communicator> duplicate() override;
-  std::unique_ptr<Communicator> split(int color) override;
-  std::unique_ptr<SharedCounter> make_counter() override;
-  void fail(std::string_view reason) noexcept override { channel_->fail(reason); }
-  std::string description() const override;
+ protected:
+  /// `kind` is how the description begins.
+  WorldCommunicator(std::unique_ptr<Channel> channel, const char* kind) : channel_(std::move(channel)), kind_(kind) {}
+
+  Channel& channel() const { return *channel_; }
 
  private:
+  /// The same kind of communicator over another channel.
+  virtual std::unique_ptr<Communicator> over(std::unique_ptr<Channel> channel) = 0;
+
   std::unique_ptr<Channel> channel_;
+  const char* kind_;
+};
+
+/// One rank of a world, in a thread of its own.
+class ThreadCommunicator final : public WorldCommunicator {
+ public:
+  explicit ThreadCommunicator(std::unique_ptr<Channel> channel) : WorldCommunicator(std::move(channel), "threads") {}
+
+  bool takes(Device device) const override { return channel().takes(device); }
+  bool reduces(Device device) const override { return device == Device::cpu; }
+  Handle start(const Call& call) override { return {&channel().start(call), timeout()}; }
+
+ private:
+  std::unique_ptr<Communicator> over(std::unique_ptr<Channel> channel) override {
+    return std::make_unique<ThreadCommunicator>(std::move(channel));
+  }
 };
 
 }  // namespace laconic::threads

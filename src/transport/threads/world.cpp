@@ -34,21 +34,24 @@ World::World(int ranks, std::shared_ptr<Place> copying) : ranks_(checked(ranks))
 }
 
 World::World(std::shared_ptr<World> parent, const std::vector<int>& members)
-    : ranks_(members.size()), copying_(parent->copying_), parent_(std::move(parent)), members_(members.begin(), members.end()) {
+    : ranks_(members.size()),
+      copying_(parent->copying_),
+      parent_(std::move(parent)),
+      members_(members.begin(), members.end()) {
   open_channel(0, 0);
 }
 
-std::shared_ptr<World> World::part_of(const std::shared_ptr<World>& whole, const SharedChannel& channel,
+std::shared_ptr<World> World::subgroup_of(const std::shared_ptr<World>& whole, const SharedChannel& channel,
                                       std::size_t index, const std::vector<int>& members) {
   std::lock_guard lock(whole->mutex_);
-  if (whole->failed_) throw PeerFailure(whole->failure_ + "; no part of the ranks was made");
-  std::erase_if(whole->parts_, [](const Part& each) { return each.world.expired(); });
-  for (const Part& each : whole->parts_) {
+  if (whole->failed_) throw PeerFailure(whole->failure_ + "; no subgroup was made");
+  std::erase_if(whole->subgroups_, [](const Subgroup& each) { return each.world.expired(); });
+  for (const Subgroup& each : whole->subgroups_) {
     if (each.channel != channel.id || each.index != index || each.first_member != members.front()) continue;
     if (auto found = each.world.lock()) return found;
   }
   auto made = std::make_shared<World>(whole, members);
-  whole->parts_.push_back({channel.id, index, members.front(), made});
+  whole->subgroups_.push_back({channel.id, index, members.front(), made});
   return made;
 }
 
@@ -227,7 +230,7 @@ void World::fail(std::size_t rank, std::string_view reason) noexcept {
   be_told(rank, "rank " + std::to_string(rank) + " failed: " + std::string(reason));
 }
 
-/// The whole world tells its parts, never the other way round: locks are taken in one order. After a failure every
+/// The whole world tells its subgroups, never the other way round: locks are taken in one order. After a failure every
 /// operation that gathers is broken, whoever it waits for.
 void World::be_told(std::size_t rank, const std::string& failure) {
   std::lock_guard lock(mutex_);
@@ -235,8 +238,8 @@ void World::be_told(std::size_t rank, const std::string& failure) {
   failure_ = failure;
   failed_ = true;
   for (auto& channel : channels_) break_stranded(*channel, rank, failure_);
-  for (const Part& each : parts_) {
-    if (const auto part = each.world.lock()) part->be_told(0, failure);
+  for (const Subgroup& each : subgroups_) {
+    if (const auto subgroup = each.world.lock()) subgroup->be_told(0, failure);
   }
 }
 

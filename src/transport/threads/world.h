@@ -37,7 +37,7 @@ class World {
   SharedChannel& channel_beside(const SharedChannel& parent, std::size_t index);
 
   /// The world of these members in split number `index` of a channel. The first rank that asks for it makes it.
-  static std::shared_ptr<World> part_of(const std::shared_ptr<World>& whole, const SharedChannel& channel,
+  static std::shared_ptr<World> subgroup_of(const std::shared_ptr<World>& whole, const SharedChannel& channel,
                                         std::size_t index, const std::vector<int>& members);
 
   /// Publishes the rank's call number `sequence` in a channel. Never blocks. Throws TransportError once a rank has
@@ -62,8 +62,8 @@ class World {
  private:
   using Lock = std::unique_lock<std::mutex>;
 
-  /// A part of this world, as long as some rank uses it.
-  struct Part {
+  /// A subgroup of this world, as long as some rank uses it.
+  struct Subgroup {
     std::uint64_t channel;
     std::size_t index;
     int first_member;
@@ -87,7 +87,7 @@ class World {
   const std::shared_ptr<Place> copying_;   ///< null: messages lie in CPU memory
   const std::shared_ptr<World> parent_{};  ///< null: this is the whole world
   std::vector<std::size_t> members_{};     ///< ranks of the parent, if there is one
-  std::vector<Part> parts_;
+  std::vector<Subgroup> subgroups_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<SharedChannel>> channels_;  ///< those that some rank still uses; the first one stays
   std::uint64_t channels_opened_ = 0;

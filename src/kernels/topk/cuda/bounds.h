@@ -70,7 +70,7 @@ struct SampleCount {
   float deviation;
 };
 
-/// Keys of whole cache lines, one line from each of equal shares of the view. Each thread has one, or none in a short
+/// Keys of whole cache lines, one line from each of equal ranges of the view. Each thread has one, or none in a short
 /// view.
 struct Sample {
   std::uint32_t keys[kLine];

@@ -17,7 +17,7 @@ inline __device__ void count_key(Counter& counter, const Window& window, std::ui
   counter.add(bin < window.bins ? bin : kAboveWindow);
 }
 
-/// This block's share of the candidates.
+/// This block's range of the candidates.
 inline __device__ void count_candidates(const Search& search, const Window& window, unsigned blocks,
                                         Counter& counter) {
   constexpr unsigned kAtOnce = 8;
@@ -48,7 +48,7 @@ inline __device__ void restore_tile(const Search& search, std::uint64_t tile) {
   __syncwarp();
 }
 
-/// This block's share of all entries; in the first pass also those above and at the expected threshold.
+/// This block's range of all entries; in the first pass also those above and at the expected threshold.
 template <class Scores>
 __device__ void count_everything(const Search& search, const Scores& scores, const Window& window, bool first,
                                  std::uint32_t* bins, Counter& counter) {

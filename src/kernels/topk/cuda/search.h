@@ -1,6 +1,6 @@
 #pragma once
 
-// How the selection works on a device. The host launches the same kernels for any data, and does not wait; what they do
+// How the selection works on a device. The CPU launches the same kernels for any data, and does not wait; what they do
 // is decided on the device.
 //
 // bounds: a sample of cache lines confirms the last threshold or gives a new one. Entries with keys from `candidate` on
@@ -163,11 +163,11 @@ __device__ void for_each_in_tile(const Entries& entries, const Scores& scores, s
     }
 #pragma unroll
     for (unsigned i = 0; i < kAtOnce; ++i) {
-      const std::uint64_t chunk = at + i * kWarp;
-      if (chunk >= end) break;
+      const std::uint64_t row = at + i * kWarp;
+      if (row >= end) break;
       std::uint32_t key = key_of(values[i]);
-      if constexpr (Scores::kRescored) key = scores.key_in_chunk(chunk, values[i], key, next);
-      body(static_cast<std::uint32_t>(chunk + lane()), values[i], key, chunk + lane() < end);
+      if constexpr (Scores::kRescored) key = scores.key_in_row(row, values[i], key, next);
+      body(static_cast<std::uint32_t>(row + lane()), values[i], key, row + lane() < end);
     }
   }
 }
@@ -191,9 +191,9 @@ __device__ void for_each_stored(const Candidates& candidates, const Stored& stor
     }
 #pragma unroll
     for (unsigned i = 0; i < kAtOnce; ++i) {
-      const std::uint32_t chunk = at + i * kWarp;
-      if (chunk >= stored.count) break;
-      const bool valid = chunk + lane() < stored.count;
+      const std::uint32_t row = at + i * kWarp;
+      if (row >= stored.count) break;
+      const bool valid = row + lane() < stored.count;
       body(valid ? indices[i] : 0, valid ? __uint_as_float(values[i]) : 0.0F, valid ? magnitude_bits(keys[i]) : 0,
            valid);
     }
