@@ -245,7 +245,8 @@ class SlowOdd(Odd):
 
 
 def works_during_backward() -> None:
-    """While backward goes on below the blocks, their aggregates arrive; but for the first step, which shows the calls."""
+    """While backward goes on below the blocks, their aggregates arrive: from the second step on, as the first one shows
+    which calls there are."""
     mesh = mesh_of(2, 2)
     torch.manual_seed(3)
     model = sharded(SlowOdd(), mesh)
@@ -255,7 +256,7 @@ def works_during_backward() -> None:
             loss_of(model, step).backward()
             early.append(state.metrics()["last"]["early_entries"])
         last_block = sum(local(each).numel() for each in model.blocks[1].parameters())
-        assert early[0] == 0 and min(early[1:]) >= last_block, (early, last_block)
+        assert min(early[1:]) >= last_block, (early, last_block)
 
 
 def replicas_stay_alike() -> list[str]:
