@@ -36,10 +36,10 @@ def communicator(
 ) -> _core.Communicator:
     """A communicator over the ranks of `group` (default: all ranks), on a new group of our own.
 
-    Collective over these ranks. Its engine is the one that `group` has for host memory, or Gloo if it has none, as with
+    Collective over these ranks. Its engine is the one that `group` has for CPU memory, or Gloo if it has none, as with
     NCCL. `backend` asks for another engine: with NCCL, bytes in CPU memory are copied to the current device and back,
     and those on the device are sent from there. `timeout`, in seconds, is the group's own by default. With `staging`,
-    the engine gets tensors on that device, as NCCL does, although it could read the host's memory.
+    the engine gets tensors on that device, as NCCL does, although it could read CPU memory.
     """
     return opened(group, backend=backend, timeout=timeout, staging=staging)[0]
 
@@ -55,7 +55,7 @@ def opened(
     users = given(group)
     limit = limit_of(users, timeout)
     require_engine(backend)
-    engine = backend or _host_engine(users)
+    engine = backend or _cpu_engine(users)
     groups: Groups = _GlooGroups(users, limit, staging) if engine == "gloo" else _ListedGroups(users, engine, limit)
     own = groups.make()
     made = _core.c10d_communicator(own, groups.store, groups.make, limit.total_seconds(), staging, groups.part)
@@ -203,15 +203,15 @@ class _ListedGroups(Groups):
     def make(self) -> dist.ProcessGroup:
         if not self._everybody:
             _require_same_count(self._users)
-        on_host = self._backend != "nccl"
+        on_cpu = self._backend != "nccl"
         with as_transport_error(f"a process group of {self._backend} could not be connected"):
             made: dist.ProcessGroup = dist.new_group(
                 self._ranks,
-                timeout=self._limit if on_host else self._limit + _ENGINE_GRACE,
+                timeout=self._limit if on_cpu else self._limit + _ENGINE_GRACE,
                 backend=self._backend,
                 use_local_synchronization=not self._everybody,
             )
-            if not on_host:
+            if not on_cpu:
                 # It connects at its first call, and ranks may make the first calls of several groups in different orders.
                 dist.all_reduce(torch.zeros(1, device="cuda"), group=made)
         if not self._made:
@@ -345,7 +345,7 @@ def _engines(group: dist.ProcessGroup) -> dict[str, str]:
     return dict(each.split(":", 1) for each in dist.get_backend_config(group).split(","))
 
 
-def _host_engine(group: dist.ProcessGroup) -> str:
+def _cpu_engine(group: dist.ProcessGroup) -> str:
     """Methods use several groups at once, for which NCCL does not promise progress."""
     found = _engines(group)
     return found.get("cpu") or ("gloo" if dist.is_gloo_available() else found["cuda"])

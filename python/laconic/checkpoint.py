@@ -74,7 +74,7 @@ def load_hook(host: _core.DdpHost, state_dict: Mapping[str, Any], rank: int, siz
     refusal = ""
     saved = torch.empty(0, dtype=torch.uint8)
     try:
-        saved = _host_bytes(_entry(HOOK, state_dict, rank, size), _key(HOOK, rank, size))
+        saved = _cpu_bytes(_entry(HOOK, state_dict, rank, size), _key(HOOK, rank, size))
     except Exception as error:
         refusal = _refusal(error)
     host.load(saved, refusal)  # raises the refusal here, and reports it to the other ranks
@@ -90,7 +90,7 @@ def load_shard(host: _core.FsdpHost, state_dict: Mapping[str, Any], key: str) ->
                 f"the state has no entry {key}, it has {', '.join(own) or 'none of laconic'}: load what "
                 "rank_state_dict() gave on this rank, with the same numbers of replicas and shards"
             )
-        return _host_bytes(state_dict[key], key)
+        return _cpu_bytes(state_dict[key], key)
 
     load_bytes(host, found)
 
@@ -238,11 +238,11 @@ def _part(name: str, state_dict: Mapping[str, Any], rank: int, size: int) -> Any
 
 
 def _memory(state_dict: Mapping[str, Any], rank: int, size: int, place: str = "") -> torch.Tensor:
-    return _host_bytes(_part(place + MEMORY, state_dict, rank, size), _key(place + MEMORY, rank, size))
+    return _cpu_bytes(_part(place + MEMORY, state_dict, rank, size), _key(place + MEMORY, rank, size))
 
 
-def _host_bytes(found: Any, entry: str) -> torch.Tensor:
-    """Saved bytes in host memory: torch.load may have put them on a device."""
+def _cpu_bytes(found: Any, entry: str) -> torch.Tensor:
+    """Saved bytes in CPU memory: torch.load may have put them on a device."""
     if not isinstance(found, torch.Tensor) or found.dtype != torch.uint8:
         raise InvalidConfig(f"entry {entry} is no tensor of bytes: load what state_dict() gave")
     if found.is_meta:

@@ -165,10 +165,11 @@ class ShardedState:
     def abandon_step(self) -> None:
         """Drops a step that ended with an error, and makes the model ready for the next one. Collective.
 
-        Every rank of the model calls it. The methods' residuals are those of before the step, on all ranks, also on
-        those that had gone on and got an error for it. fully_shard's parameters are sharded again, and what it had
-        accumulated of the step is discarded, also the gradients that `reset_iter_state` leaves behind. Gradients of
-        earlier backward passes in `.grad` stay. After a TransportError there is no next step: start the ranks anew.
+        Every rank of the model calls it, after every error of backward. The methods' residuals are those of before the
+        step, on all ranks, also on those that had gone on: their backward raises InvalidConfig. fully_shard's
+        parameters are sharded again, and what it had accumulated of the step is discarded, also the gradients that
+        `reset_iter_state` leaves behind. Gradients of earlier backward passes in `.grad` stay. After a TransportError
+        there is no next step: start the ranks anew.
 
         Raises:
             InvalidConfig: for torch 2.11, whose fully_shard cannot be brought back from a step that failed.

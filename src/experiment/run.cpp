@@ -223,7 +223,7 @@ class Worker {
   /// x / −1 is −x, exactly.
   void invert(View<float> gradient) { divide(place_, -1.0F, gradient); }
 
-  std::vector<float> on_host(View<const float> values) {
+  std::vector<float> on_cpu(View<const float> values) {
     std::vector<float> here(values.size());
     copy_to_cpu(place_, values, here.data());
     return here;
@@ -369,8 +369,8 @@ class Worker {
     const double counted = static_cast<double>(result_.steps) - static_cast<double>(result_.skipped);
     result_.mean_bits = counted > 0.0 ? bits_ / counted : 0.0;
     if (!checkpoints_.model_file.empty() && rank() == 0) learner_->write_model(checkpoints_.model_file, tested_);
-    result_.model = on_host(tested_);
-    result_.worker_model = on_host(model_);
+    result_.model = on_cpu(tested_);
+    result_.worker_model = on_cpu(model_);
   }
 
   const Clock::time_point begun_ = Clock::now();

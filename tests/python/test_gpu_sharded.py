@@ -1,5 +1,5 @@
 """Sharded models on a GPU that two ranks share, over Gloo: native HSDP's bits, the CPU's bits, streams, and no gradient that
-goes through the host. On the CPU the same tests run but for the profiler's trace (LACONIC_TEST_DEVICE, device.py)."""
+goes through the CPU. There the same tests run but for the profiler's trace (LACONIC_TEST_DEVICE, device.py)."""
 
 import contextlib
 import json
@@ -203,15 +203,15 @@ def traced(events: list[dict[str, Any]]) -> Any:
             events.extend(json.load(file)["traceEvents"])
 
 
-def copies_to_host(events: Sequence[dict[str, Any]]) -> list[int]:
-    """Bytes of each copy from the device to the host."""
+def copies_to_cpu(events: Sequence[dict[str, Any]]) -> list[int]:
+    """Bytes of each copy from the device to the CPU."""
     names = ("DtoH", "Device -> Pageable", "Device -> Pinned")
     copies = [each for each in events if any(name in str(each.get("name")) for name in names)]
     return [int(each.get("args", {}).get("bytes", 0)) for each in copies]
 
 
 def copies_of_a_step() -> dict[str, Any]:
-    """Of a step with top-k, and of a step with a gradient read on the host, which the trace must show."""
+    """Of a step with top-k, and of a step with a gradient read on the CPU, which the trace must show."""
     use_device()
     model = built("hsdp", [LARGE])
     given = [each.to(DEVICE) for each in coefficients(0, dist.get_rank(), [LARGE])]
@@ -228,7 +228,7 @@ def copies_of_a_step() -> dict[str, Any]:
                 if name == "control":
                     local(model.parts[0].values[0].grad).cpu()
     kernels = sum(str(each.get("cat")) == "kernel" for each in events["step"])
-    return {"kernels": kernels, **{name: copies_to_host(found) for name, found in events.items()}}
+    return {"kernels": kernels, **{name: copies_to_cpu(found) for name, found in events.items()}}
 
 
 class ShardedTest(unittest.TestCase):

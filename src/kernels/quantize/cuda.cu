@@ -208,8 +208,8 @@ __device__ void quantize_scopes_lane(const Lane& lane, const QuantizePart& part,
 /// One part. What is the same in all of its threads takes no registers here, so that more threads run at once: six
 /// blocks per multiprocessor are a tenth faster than four.
 template <int kBits>
-__global__ void __launch_bounds__(kThreads, 6) quantize_groups(const float* values, std::uint64_t groups, const float* norm, Quantizer quantizer,
-                                std::byte* packed) {
+__global__ void __launch_bounds__(kThreads, 6)
+quantize_groups(const float* values, std::uint64_t groups, const float* norm, Quantizer quantizer, std::byte* packed) {
   if constexpr (kBits != 0) quantizer.bits = kBits;
   quantize_lane(Lane(blockIdx.x), values, groups, norm, quantizer, packed);
 }
@@ -396,8 +396,8 @@ __device__ void sum_rest(const SumPart& part, const Sources& sources, int bits, 
 }
 
 template <int kBits, bool kScopes>
-__global__ void __launch_bounds__(kThreads, 3) sum_kernel(const __grid_constant__ Parts<SumPart> parts, const __grid_constant__ Sources sources,
-                           int bits, int shift) {
+__global__ void __launch_bounds__(kThreads, 3)
+sum_kernel(const __grid_constant__ Parts<SumPart> parts, const __grid_constant__ Sources sources, int bits, int shift) {
   const unsigned number = parts.of_block();
   const SumPart part = parts.items[number];
   const unsigned block = parts.block_in(number);

@@ -166,25 +166,22 @@ void dequantize_add(Place& place, Each<DequantizeSlice> slices, int bits, std::u
 void dequantize_sum(Place& place, std::span<const View<const std::byte>> payloads, Each<DequantizeSection> sections,
                     int bits, std::uint64_t scope) {
   require_at_least("payloads", payloads.size(), 1);
-  const auto checked = [&](const auto& body) {
-    sections([&](const DequantizeSection& section) {
-      const std::uint64_t n = section.values.size();
-      for (const auto& payload : payloads) {
-        require_at_least("payload", payload.size(), section.norms_offset + norms_of(n, scope) * sizeof(float));
-        require_at_least("payload", payload.size(), section.fields_offset + quantized_bytes(n, bits));
-        const DequantizeSlice slice = slice_of(payload, section, bits, scope);
-        require(place, slice.values, slice.norms, bits, scope, slice.packed);
-      }
-      body(section);
-    });
-  };
+  sections([&](const DequantizeSection& section) {
+    const std::uint64_t n = section.values.size();
+    for (const auto& payload : payloads) {
+      require_at_least("payload", payload.size(), section.norms_offset + norms_of(n, scope) * sizeof(float));
+      require_at_least("payload", payload.size(), section.fields_offset + quantized_bytes(n, bits));
+      const DequantizeSlice slice = slice_of(payload, section, bits, scope);
+      require(place, slice.values, slice.norms, bits, scope, slice.packed);
+    }
+  });
   if (place.device() == Device::cuda) {
-    return LACONIC_CUDA_CALL(dequantize_sum, place, payloads, checked, bits, scope);
+    return LACONIC_CUDA_CALL(dequantize_sum, place, payloads, sections, bits, scope);
   }
   const Touch touch(place);
   const std::uint64_t unit = std::max(kPackGroup, scope);
   const std::uint64_t block = (kSumBlock + unit - 1) / unit * unit;
-  checked([&](const DequantizeSection& section) {
+  sections([&](const DequantizeSection& section) {
     const View<float> values = section.values;
     parallel_ranges(place.pool(), values.size(), unit, [&](Range range) {
       for (std::uint64_t begin = range.begin; begin < range.end; begin += block) {

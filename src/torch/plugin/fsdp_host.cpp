@@ -206,6 +206,10 @@ void FsdpHost::deliver_rest(float missing, bool abandons) {
 void FsdpHost::wait() {
   try {
     step_->wait(buffer_.device());
+    // Also if steps may be skipped: a rank that went on to its optimizer would leave the others behind.
+    if (step_->abandoned()) {
+      throw NonfiniteValue("a rank abandoned this step, and all ranks dropped it: call abandon_step() here as well");
+    }
   } catch (...) {
     dropped_ = true;
     reset();
@@ -219,15 +223,11 @@ void FsdpHost::finish(const std::vector<at::Tensor>& gradients) {
   LACONIC_CHECK(in_step());
   deliver_rest(0.0F);
   wait();
-  bool abandoned = step_->abandoned();
   add_to(gradients);
-  if (late_.defined()) {
-    run_late(gradients);
-    abandoned = abandoned || step_->abandoned();
-  }
+  if (late_.defined()) run_late(gradients);
   inside_.total += inside_.last;
   first_step_ = false;
-  dropped_ = abandoned;
+  dropped_ = false;
   reset();
 }
 

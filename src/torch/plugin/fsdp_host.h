@@ -62,7 +62,7 @@ class FsdpHost {
   void finish(const std::vector<at::Tensor>& gradients);
   /// Drops a step that cannot be finished, on all ranks, and leaves the methods' memory as it was before the step.
   /// Collective: a rank that has not begun the step takes part in it too. After a step for which
-  /// `finish` threw an error, or that another rank abandoned, it does nothing: all ranks have dropped that step.
+  /// `finish` threw an error it does nothing: all ranks have dropped that step.
   void abandon();
   /// Whether gradients of a step have arrived that has not ended.
   bool in_step() const { return step_ != nullptr; }
@@ -105,7 +105,7 @@ class FsdpHost {
 
   std::shared_ptr<ShardedStep> step_;  ///< null between steps
   bool first_step_ = true;  ///< nothing is known yet of the calls
-  bool dropped_ = false;    ///< the last step ended in finish with an error, or because another rank abandoned it
+  bool dropped_ = false;    ///< the last step ended in finish with an error
   InsideTraffic inside_;
   std::unique_ptr<GradientHost> host_;
 };

@@ -273,6 +273,7 @@ bool MethodSet::finish(bool report) {
   if (options_.drops_unused) {
     std::string difference;
     used = used_anywhere(difference);
+    finite &= !abandoned_;
     if (finite && options_.used_alike && !difference.empty()) {
       finite = false;
       refusal = std::make_exception_ptr(OtherParameters(difference));

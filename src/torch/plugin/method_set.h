@@ -9,7 +9,6 @@
 
 #include "base/buffer.h"
 #include "laconic/error.h"
-#include "laconic/error.h"
 #include "laconic/methods.h"
 #include "laconic/two_levels.h"
 

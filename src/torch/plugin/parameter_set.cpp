@@ -182,10 +182,11 @@ void ParameterSet::scale_gradients(float factor) {
 
 void ParameterSet::scale_gradients(const at::Tensor& scaling) {
   const c10::NoGradGuard no_graph;
-  const at::Tensor factor = scaling.to(parameters_.front().device(), at::kFloat);
+  at::Tensor factor = scaling;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor gradient = gradient_of(i);
     if (!gradient.defined()) continue;
+    factor = factor.to(gradient.device(), at::kFloat);  // a copy only where the device changes
     if (gradient.scalar_type() == at::kFloat) {
       gradient.mul_(factor);
     } else {

@@ -46,7 +46,7 @@ View<std::byte> byte_view(const at::Tensor& tensor, const char* what) {
           device};
 }
 
-at::Tensor bytes_on_host(const at::Tensor& tensor, const char* what) {
+at::Tensor bytes_on_cpu(const at::Tensor& tensor, const char* what) {
   require_plain(tensor, at::kByte, what);
   return device_of(tensor, what) == Device::cpu ? tensor : tensor.cpu();
 }

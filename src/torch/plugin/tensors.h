@@ -12,7 +12,7 @@ View<float> float_view(const at::Tensor& tensor, const char* what);
 View<std::byte> byte_view(const at::Tensor& tensor, const char* what);
 
 /// Bytes in CPU memory: the tensor itself, or a copy if it lies on a CUDA device. Throws InvalidConfig as above.
-at::Tensor bytes_on_host(const at::Tensor& tensor, const char* what);
+at::Tensor bytes_on_cpu(const at::Tensor& tensor, const char* what);
 
 /// A tensor over somebody else's memory, which must outlive it.
 at::Tensor borrowed_floats(View<float> view);

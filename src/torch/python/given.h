@@ -46,7 +46,7 @@ inline at::Tensor tensor_of(const State& state) {
 
 /// The state in a tensor that tensor_of made, on any device.
 inline State state_of(const at::Tensor& saved) {
-  const at::Tensor bytes = plugin::bytes_on_host(saved, "saved state");
+  const at::Tensor bytes = plugin::bytes_on_cpu(saved, "saved state");
   return State::from_bytes(View<const std::byte>(plugin::byte_view(bytes, "saved state")));
 }
 

@@ -54,7 +54,7 @@ void load_tensor(plugin::GradientHost& host, const at::Tensor& saved, std::strin
   at::Tensor bytes;
   View<const std::byte> view;
   try {
-    bytes = plugin::bytes_on_host(saved, "saved state");
+    bytes = plugin::bytes_on_cpu(saved, "saved state");
     view = plugin::byte_view(bytes, "saved state");
   } catch (const Error& error) {
     if (refusal.empty()) refusal = error.what();

@@ -41,13 +41,13 @@ std::uint64_t received_bytes(const Call& call, int size) {
 }  // namespace
 
 void StagedOperation::begin(Communicator& engine, const Call& call) {
-  Call on_host = call;
-  on_host.device = Device::cpu;
-  on_host.send = stage_sent(call, engine.rank(), engine.size());
-  on_host.receive = stage_received(call, engine.rank(), engine.size());
+  Call on_cpu = call;
+  on_cpu.device = Device::cpu;
+  on_cpu.send = stage_sent(call, engine.rank(), engine.size());
+  on_cpu.receive = stage_received(call, engine.rank(), engine.size());
   // Also for the bytes that an earlier call received: they have left the pinned memory.
   place_.queue()->wait();
-  pending_ = engine.start(on_host);
+  pending_ = engine.start(on_cpu);
 }
 
 std::byte* StagedOperation::stage_sent(const Call& call, int rank, int size) {

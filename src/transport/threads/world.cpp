@@ -42,7 +42,7 @@ World::World(std::shared_ptr<World> parent, const std::vector<int>& members)
 }
 
 std::shared_ptr<World> World::subgroup_of(const std::shared_ptr<World>& whole, const SharedChannel& channel,
-                                      std::size_t index, const std::vector<int>& members) {
+                                          std::size_t index, const std::vector<int>& members) {
   std::lock_guard lock(whole->mutex_);
   if (whole->failed_) throw PeerFailure(whole->failure_ + "; no subgroup was made");
   std::erase_if(whole->subgroups_, [](const Subgroup& each) { return each.world.expired(); });

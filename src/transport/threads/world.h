@@ -38,7 +38,7 @@ class World {
 
   /// The world of these members in split number `index` of a channel. The first rank that asks for it makes it.
   static std::shared_ptr<World> subgroup_of(const std::shared_ptr<World>& whole, const SharedChannel& channel,
-                                        std::size_t index, const std::vector<int>& members);
+                                            std::size_t index, const std::vector<int>& members);
 
   /// Publishes the rank's call number `sequence` in a channel. Never blocks. Throws TransportError once a rank has
   /// failed.

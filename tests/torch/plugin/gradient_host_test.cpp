@@ -274,7 +274,8 @@ TEST(GradientHost, TellsAnAbandonedStepFromASkippedOne) {
       Values mine = gradients(communicator.rank(), number);
       Values expected = mine;
       const bool bad = communicator.rank() == 1 && outcomes[number] != Outcome::counted;
-      if (bad) mine[0][0] = std::nanf("");
+      // An abandoned step is dropped whatever its values are: a rank's shards may be empty.
+      if (bad && outcomes[number] == Outcome::skipped) mine[0][0] = std::nanf("");
       if (bad && outcomes[number] == Outcome::abandoned) {
         auto delivery = std::make_unique<AbandoningDelivery>(mine, std::vector<std::uint32_t>{0, 1, 2, 3, 4, 5});
         auto future = delivery->future();
