@@ -13,7 +13,7 @@ set(LACONIC_TEST_COSTS
   methods_table_test 7  mpi_test_tcp_pt2pt 7  exchange_mpi_test_4 7  export_test 7  network_claims_test 7
   python_runs_test 7  regtopk_test 7  methods_memory_test 6  statistics_test 6  elementwise_test 5)
 
-# Tests that make test leaves to make test-all, so that a newcomer waits for about ten minutes of tests on two cores.
+# Tests that make test leaves to make test-all, so that a newcomer waits for about seven minutes of tests on two cores.
 # What they test fails rarely (ranks that are stopped or restarted, pages in a browser, the site), or is run by faster
 # tests too.
 set(LACONIC_SLOW_TESTS

@@ -47,7 +47,7 @@ void show_table() {
   }
   std::cout
       << text_table(methods)
-      << "\nSUITS: any: learns with SGD and AdamW as without compression; sgd: with SGD; vote: a vote is an optimizer\n"
+      << "\nSUITS: any: for SGD and for AdamW (which-method.md has losses); sgd: for SGD; vote: a vote is an optimizer\n"
       << "itself, so use SGD without momentum, never an Adam-like optimizer.\n"
       << "MEMORY is bytes per parameter of the model on each rank, with default settings and SGD with momentum, and the\n"
       << "most with other settings or another optimizer; laconic methods NAME shows with which. The optimizer's own\n"
