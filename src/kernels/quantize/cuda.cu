@@ -206,9 +206,9 @@ __device__ void quantize_scopes_lane(const Lane& lane, const QuantizePart& part,
 // kBits is 0 if they are in the quantizer alone.
 
 /// One part. What is the same in all of its threads takes no registers here, so that more threads run at once: six
-/// blocks per multiprocessor are a tenth faster than four.
+/// blocks per multiprocessor are a tenth faster than four. Widths that the compiler does not know would spill then.
 template <int kBits>
-__global__ void __launch_bounds__(kThreads, 6)
+__global__ void __launch_bounds__(kThreads, kBits == 0 ? 4 : 6)
 quantize_groups(const float* values, std::uint64_t groups, const float* norm, Quantizer quantizer, std::byte* packed) {
   if constexpr (kBits != 0) quantizer.bits = kBits;
   quantize_lane(Lane(blockIdx.x), values, groups, norm, quantizer, packed);
