@@ -3,6 +3,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <string>
 
 #include "base/memory.h"
 #include "laconic/communicator.h"
@@ -19,14 +20,11 @@ class FirstCause {
     try {
       body(communicator);
     } catch (const PeerFailure& error) {
-      offer(std::current_exception(), true);
-      communicator.fail(error.what());
+      fail(communicator, error.what(), true);
     } catch (const std::exception& error) {
-      offer(std::current_exception(), false);
-      communicator.fail(error_text(error));
+      fail(communicator, error_text(error), false);
     } catch (...) {
-      offer(std::current_exception(), false);
-      communicator.fail("it threw something that is no std::exception");
+      fail(communicator, "it threw something that is no std::exception", false);
     }
   }
 
@@ -43,6 +41,12 @@ class FirstCause {
   }
 
  private:
+  /// In a handler. The reason is copied first: once an exception is offered, another rank may replace and destroy it.
+  void fail(Communicator& communicator, const std::string& reason, bool caused_by_another) {
+    offer(std::current_exception(), caused_by_another);
+    communicator.fail(reason);
+  }
+
   std::mutex mutex_;
   std::exception_ptr error_;
   bool echo_ = false;
