@@ -16,7 +16,7 @@
 namespace laconic::bench {
 namespace {
 
-constexpr std::uint64_t kScope = 4096;  ///< entries of a fixed scope
+constexpr std::uint64_t kUpdateScope = 4096;  ///< entries of a fixed scope
 
 /// What all of them do: the optimizer's step is written beside the old model and moments, and the mean of what was sent
 /// moves a point that all ranks share.
@@ -86,7 +86,7 @@ class DenseUpdateStep : public UpdateStep {
   DenseSum sum_;
 };
 
-/// The largest entries of the model, or of every scope of kScope entries, coded.
+/// The largest entries of the model, or of every scope of kUpdateScope entries, coded.
 class LargestUpdateStep : public UpdateStep {
  public:
   LargestUpdateStep(const JobSetting& setting, const MethodEntry& entry, Communicator& communicator, Place& place)
@@ -96,9 +96,9 @@ class LargestUpdateStep : public UpdateStep {
     const double keep = *entry.options.keep;
     k_ = keep_count(keep, setting.n);
     if (entry.options.scope == "chunk") {
-      const std::uint64_t rest = setting.n % kScope;
-      scopes_ = {kScope, keep_count(keep, kScope), keep_count(keep, rest == 0 ? kScope : rest)};
-      cuts_.each = static_cast<std::uint32_t>(kScope);
+      const std::uint64_t rest = setting.n % kUpdateScope;
+      scopes_ = {kUpdateScope, keep_count(keep, kUpdateScope), keep_count(keep, rest == 0 ? kUpdateScope : rest)};
+      cuts_.each = static_cast<std::uint32_t>(kUpdateScope);
       k_ = scopes_.selected(setting.n);
     }
     indices_.reserve(k_);
