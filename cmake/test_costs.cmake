@@ -13,7 +13,7 @@ set(LACONIC_TEST_COSTS
   methods_table_test 7  mpi_test_tcp_pt2pt 7  exchange_mpi_test_4 7  export_test 7  network_claims_test 7
   python_runs_test 7  regtopk_test 7  methods_memory_test 6  statistics_test 6  elementwise_test 5)
 
-# Tests that make test leaves to make test-all, so that a newcomer waits for about seven minutes of tests on two cores.
+# Tests that make test leaves to make test-all, so that a newcomer waits for about six minutes of tests on two cores.
 # What they test fails rarely (ranks that are stopped or restarted, pages in a browser, the site), or is run by faster
 # tests too.
 set(LACONIC_SLOW_TESTS
@@ -21,7 +21,8 @@ set(LACONIC_SLOW_TESTS
   docs_site report_page_test faults_test mpi_settings_test mpi_training_test python_c10d_test python_hot_path_test
   python_teardown_test python_optimizer_state_test python_ddp_join_test python_ddp_restart_test
   python_ddp_exchanges_ExchangesTest python_ddp_exchanges_OwnCollectivesTest
-  python_sharded_native_CombinationsTest python_sharded_optimizer_test python_sharded_state_test)
+  python_sharded_native_CombinationsTest python_sharded_optimizer_test python_sharded_state_test
+  python_sharded_failures_test)
 
 # laconic_test_cost(name): tells ctest what the tables say of the test. After its labels are set.
 function(laconic_test_cost name)
