@@ -276,8 +276,7 @@ class Optimizer(torch.optim.Optimizer):
         value = float(loss) if self._needs_loss else float("nan")
         found = getattr(self, "found_inf", None)  # GradScaler sets this and grad_scale for the time of the call
         scaling = _optimizers.unscaling(getattr(self, "grad_scale", None), found, self.param_groups)
-        reads_gradients = not self._steps_inside and not self._is_sgd  # the optimizer inside does, during the host's step
-        scaled = (found is not None, scaling, reads_gradients)
+        scaled = (found is not None, scaling)
         if self._shards is None:
             counts = self._host.step(coefficients, shrink, value, 1.0, *scaled)
         else:

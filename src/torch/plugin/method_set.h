@@ -85,7 +85,7 @@ class MethodSet {
   void add(std::span<const TensorPart> parts);
   /// This rank did not use the parameter in this step; its part is still added and is zero.
   void mark_unused(std::uint32_t parameter) { used_[parameter] = std::byte{0}; }
-  /// This rank drops the step, and its parts are not finite. The other ranks learn it if `drops_unused` is set.
+  /// This rank drops the step. The other ranks learn it and drop it too if `drops_unused` is set.
   void mark_abandoned() { abandoned_ = true; }
   bool complete() const { return arrived_ == parameters_.size(); }
   /// Whether exchanges may be in flight, so that poll is useful.

@@ -83,7 +83,7 @@ void ModelHost::score(View<float> gradient) {
   const auto own = parameters().take_gradients();
   try {
     calls_.scoring(static_cast<std::uint32_t>(counted().rounds));
-    parameters().read_gradients(place(), 1.0F, gradient);
+    parameters().read_gradients(place(), 1.0F, {}, gradient);
   } catch (...) {
     parameters().give_gradients(own);
     throw;
@@ -145,10 +145,12 @@ StepReport ModelHost::do_step(const HostStepInput& input) {
   refresh_model();
   {
     const Stopwatch watch(costs().copy_seconds);
-    if (traits_.sends_updates && !is_sgd()) parameters().complete_gradients();
-    const bool in_place = !is_sgd() && input.factor != 1.0F;  // the loop's optimizer must see them unscaled too
-    if (in_place) parameters().scale_gradients(input.factor);
-    parameters().read_gradients(place(), in_place ? 1.0F : input.factor, gradient());
+    const bool in_place = !is_sgd();  // the loop's optimizer must see them unscaled too
+    if (in_place && input.scaling.defined()) parameters().scale_gradients(input.scaling);
+    if (traits_.sends_updates && in_place) parameters().complete_gradients();
+    if (in_place && input.factor != 1.0F) parameters().scale_gradients(input.factor);
+    parameters().read_gradients(place(), in_place ? 1.0F : input.factor, in_place ? at::Tensor() : input.scaling,
+                                gradient());
   }
   method_->set_nonfinite_policy(input.skips ? NonfinitePolicy::skip : policy_);
   StepInput step{.key = key(), .loss = input.loss};

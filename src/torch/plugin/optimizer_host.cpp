@@ -100,8 +100,6 @@ bool OptimizerHost::step(const HostStepInput& input) {
   ++step_;
   try {
     const Stopwatch watch(metrics_.last.step_seconds);
-    if (input.scaling.defined() && input.scales_in_place) parameters_.scale_gradients(input.scaling);
-    parameters_.set_scaling(input.scales_in_place ? at::Tensor() : input.scaling);
     report = do_step(input);
   } catch (const NonfiniteValue&) {
     throw;  // all ranks know, or were told

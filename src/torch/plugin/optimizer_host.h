@@ -18,7 +18,6 @@ struct HostStepInput {
   /// One number on a device, or undefined. Gradients are multiplied by it there: one over a loss scale. The caller's
   /// thread does not wait for it.
   at::Tensor scaling{};
-  bool scales_in_place = false;  ///< for a loop's optimizer that reads the gradients after the method did
   std::span<const Coefficients> groups{};  ///< one per group of parameters, for methods that are SGD themselves
   /// One per group of parameters, for methods that send the steps of the loop's optimizer: the factor of its decoupled
   /// weight decay in this step (StepInput::shrink). Empty: 1 for all.

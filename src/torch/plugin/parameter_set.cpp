@@ -139,13 +139,13 @@ at::Tensor ParameterSet::gradient_of(std::size_t i) const {
 }
 
 /// Undefined if there is none.
-at::Tensor ParameterSet::scaling_on(const Place& place) const {
-  if (!scaling_.defined()) return scaling_;
+at::Tensor ParameterSet::on_place(const at::Tensor& scaling, const Place& place) const {
+  if (!scaling.defined()) return scaling;
   const c10::Device device = place.device() == Device::cpu ? c10::Device(at::kCPU) : parameters_.front().device();
-  return scaling_.to(device, at::kFloat);
+  return scaling.to(device, at::kFloat);
 }
 
-void ParameterSet::read_gradients(Place& place, float factor, View<float> flat) const {
+void ParameterSet::read_gradients(Place& place, float factor, const at::Tensor& scaling, View<float> flat) const {
   const c10::NoGradGuard no_graph;
   require_frozen();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -158,7 +158,7 @@ void ParameterSet::read_gradients(Place& place, float factor, View<float> flat) 
     }
   }
   if (factor != 1.0F) borrowed_floats(flat).mul_(factor);
-  if (const at::Tensor scaling = scaling_on(place); scaling.defined()) borrowed_floats(flat).mul_(scaling);
+  if (scaling.defined()) borrowed_floats(flat).mul_(on_place(scaling, place));
 }
 
 void ParameterSet::complete_gradients() {
@@ -205,12 +205,12 @@ void ParameterSet::give_gradients(const std::vector<at::Tensor>& gradients) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].mutable_grad() = gradients[i];
 }
 
-std::span<const TensorPart> ParameterSet::open_gradients(Place& place, float factor) {
+std::span<const TensorPart> ParameterSet::open_gradients(Place& place, float factor, const at::Tensor& scaling) {
   const c10::NoGradGuard no_graph;
   require_frozen();
   parts_.clear();
   copied_.clear();
-  const at::Tensor scaling = scaling_on(place);
+  const at::Tensor multiplier = on_place(scaling, place);
   for (std::uint32_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor gradient = gradient_of(i);
     if (!gradient.defined()) {
@@ -227,7 +227,7 @@ std::span<const TensorPart> ParameterSet::open_gradients(Place& place, float fac
       copied_.push_back(i);
     }
     if (factor != 1.0F) borrowed_floats(values).mul_(factor);
-    if (scaling.defined()) borrowed_floats(values).mul_(scaling);
+    if (multiplier.defined()) borrowed_floats(values).mul_(multiplier);
     parts_.push_back({i, values});
   }
   return parts_;

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/buffer.h"
@@ -46,13 +45,10 @@ class ParameterSet {
   const std::string* changed() const;
   void note_written();
 
-  /// Multiplies all gradients that are read or opened from now on by one number, which is on any device. It is used on
-  /// the device of the methods and never read by the CPU, unless they work there. Undefined: by none.
-  void set_scaling(at::Tensor scaling) { scaling_ = std::move(scaling); }
-
-  /// Reads gradients times `factor`; a missing gradient is zero. Throws InvalidConfig for a sparse gradient or one of a
-  /// frozen parameter.
-  void read_gradients(Place& place, float factor, View<float> flat) const;
+  /// Reads gradients times `factor` and times `scaling`; a missing gradient is zero. `scaling` is one number on any
+  /// device, or undefined. It is used on the device of the methods, and the CPU does not read it unless they work there.
+  /// Throws InvalidConfig for a sparse gradient or one of a frozen parameter.
+  void read_gradients(Place& place, float factor, const at::Tensor& scaling, View<float> flat) const;
 
   /// Makes all ranks' gradients alike for an optimizer that skips parameters without one: a missing gradient becomes
   /// zeros, and a parameter that has been frozen meanwhile has none.
@@ -69,14 +65,14 @@ class ParameterSet {
   /// place's device, otherwise in a copy there. A missing gradient is created as zeros. They are valid until
   /// close_gradients, which writes the copies back. It leaves a parameter that has been frozen meanwhile without a
   /// gradient; otherwise an optimizer would still change it by weight decay or momentum.
-  std::span<const TensorPart> open_gradients(Place& place, float factor);
+  std::span<const TensorPart> open_gradients(Place& place, float factor, const at::Tensor& scaling);
   void close_gradients();
 
  private:
   void require_frozen() const;
   void require_same_size(std::size_t i) const;
   at::Tensor gradient_of(std::size_t i) const;
-  at::Tensor scaling_on(const Place& place) const;
+  at::Tensor on_place(const at::Tensor& scaling, const Place& place) const;
 
   std::vector<Tensor> tensors_;
   std::vector<at::Tensor> parameters_;
@@ -86,7 +82,6 @@ class ParameterSet {
   std::vector<std::uint64_t> offsets_;  ///< of each parameter; the last entry is the total size
   std::vector<std::uint32_t> versions_;
   std::vector<bool> trained_;  ///< empty: the parameters know
-  at::Tensor scaling_;         ///< undefined: none
   std::vector<TensorPart> parts_;
   std::vector<std::uint32_t> copied_;
   Buffer<float> copies_;  ///< where the place works

@@ -18,7 +18,7 @@ StepReport ReducingHost::do_step(const HostStepInput& input) {
   std::span<const TensorPart> parts;
   {
     const Stopwatch watch(costs().copy_seconds);
-    parts = parameters().open_gradients(place(), input.factor);
+    parts = parameters().open_gradients(place(), input.factor, input.scaling);
   }
   methods_.begin();
   methods_.add(parts);

@@ -62,7 +62,7 @@ std::shared_ptr<OptimizerHost> model_host(std::shared_ptr<Communicator> communic
 }
 
 bool step(OptimizerHost& host, const std::vector<CoefficientTuple>& groups, const std::vector<float>& shrink, float loss,
-          float factor, bool skips, std::optional<at::Tensor> scaling, bool scales_in_place) {
+          float factor, bool skips, std::optional<at::Tensor> scaling) {
   std::vector<Coefficients> coefficients;
   for (const auto& [rate, momentum, decay, nesterov] : groups)
     coefficients.push_back({rate, momentum, decay, nesterov});
@@ -70,7 +70,6 @@ bool step(OptimizerHost& host, const std::vector<CoefficientTuple>& groups, cons
                     .factor = factor,
                     .skips = skips,
                     .scaling = scaling.value_or(at::Tensor()),
-                    .scales_in_place = scales_in_place,
                     .groups = coefficients,
                     .shrink = shrink});
 }
@@ -129,7 +128,7 @@ void bind_optimizer(py::module_& module) {
       .def("follow", &OptimizerHost::follow, py::arg("parameters"), py::arg("trained"), Unlocked(),
            "The parameters as they are now, if they are parts of other tensors.")
       .def("step", &step, py::arg("groups"), py::arg("shrink"), py::arg("loss"), py::arg("factor"), py::arg("skips"),
-           py::arg("scaling"), py::arg("scales_in_place"), Unlocked())
+           py::arg("scaling"), Unlocked())
       .def_property_readonly("finished", &OptimizerHost::finished)
       .def_property_readonly("reads_out", &OptimizerHost::reads_out)
       .def_property_readonly("rank", &OptimizerHost::rank)

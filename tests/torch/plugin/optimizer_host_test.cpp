@@ -324,7 +324,7 @@ TEST(ParameterSet, SaysWhatItCannotTake) {
   std::vector<float> flat(4);
   auto parameter = set.parameters()[0];
   parameter.mutable_grad() = at::ones({2, 2}).to_sparse();
-  const auto text = message_of<InvalidConfig>([&] { set.read_gradients(place, 1.0F, flat); });
+  const auto text = message_of<InvalidConfig>([&] { set.read_gradients(place, 1.0F, {}, flat); });
   EXPECT_TRUE(contains(text, "sparse=False")) << text;
 }
 
