@@ -29,7 +29,11 @@ StepReport ReducingHost::do_step(const HostStepInput& input) {
   }
   ++counted().rounds;
   const SetMetrics& last = methods_.last();
-  return {.skipped = !counts, .traffic = last.traffic, .select_seconds = last.select_seconds, .bits = last.bits};
+  return {.skipped = !counts,
+          .traffic = last.traffic,
+          .within = last.within,
+          .select_seconds = last.select_seconds,
+          .bits = last.bits};
 }
 
 /// Group by group, each a method of its own.
