@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
-from . import _core, _fsdp, _selection, _shards
+from . import _core, _fsdp, _selection, _shards, _warning
 
 Group = tuple[str, Sequence[tuple[str, str]], Any]  # a method, its options, its parameters
 
@@ -45,9 +44,9 @@ def require_optimizer(optimizer: object) -> None:
         raise _core.InvalidConfig(f"optimizer must be a torch.optim.Optimizer, got {type(optimizer).__name__}")
 
 
-def require_suiting(groups: Iterable[Group], optimizer: torch.optim.Optimizer, stacklevel: int) -> None:
+def require_suiting(groups: Iterable[Group], optimizer: torch.optim.Optimizer) -> None:
     """Raises InvalidConfig for a vote before an optimizer like Adam. Warns of methods that compress gradients so that it
-    learns less. `stacklevel`: of whoever calls attach or Optimizer; this runs in the ranks' comparison of settings."""
+    learns less."""
     if not is_adaptive(optimizer):
         return
     kind = type(optimizer).__name__
@@ -61,11 +60,10 @@ def require_suiting(groups: Iterable[Group], optimizer: torch.optim.Optimizer, s
             f"(`laconic methods {vote}` shows more)"
         )
     if methods_of["sgd"]:
-        warnings.warn(
+        _warning.warn(
             f"{' and '.join(dict.fromkeys(methods_of['sgd']))} with {kind}: an entry that is sent rarely or rounded "
             "coarsely makes second moments wrong, and the model learns less than without compression. Use "
-            f"{_alternatives()}, or torch.optim.SGD",
-            stacklevel=stacklevel,
+            f"{_alternatives()}, or torch.optim.SGD"
         )
 
 
@@ -270,7 +268,7 @@ def plan_of(
     if face == "gradient":
         sends = _core.dense_method if _core.method(method)["optimizer"] else method
         choice = selection.choice(model, names, parameters, sends, options)
-        require_suiting(choice.groups, optimizer, stacklevel=6)
+        require_suiting(choice.groups, optimizer)
         by = choice.method_of()
         plan |= {"groups": choice.groups, "warmup": selection.warmup}
     else:

@@ -142,7 +142,7 @@ class HookSettings:
         choice = self.selection.choice(model, names, parameters, method, self.options)
         if self.optimizer is not None:
             _optimizers.require_optimizer(self.optimizer)
-            _optimizers.require_suiting(choice.groups, self.optimizer, stacklevel=7)
+            _optimizers.require_suiting(choice.groups, self.optimizer)
         fields = {"hook of method": method, "backend": str(self.backend), "clip": str(self.clip)}
         return fields | _selection.described(names, parameters, choice.method_of()), choice.groups
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
-import warnings
 
 import torch  # loads the libraries that the module needs
+
+from . import _warning
 
 _AGAIN = "pip install --force-reinstall --no-deps . in laconic's source tree"
 _REMEDY = f"build it again with this torch: {_AGAIN}"
@@ -51,8 +52,7 @@ def warn_once() -> None:
     """Warns once per process if kernels run without SIMD."""
     level, vectors = _core.simd()
     if vectors == "none":
-        warnings.warn(
+        _warning.warn(
             f"laconic runs without SIMD, several times slower: LACONIC_SIMD={level} is set; unset it for the best level",
             RuntimeWarning,
-            stacklevel=5,
         )

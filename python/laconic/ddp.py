@@ -2,7 +2,6 @@
 
 # No `from __future__ import annotations` here: DistributedDataParallel compares a hook's annotations with the types.
 
-import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,7 +11,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
-from . import _core, _fsdp, _process_groups, _selection, _settings, checkpoint, sharded
+from . import _core, _fsdp, _process_groups, _selection, _settings, _warning, checkpoint, sharded
 
 __all__ = ["State", "attach", "hook"]
 
@@ -133,9 +132,8 @@ class State:
         self._host = _process_groups.made_or_failed(communicator, make)
         self._own.connected()
         if self._host.reason_for_cpu:
-            warnings.warn(
-                f"gradients on a device are copied to the CPU and compressed there: {self._host.reason_for_cpu}",
-                stacklevel=3,
+            _warning.warn(
+                f"gradients on a device are copied to the CPU and compressed there: {self._host.reason_for_cpu}"
             )
         self._arranging = _arrange_later(ddp, self._host) if arrange_buckets else None
 

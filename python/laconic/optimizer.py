@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -12,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from . import _batch_norm, _core, _optimizers, _process_groups, _selection, _settings, _shards, _version_check
-from . import checkpoint, sharded
+from . import _warning, checkpoint, sharded
 
 __all__ = ["Optimizer"]
 
@@ -163,9 +162,8 @@ class Optimizer(torch.optim.Optimizer):
         self._host: Any = _process_groups.made_or_failed(communicator, lambda: make(communicator, **plan))
         self._own.connected()
         if self._host.reason_for_cpu:
-            warnings.warn(
-                f"parameters on a device are copied to the CPU and worked on there: {self._host.reason_for_cpu}",
-                stacklevel=2,
+            _warning.warn(
+                f"parameters on a device are copied to the CPU and worked on there: {self._host.reason_for_cpu}"
             )
         if shards is not None:
             shards.open_doors()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from . import _core, _fsdp, _process_groups, _selection, _settings, _shards, checkpoint
+from . import _core, _fsdp, _process_groups, _selection, _settings, _shards, _warning, checkpoint
 
 __all__ = ["ShardedState"]
 
@@ -107,9 +106,8 @@ class ShardedState:
         self._sharding = sharding
         self._open_host(threads or torch.get_num_threads(), choice, hook_options, backend, timeout)
         if self._host.reason_for_cpu:
-            warnings.warn(
-                f"gradients on a device are copied to the CPU and compressed there: {self._host.reason_for_cpu}",
-                stacklevel=3,
+            _warning.warn(
+                f"gradients on a device are copied to the CPU and compressed there: {self._host.reason_for_cpu}"
             )
         self._states = _shards.ShardStates(self._host, sharding, choice)
         self._exchange = _Exchange(self._host, sharding, _votes(choice))

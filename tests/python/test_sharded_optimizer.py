@@ -2,6 +2,7 @@
 
 import tempfile
 import unittest
+import warnings
 from typing import Any
 
 import torch
@@ -218,6 +219,37 @@ def refuses_what_is_not_sharded() -> None:
     refused(lambda: laconic.Optimizer(inner, model, "topk"), "parameter spare is not in fully_shard", "of its own")
 
 
+def warns_of_optimizers() -> None:
+    """A warning of a method that does not suit the optimizer names the line that made the state, once."""
+
+    def attach(mesh: Any) -> None:
+        model = odd(mesh)
+        laconic.attach(model, "topk", keep=0.1, optimizer=torch.optim.AdamW(model.parameters())).close()
+
+    def attach_to_shards(mesh: Any) -> None:
+        model = odd(mesh["shard"])
+        inner = torch.optim.AdamW(model.parameters())
+        laconic.attach(model, "topk", keep=0.1, optimizer=inner, replicas=mesh["replicate"]).close()
+
+    def state(mesh: Any) -> None:
+        model = odd(mesh)
+        laconic.ShardedState(model, "topk", keep=0.1, optimizer=torch.optim.AdamW(model.parameters())).close()
+
+    def optimizer(mesh: Any) -> None:
+        model = odd(mesh)
+        laconic.Optimizer(torch.optim.AdamW(model.parameters()), model, "topk", keep=0.1).close()
+
+    for mesh in (mesh_of(2, 2), mesh_of(4, 1)):
+        for make in (attach, attach_to_shards, state, optimizer):
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter("always")
+                make(mesh)
+            places = [(each.filename, each.lineno) for each in found if "second moments" in str(each.message)]
+            first = make.__code__.co_firstlineno
+            assert len(places) == 1 and places[0][0] == __file__, (make.__name__, places)
+            assert first < places[0][1] <= first + 3, (make.__name__, places)
+
+
 class OptimizerTest(unittest.TestCase):
     def test_methods(self) -> None:
         self.assertEqual(run_ranks(4, differing_methods, "native", timeout=120), [[]] * 4)
@@ -238,6 +270,9 @@ class OptimizerTest(unittest.TestCase):
 
     def test_leaves_experts_alone(self) -> None:
         run_ranks(4, leaves_experts_alone)
+
+    def test_warns_of_optimizers(self) -> None:
+        run_ranks(4, warns_of_optimizers)
 
     def test_refuses(self) -> None:
         run_ranks(4, refuses)
