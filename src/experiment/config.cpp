@@ -51,6 +51,14 @@ OptimizerOptions usual_optimizer(const RunConfig& config, const std::string& nam
   return optimizer_of(row, {.momentum = row.traits.usual.momentum, .nesterov = models_may_differ(config)});
 }
 
+double usual_rate(OptimizerKind kind) {
+  for (const MethodRow& row : method_table()) {
+    const bool of_adam = row.fixes_optimizer() && is_adam(optimizer_kind(row.traits.optimizer));
+    if (of_adam && is_adam(kind)) return row.traits.usual.network_rate;
+  }
+  return TaskTraining{}.learning_rate;
+}
+
 std::vector<LearningRateDrop> default_task_schedule(std::uint32_t steps) {
   return {{steps / 2, 0.1}, {steps / 4 * 3 + steps % 4 * 3 / 4, 0.1}};
 }

@@ -92,12 +92,12 @@ void choose_optimizer(RunConfig& config, const std::string& name) {
     throw InvalidConfig("the method " + config.method + "'s optimizer is " + row.traits.optimizer + ", got " + name +
                         ": leave the optimizer out, or use the method " + kDenseMethod);
   }
-  // A task's momentum is SGD's, and nobody has given it.
-  const bool sgd = optimizer_kind(name) == OptimizerKind::sgd;
-  if (!sgd) config.optimizer = {.name = name};
-  if (sgd && optimizer_kind(config.optimizer.name) != OptimizerKind::sgd) {
-    config.optimizer = usual_optimizer(config, name);
-  }
+  // Momentum and learning rate are still the defaults: a given one is read after this. They suit the default optimizer.
+  const OptimizerKind kind = optimizer_kind(name);
+  const OptimizerKind usual = optimizer_kind(config.optimizer.name);
+  if (!config.task.name.empty() && is_adam(kind) != is_adam(usual)) config.learning_rate = usual_rate(kind);
+  if (kind != OptimizerKind::sgd) config.optimizer = {.name = name};
+  if (kind == OptimizerKind::sgd && usual != OptimizerKind::sgd) config.optimizer = usual_optimizer(config, name);
 }
 
 /// What was not given of the schedule is the task's; a cosine has a warm-up.

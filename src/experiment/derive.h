@@ -1,6 +1,7 @@
 #pragma once
 
 #include "experiment/run.h"
+#include "methods/optimizer.h"
 
 namespace laconic {
 
@@ -16,6 +17,10 @@ bool workers_start_apart(const RunConfig& config);
 /// The settings with which an optimizer of that name steps a network by the configuration's method, unless others are
 /// given.
 OptimizerOptions usual_optimizer(const RunConfig& config, const std::string& name);
+
+/// The learning rate with which an optimizer of that kind steps a network, unless another is given: that of the method
+/// adam for Adam-like ones, otherwise the one that tasks have in common.
+double usual_rate(OptimizerKind kind);
 
 /// Steps of warm-up unless they are given: a tenth of all before a cosine, otherwise none.
 std::uint32_t usual_warmup(const RunConfig& config);

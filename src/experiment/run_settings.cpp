@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "data/task.h"
+#include "experiment/derive.h"
 #include "laconic/error.h"
 #include "laconic/threads.h"
 #include "laconic/two_levels.h"
@@ -220,6 +221,7 @@ RunSetting learning_rate() {
     return own > 0.0 ? text_of(own) : std::string("the problem's");
   });
   made.usual += "; with --task " + usual_on_task(made);
+  made.usual += "; with --task and optimizer adam or adamw " + text_of(usual_rate(OptimizerKind::adam));
   made.flags = "--lr,--learning-rate,--learning_rate";
   return made;
 }

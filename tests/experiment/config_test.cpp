@@ -121,6 +121,34 @@ TEST(Config, OfATaskHasWhatSuitsTheMethod) {
   for (std::size_t i = 0; i < entries.size(); ++i) EXPECT_EQ(again[i].value, entries[i].value) << entries[i].key;
 }
 
+// The learning rate follows the optimizer that is chosen, unless one is given, before or after it.
+TEST(Config, OfATaskHasTheLearningRateOfItsOptimizer) {
+  const auto rate = [](const char* task, const char* method, const char* optimizer, std::vector<ConfigEntry> more = {}) {
+    more.insert(more.begin(), {"task", "name", task});
+    more.push_back({"method", "name", method});
+    more.push_back({"optimizer", "name", optimizer});
+    return config_from(more).learning_rate;
+  };
+  for (const char* method : {"sgd", "topk", "def-topk", "mgrawa", "block-quant"}) {
+    for (const char* task : {"digits", "text"}) {
+      EXPECT_EQ(rate(task, method, "adamw"), 1e-3) << method << " on " << task;
+      EXPECT_EQ(rate(task, method, "adam"), 1e-3) << method << " on " << task;
+      EXPECT_EQ(rate(task, method, "sgd"), 0.05) << method << " on " << task;
+    }
+  }
+  EXPECT_EQ(rate("digits", "signum", "sgd"), 5e-4) << "a vote keeps its own";
+  EXPECT_EQ(rate("digits", "adam", "adam"), 1e-3);
+  const ConfigEntry given{"run", "learning_rate", "0.05"};
+  EXPECT_EQ(rate("digits", "sgd", "adamw", {given}), 0.05);
+  EXPECT_EQ(config_from(std::vector<ConfigEntry>{{"task", "name", "digits"}, {"optimizer", "name", "adamw"}, given})
+                .learning_rate,
+            0.05);
+  // A problem has one learning rate for all optimizers.
+  const ConfigEntry problem{"problem", "name", "linear-regression"};
+  EXPECT_EQ(config_from(std::vector<ConfigEntry>{problem, {"optimizer", "name", "adamw"}}).learning_rate,
+            default_config("linear-regression").learning_rate);
+}
+
 TEST(Config, OfATextTrainsATransformer) {
   const auto of = [](const std::string& method, std::vector<ConfigEntry> more = {}) {
     std::vector<ConfigEntry> entries{{"task", "name", "text"}, {"method", "name", method}, {"run", "steps", "1000"}};

@@ -116,7 +116,7 @@ TEST(RunSettings, DescribeRangeAndDefault) {
 TEST(RunSettings, DescribeDefaultsThatDependOnTheMethod) {
   EXPECT_EQ(find_run_setting("run", "learning_rate")->usual,
             "the problem's, but 0.01 for signsgd, signum; with --task 0.05, but 0.001 for adam and 5e-04 for "
-            "signsgd, signum");
+            "signsgd, signum; with --task and optimizer adam or adamw 0.001");
   EXPECT_EQ(find_run_setting("optimizer", "momentum")->usual, "0; with --task 0.9, but 0 for adam, signsgd, signum");
   EXPECT_EQ(find_run_setting("optimizer", "nesterov")->usual,
             "false; with --task false, but true for diloco, sparseloco, mgrawa, lgrawa, easgd, lsgd, localsgd");
