@@ -1,6 +1,6 @@
-#include <algorithm>
 #include <array>
 
+#include "base/suggestion.h"
 #include "laconic/error.h"
 #include "torch/models/families.h"
 
@@ -91,11 +91,7 @@ void require_input(const ModelRow& row, const InputShape& input) {
 std::span<const ModelRow> model_table() { return kTable; }
 
 const ModelRow& model_row(std::string_view name) {
-  const auto* row = std::find_if(kTable.begin(), kTable.end(), [&](const ModelRow& one) { return one.name == name; });
-  if (row != kTable.end()) return *row;
-  std::string names;
-  for (const ModelRow& one : kTable) names += (names.empty() ? "" : ", ") + std::string(one.name);
-  throw InvalidConfig("no model " + std::string(name) + "; there are " + names);
+  return row_named(model_table(), name, "model");
 }
 
 std::shared_ptr<Network> make_network(std::string_view name, const InputShape& input, int classes, std::uint64_t seed,

@@ -258,7 +258,8 @@ TEST(Models, RefuseWhatTheyDoNotTake) {
   const auto refusal = [](const char* name, const InputShape& shape, int classes, const ModelOptions& options = {}) {
     return message_of<InvalidConfig>([&] { make_network(name, shape, classes, 1, options); });
   };
-  EXPECT_PRED2(test::contains, refusal("resnet19", images(3, 32), 10), "there are mlp, cnn, resnet18");
+  EXPECT_PRED2(test::contains, refusal("resnet19", images(3, 32), 10), "there is no model resnet19; did you mean resnet18?");
+  EXPECT_PRED2(test::contains, refusal("perceptron", images(3, 32), 10), "there are mlp, cnn, resnet18");
   EXPECT_PRED2(test::contains, refusal("cnn", images(1, 7), 10), "at least 8 pixels high and wide, got 7 by 7");
   EXPECT_PRED2(test::contains, refusal("cnn", images(0, 28), 10), "channels must be at least 1, got 0");
   EXPECT_PRED2(test::contains, refusal("cnn", texts(9, 30), 10), "use bilstm");
