@@ -7,11 +7,11 @@ namespace {
 
 double at_least_one(std::uint32_t steps) { return std::max(1.0, static_cast<double>(steps)); }
 
-/// What each rank has in a mean step of its own.
+/// What each rank has in a mean step of its own; 0 for a rank that made none.
 std::vector<double> per_step(const std::vector<std::uint64_t>& by_rank, const std::vector<std::uint32_t>& steps) {
   std::vector<double> means;
   for (std::size_t i = 0; i < by_rank.size(); ++i) {
-    means.push_back(static_cast<double>(by_rank[i]) / at_least_one(steps[i]));
+    means.push_back(steps[i] == 0 ? 0.0 : static_cast<double>(by_rank[i]) / steps[i]);
   }
   return means;
 }

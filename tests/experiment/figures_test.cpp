@@ -35,6 +35,19 @@ TEST(Figures, AreTheLargestOverRanks) {
   EXPECT_DOUBLE_EQ(figures.step_seconds, 2.0);
 }
 
+// In an asynchronous run the others may have made all steps before one rank made its first.
+TEST(Figures, LeaveOutARankThatMadeNoStep) {
+  RunResult result = uneven();
+  result.steps_by_rank = {0, 5, 15};
+  result.steps = 0;
+  result.step_seconds = 0.0;
+  const RankFigures figures = rank_figures(result);
+  EXPECT_EQ(figures.total_sent_bytes, 1200U);
+  EXPECT_DOUBLE_EQ(figures.sent_bytes_per_step, 160.0);
+  EXPECT_DOUBLE_EQ(figures.sent_messages_per_step, 4.0);
+  EXPECT_DOUBLE_EQ(figures.payload_bytes_per_step, 40.0);
+}
+
 TEST(Figures, ComputationIsTheStepWithoutItsWaiting) {
   RunResult result = uneven();
   EXPECT_DOUBLE_EQ(rank_figures(result).compute_seconds, 7.0 / 5.0);

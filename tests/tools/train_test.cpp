@@ -252,6 +252,21 @@ TEST(Train, GivesJsonAloneOnStdout) {
   }
 }
 
+// Rank 0 may start when the others have made all steps; the second run is such a one on most machines.
+TEST(Train, TellsNoTimePerStepIfThereWasNoStep) {
+  for (const char* call : {"train --problem logistic-regression --steps 0",
+                           "train --problem linear-regression --method mgrawa --pace async --steps 20"}) {
+    const Outcome outcome = laconic(call);
+    ASSERT_EQ(outcome.code, 0) << outcome.text;
+    EXPECT_FALSE(contains(outcome.text, " 0.00 us: gradient")) << outcome.text;
+    EXPECT_TRUE(contains(outcome.text, " in total by all ranks")) << outcome.text;
+  }
+  EXPECT_FALSE(contains(laconic("train --problem logistic-regression --steps 0").text, " per step"));
+  const auto rows = nlohmann::json::parse(
+      laconic("compare --problem logistic-regression --methods sgd --steps 0 --json 2> /dev/null").text);
+  EXPECT_TRUE(rows.at(0).at("step_seconds").is_null()) << rows;
+}
+
 TEST(Train, OfNoStepsTellsTheStart) {
   const Outcome outcome = laconic("train --problem logistic-regression --steps 0 --json");
   ASSERT_EQ(outcome.code, 0) << outcome.text;

@@ -71,6 +71,9 @@ std::string metric_heading(const std::vector<Row>& rows) {
   return name;
 }
 
+/// Seconds are rank 0's, which may have made no step: in an asynchronous run the others can use up all steps.
+bool is_timed(const Row& row) { return row.error.empty() && row.result.steps > 0; }
+
 std::string table_of(const std::vector<Row>& rows) {
   std::vector<std::vector<std::string>> cells{{"METHOD", "LOSS", metric_heading(rows), "PAYLOAD/STEP", "SENT/STEP",
                                                "SENT TOTAL", "STEP", "ROUNDS"}};
@@ -81,12 +84,13 @@ std::string table_of(const std::vector<Row>& rows) {
       continue;
     }
     const RankFigures& figures = row.figures;
+    const auto per_step = [&](double seconds) { return is_timed(row) ? seconds_text(seconds) : std::string("-"); };
     cells.push_back({row.method, fmt::format("{:.6e}", row.result.loss), metric_text(row.result).value,
                      bytes_text(figures.payload_bytes_per_step), bytes_text(figures.sent_bytes_per_step),
-                     bytes_text(static_cast<double>(figures.total_sent_bytes)), seconds_text(figures.step_seconds),
+                     bytes_text(static_cast<double>(figures.total_sent_bytes)), per_step(figures.step_seconds),
                      std::to_string(row.result.rounds)});
     for (const Link& link : forecast_links()) {
-      cells.back().push_back(seconds_text(forecast_step_seconds(figures.step_cost(), link)));
+      cells.back().push_back(per_step(forecast_step_seconds(figures.step_cost(), link)));
     }
   }
   std::vector<bool> right(cells[0].size(), true);
@@ -120,12 +124,12 @@ Json json_of(const Row& row) {
   put("sent_bytes_per_step", figures.sent_bytes_per_step);
   put("sent_messages_per_step", figures.sent_messages_per_step);
   put("total_sent_bytes", figures.total_sent_bytes);
-  put("step_seconds", figures.step_seconds);
-  put("compute_seconds", figures.compute_seconds);
+  json["step_seconds"] = is_timed(row) ? Json(figures.step_seconds) : Json();
+  json["compute_seconds"] = is_timed(row) ? Json(figures.compute_seconds) : Json();
   put("rounds", row.result.rounds);
   Json forecast = Json::object();
   for (const Link& link : forecast_links()) {
-    forecast[link.name] = ran ? Json(forecast_step_seconds(figures.step_cost(), link)) : Json();
+    forecast[link.name] = is_timed(row) ? Json(forecast_step_seconds(figures.step_cost(), link)) : Json();
   }
   json["forecast_step_seconds"] = std::move(forecast);
   if (!ran) json["error"] = row.error;

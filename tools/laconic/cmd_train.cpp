@@ -87,28 +87,36 @@ class Watcher final : public Observer {
 };
 
 std::string summary(const RunConfig& config, const RunResult& result) {
-  const double steps = std::max(1.0, static_cast<double>(result.steps));
+  // A slow rank of an asynchronous run may have made no step: then nothing of it is known per step.
+  const bool stepped = result.steps > 0;
+  const auto steps = static_cast<double>(result.steps);
   const Traffic& traffic = result.traffic;
   const auto share = [&](double seconds) { return seconds_text(seconds / steps); };
   const MetricText worth = metric_text(result);
   const auto sent = [&](const Traffic& sum, std::uint64_t by_all) {
-    return bytes_text(static_cast<double>(sum.sent_bytes) / steps) + " per step by rank 0, " +
-           bytes_text(static_cast<double>(by_all)) + " in total by all ranks";
+    const std::string of_rank = bytes_text(static_cast<double>(sum.sent_bytes) / steps) + " per step by rank 0, ";
+    return (stepped ? of_rank : "") + bytes_text(static_cast<double>(by_all)) + " in total by all ranks";
   };
   const bool two_levels = !result.inside_sent_by_rank.empty();
   std::vector<std::vector<std::string>> rows{
       {"run", config.method + " on " + setting_of(config)},
       {"loss", fmt::format("{:.6e}", result.loss)},
-      {worth.name, worth.value},
-      {"payload", bytes_text(static_cast<double>(traffic.payload_bytes) / steps) + " per step"},
-      {two_levels ? "between" : "sent", sent(traffic, result.total_sent_bytes)},
-      {"step", fmt::format("{}: gradient {}, select {}, encode {}, exchange {}, decode {}", share(result.step_seconds),
-                           share(result.gradient_seconds), share(result.select_seconds), share(traffic.encode_seconds),
-                           share(traffic.exchange_seconds), share(traffic.decode_seconds))}};
+      {worth.name, worth.value}};
+  if (stepped) rows.push_back({"payload", bytes_text(static_cast<double>(traffic.payload_bytes) / steps) + " per step"});
+  rows.push_back({two_levels ? "between" : "sent", sent(traffic, result.total_sent_bytes)});
   if (two_levels) {
     const auto& inside = result.inside_sent_by_rank;
     const std::uint64_t by_all = std::accumulate(inside.begin(), inside.end(), std::uint64_t{0});
-    rows.insert(rows.end() - 1, {"inside", sent(result.within, by_all)});  // before the seconds
+    rows.push_back({"inside", sent(result.within, by_all)});
+  }
+  if (stepped) {
+    rows.push_back(
+        {"step", fmt::format("{}: gradient {}, select {}, encode {}, exchange {}, decode {}", share(result.step_seconds),
+                             share(result.gradient_seconds), share(result.select_seconds),
+                             share(traffic.encode_seconds), share(traffic.exchange_seconds),
+                             share(traffic.decode_seconds))});
+  } else if (config.steps > 0) {
+    rows.push_back({"step", "not known: the other ranks made all steps before rank 0 made one"});
   }
   if (result.device != device_name(Device::cpu)) rows.push_back({"device", result.device});
   if (result.mean_bits > 0.0) rows.push_back({"bits", fmt::format("{:.2f} per value", result.mean_bits)});
