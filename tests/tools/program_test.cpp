@@ -334,6 +334,8 @@ TEST(Program, ShowsCombinationsAsTheirPageDoes) {
   EXPECT_TRUE(contains(text_of_file(std::string(LACONIC_DOCS) + "/combinations.md"), "```text\n" + shown.text + "```\n"))
       << "put this into the block of docs/combinations.md:\n"
       << shown.text;
+  std::stringstream lines(shown.text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120U) << line;
   const auto json = nlohmann::json::parse(laconic("methods --combinations --json").text);
   EXPECT_GT(json.at("tried"), 1'000);
   const auto& refused = json.at("refused");

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <regex>
 #include <set>
+#include <sstream>
 
 #include "support/text_of_file.h"
 #include "tools/program.h"
@@ -17,11 +19,27 @@ const std::string kSmall = "--problem logistic-regression --set points=30 --set 
 /// How a table's line of that name begins.
 std::string line_of(const std::string& name) { return std::string("\n").append(name).append(" "); }
 
+/// With the lines in which the last column goes on put behind the lines before them.
+std::string unwrapped(const std::string& text) { return std::regex_replace(text, std::regex("\n {8,}"), " "); }
+
+std::size_t longest_line(const std::string& text) {
+  std::size_t longest = 0;
+  std::stringstream lines(text);
+  for (std::string line; std::getline(lines, line);) longest = std::max(longest, line.size());
+  return longest;
+}
+
 TEST(Methods, AreListed) {
   const Outcome json = laconic("methods --json");
   ASSERT_EQ(json.code, 0) << json.text;
-  const Outcome table = laconic("methods");
+  Outcome table = laconic("methods");
   ASSERT_EQ(table.code, 0);
+  EXPECT_LE(longest_line(table.text), 120U) << table.text;
+  for (const char* column : {"KIND", "SCOPE", "SUITS", "MEMORY"}) {
+    EXPECT_TRUE(contains(table.text, std::string(" ") + column + " ")) << table.text;
+    EXPECT_TRUE(contains(table.text, std::string("\n") + column)) << column << " is not explained\n" << table.text;
+  }
+  table.text = unwrapped(table.text);
   const auto rows = nlohmann::json::parse(json.text);
   EXPECT_GE(rows.size(), 6U);
   for (const auto& row : rows) {
@@ -45,8 +63,10 @@ TEST(Methods, HaveAPageEach) {
   const auto rows = nlohmann::json::parse(laconic("methods --json").text);
   std::string names;
   for (const auto& row : rows) names += row.at("name").get<std::string>() + " ";
-  const Outcome pages = laconic("methods " + names);
+  Outcome pages = laconic("methods " + names);
   ASSERT_EQ(pages.code, 0) << pages.text;
+  EXPECT_LE(longest_line(pages.text), 120U) << pages.text;
+  pages.text = unwrapped(pages.text);
   for (const auto& row : rows) {
     const std::string name = row.at("name");
     const std::size_t begin = ("\n\n" + pages.text).find("\n\n" + name + "\n");

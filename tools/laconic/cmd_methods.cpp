@@ -34,11 +34,12 @@ std::string memory_text(const MemoryBytes& memory) {
 
 void show_table() {
   std::vector<std::vector<std::string>> methods{
-      {"METHOD", "FACE", "SCOPE", "SUITS", "MEMORY", "ON A GPU", "WHAT IT DOES", "PAPER"}};
+      {"METHOD", "KIND", "SCOPE", "SUITS", "MEMORY", "ON A GPU", "WHAT IT DOES (PAPER)"}};
   std::vector<std::vector<std::string>> parameters{{"METHOD", "PARAMETER", "RANGE", "DEFAULT", "WHAT IT IS"}};
   for (const MethodRow& row : method_table()) {
     methods.push_back({row.name, face_name(row.face), scope_of(row).value_or("-"), suits_name(row.traits.suits),
-                       memory_text(row.memory_bytes), text_of(row.device_bytes) + " B", row.summary, row.paper});
+                       memory_text(row.memory_bytes), text_of(row.device_bytes) + " B",
+                       fmt::format("{} ({})", row.summary, row.paper)});
     const char* name = row.name;  // once a method
     for (const Parameter& parameter : row.parameters) {
       parameters.push_back({name, parameter.name, parameter.range(), default_text(parameter), parameter.help});
@@ -46,14 +47,17 @@ void show_table() {
     }
   }
   std::cout
-      << text_table(methods)
-      << "\nSUITS: any: for SGD and for AdamW (which-method.md has losses); sgd: for SGD; vote: a vote is an optimizer\n"
+      << text_table(methods, {}, kLongestLine)
+      << "\nKIND: a gradient method combines the workers' gradients into one (laconic.attach in Python); a model method also\n"
+      << "decides where gradients are taken, or when models are averaged (laconic.Optimizer).\n"
+      << "SCOPE: the entries of one selection, or those that share a norm, by default; -: the method has no such choice.\n"
+      << "SUITS: any: for SGD and for AdamW (which-method.md has losses); sgd: for SGD; vote: a vote is an optimizer\n"
       << "itself, so use SGD without momentum, never an Adam-like optimizer.\n"
       << "MEMORY is bytes per parameter of the model on each rank, with default settings and SGD with momentum, and the\n"
       << "most with other settings or another optimizer; laconic methods NAME shows with which. The optimizer's own\n"
       << "memory, messages, scratch and what grows with the entries that are sent come on top. ON A GPU is the same\n"
       << "with messages and scratch, for 8 ranks with default settings.\n\n"
-      << text_table(parameters)
+      << text_table(parameters, {}, kLongestLine)
       << "\nDEFAULT -: none, or derived from the run. laconic methods NAME shows one method alone, with an example.\n";
 }
 
@@ -80,8 +84,8 @@ void show_page(const MethodRow& row) {
   for (const Parameter& each : row.parameters) {
     parameters.push_back({each.name, each.range(), default_text(each), each.help});
   }
-  std::cout << row.name << '\n' << text_table(lines) << '\n';
-  std::cout << (row.parameters.empty() ? "It has no parameters.\n" : text_table(parameters));
+  std::cout << row.name << '\n' << text_table(lines, {}, kLongestLine) << '\n';
+  std::cout << (row.parameters.empty() ? "It has no parameters.\n" : text_table(parameters, {}, kLongestLine));
 }
 
 Json json_of(const MethodRow& row) {
@@ -143,13 +147,14 @@ void show_combinations(const Combinations& combinations) {
   for (const RefusedCombination& each : combinations.refused) {
     refused.push_back({text_of_choices(each.options), list_of(each.methods, ", "), each.reason});
   }
-  std::cout << text_table(offered)
+  std::cout << text_table(offered, {}, kLongestLine)
             << "\nWith optimizer sgd, every combination of a method's choices was tried. With optimizer adam, adamw or the\n"
             << "host's own, and in a DDP hook, the defaults and each choice alone were tried. All of these work, except:\n\n"
-            << text_table(refused) << "\n"
+            << text_table(refused, {}, kLongestLine) << "\n"
             << combinations.tried << " combinations were tried. Where a choice needs numbers (pace = async: total_steps;\n"
             << "rule = convex: kappa, smoothness, convexity, step_size, total_steps), they were given. laconic methods NAME\n"
-            << "shows the numbers, their ranges and what some of them need; SUITS in laconic methods shows with which optimizers a method learns.\n"
+            << "shows the numbers, their ranges and what some of them need; SUITS in laconic methods shows with which optimizers\n"
+            << "a method learns.\n"
             << "A vote with optimizer adam or adamw can be made, but laconic train and the Python package refuse it, because it\n"
             << "learns little.\n";
 }

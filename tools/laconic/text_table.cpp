@@ -14,9 +14,41 @@ std::string three_digits(double value) {
   return value < 100.0 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value);
 }
 
+constexpr const char* kBetween = "  ";
+constexpr const char* kIndent = "  ";
+
+/// Takes from the widest columns until a line has at most `longest` letters.
+void narrow(std::vector<std::size_t>& widths, std::size_t longest) {
+  constexpr std::size_t least = 20;
+  std::size_t line = 0;
+  for (const std::size_t width : widths) line += width + (line == 0 ? 0 : std::string_view(kBetween).size());
+  for (; line > longest; --line) {
+    const auto widest = std::max_element(widths.begin(), widths.end());
+    if (*widest <= least) return;
+    --*widest;
+  }
+}
+
+/// The cell in lines of at most `width` letters; a longer word has a line of its own.
+std::vector<std::string> wrapped(const std::string& cell, std::size_t width) {
+  std::vector<std::string> lines;
+  std::string rest = cell;
+  while (rest.size() > width) {
+    const std::size_t first = rest.find_first_not_of(' ');
+    std::size_t end = rest.rfind(' ', width);
+    if (end == std::string::npos || end <= first) end = rest.find(' ', first);
+    if (end == std::string::npos) break;
+    lines.push_back(rest.substr(0, end));
+    rest = kIndent + rest.substr(end + 1);
+  }
+  lines.push_back(rest);
+  return lines;
+}
+
 }  // namespace
 
-std::string text_table(std::vector<std::vector<std::string>> rows, const std::vector<bool>& right) {
+std::string text_table(std::vector<std::vector<std::string>> rows, const std::vector<bool>& right,
+                       std::size_t longest_line) {
   std::vector<std::size_t> widths;
   for (auto& row : rows) {
     for (std::string& cell : row) cell = printable(cell);
@@ -25,16 +57,26 @@ std::string text_table(std::vector<std::vector<std::string>> rows, const std::ve
     widths.resize(std::max(widths.size(), row.size()));
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }
+  if (longest_line > 0) narrow(widths, longest_line);
   std::string text;
   for (const auto& row : rows) {
-    std::string line;
+    std::vector<std::vector<std::string>> cells;
+    std::size_t lines = 1;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const bool to_the_right = i < right.size() && right[i];
-      line += to_the_right ? fmt::format("{:>{}}", row[i], widths[i]) : fmt::format("{:<{}}", row[i], widths[i]);
-      line += "  ";
+      cells.push_back(wrapped(row[i], widths[i]));
+      lines = std::max(lines, cells.back().size());
     }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + '\n';
+    for (std::size_t number = 0; number < lines; ++number) {
+      std::string line;
+      for (std::size_t i = 0; i < cells.size(); ++i) {
+        const bool to_the_right = i < right.size() && right[i];
+        const std::string part = number < cells[i].size() ? cells[i][number] : "";
+        line += to_the_right ? fmt::format("{:>{}}", part, widths[i]) : fmt::format("{:<{}}", part, widths[i]);
+        line += kBetween;
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      text += line + '\n';
+    }
   }
   return text;
 }

@@ -6,9 +6,14 @@
 
 namespace laconic::tools {
 
+/// Lines of tables that contain sentences.
+inline constexpr std::size_t kLongestLine = 120;
+
 /// Columns as wide as their widest cell, two spaces apart; numbers, in columns that `right` names, end together.
-/// Control characters, which a name in a file may have, are escaped.
-std::string text_table(std::vector<std::vector<std::string>> rows, const std::vector<bool>& right = {});
+/// Control characters, which a name in a file may have, are escaped. If lines were longer than `longest_line`, the widest
+/// columns are made narrower: their cells go on in lines below, between words and indented. 0: lines of any length.
+std::string text_table(std::vector<std::vector<std::string>> rows, const std::vector<bool>& right = {},
+                       std::size_t longest_line = 0);
 
 /// "1234", "12.3 kB", "4.56 MB": three digits that count.
 std::string bytes_text(double bytes);
