@@ -20,7 +20,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import _core
+from . import _core, _replicas
 
 # Attributes that are used below, by the kind of thing that has them. Those of 2.11 and 2.14 were read in the source.
 _ATTRIBUTES: dict[str, tuple[str, ...]] = {
@@ -131,7 +131,7 @@ class Group:
         if flat.numel() != size:
             raise _core.InvalidConfig(
                 f"the gradients of {self.name} have {flat.numel()} entries and its parameters {size}: some had no "
-                "gradient; call model.set_reduce_scatter_unused_params(True)"
+                f"gradient; {_remedy_for_unused()}"
             )
         found, offset = [], 0
         for each in trained:
@@ -279,14 +279,31 @@ def reshard(model: torch.nn.Module) -> None:
             module.reshard()  # type: ignore[operator]
 
 
+def _remedy_for_unused() -> str:
+    """What a user can do about parameters without a gradient."""
+    if "reduce_scatter_unused_params" in KNOWN[_version()]["group"]:
+        return "call model.set_reduce_scatter_unused_params(True)"
+    return (
+        f"fully_shard of torch {_version()} leaves such parameters out: freeze them before attach (requires_grad_(False)), "
+        "or use them in every step (add 0 * parameter.sum() to the loss)"
+    )
+
+
+def remedy_for_failed_step() -> str:
+    """What a user can do about a step that ended with an error."""
+    if "reset_iter_state" in KNOWN[_version()]["module"]:
+        return "call abandon_step() of laconic's state on all ranks after an error in a step"
+    able = [version for version, known in KNOWN.items() if "reset_iter_state" in known["module"]]
+    return (
+        f"fully_shard of torch {_version()} cannot be brought back from a step that failed: start the ranks anew from a "
+        f"checkpoint, or use torch {' or '.join(able)}, with which abandon_step() drops the step"
+    )
+
+
 def require_reset() -> None:
     """Raises InvalidConfig if `reset` cannot bring a model back."""
     if "reset_iter_state" not in KNOWN[_version()]["module"]:
-        able = [version for version, known in KNOWN.items() if "reset_iter_state" in known["module"]]
-        raise _core.InvalidConfig(
-            f"abandon_step() needs torch {' or '.join(able)}: fully_shard of torch {_version()} cannot be brought back from "
-            "a step that failed; start the ranks anew from a checkpoint"
-        )
+        raise _core.InvalidConfig(remedy_for_failed_step())
 
 
 def reset(model: torch.nn.Module) -> None:
@@ -315,15 +332,18 @@ def found(model: torch.nn.Module, replicas: Any = None) -> Sharding:
     if not insides:
         raise _core.InvalidConfig("there are no parameters to train: all are frozen, or fully_shard was given none")
     group_names, parameter_names = _names(model, insides)
-    given = _given_replicas(replicas)
+    given = _replicas.given(replicas)
 
     def replicated(inside: Any) -> bool:
-        return _replicas_of(inside) is not None or (given is not None and _fits(inside, given))
+        return _replicas_of(inside) is not None or (given is not None and _replicas.fit(given, _shard_ranks(inside)))
 
     chosen = [each for each in insides if replicated(each)]
     if not chosen:
-        raise _core.InvalidConfig(_no_replicas(insides, given))
-    between = _one_group(model, chosen, given)
+        raise _core.InvalidConfig(_replicas.none_found([_shard_ranks(each) for each in insides], given))
+    of_meshes = [_replicas_of(each) for each in chosen]
+    if any(isinstance(each, Between) for each in of_meshes):
+        raise _core.InvalidConfig("a method works between the model's replicas already: close() that state first")
+    between = _replicas.common(of_meshes, given, type(model).__name__)
     shards = _one_shard_group(chosen, group_names)
     # Group by group, as modules are registered, the root's first: exchanges start from the end, as backward goes, and the
     # root's gradients come last whatever lies in it.
@@ -420,93 +440,9 @@ def _shards_of(inside: Any) -> dist.ProcessGroup | None:
     return getattr(inside.mesh_info, "shard_process_group", None)
 
 
-def _ranks(group: Any) -> list[int]:
-    return list(dist.get_process_group_ranks(group))
-
-
 def _shard_ranks(inside: Any) -> list[int]:
     shards = _shards_of(inside)
-    return [dist.get_rank()] if shards is None else _ranks(shards)
-
-
-def _given_replicas(replicas: Any) -> dist.ProcessGroup | None:
-    if replicas is None:
-        return None
-    if isinstance(replicas, dist.ProcessGroup):
-        _require_listed(replicas)
-        return replicas
-    names = getattr(replicas, "mesh_dim_names", None)
-    if not hasattr(replicas, "get_group"):
-        raise _core.InvalidConfig(
-            f"replicas must be a process group or one dimension of a mesh, got {type(replicas).__name__}: "
-            "give mesh['replicate']"
-        )
-    if replicas.ndim != 1:
-        raise _core.InvalidConfig(f"replicas must be one dimension of a mesh, got {names}: give mesh['replicate']")
-    group: dist.ProcessGroup = replicas.get_group()
-    _require_listed(group)
-    return group
-
-
-def _require_listed(group: dist.ProcessGroup) -> None:
-    """That torch knows the group's ranks, and that they stay."""
-    if "ManagedProcessGroup" in (each.__name__ for each in type(group).__mro__):
-        raise _core.InvalidConfig(
-            "the replicas are connected by torchft's ManagedProcessGroup, whose ranks come and go while the model trains, "
-            "and residuals cannot follow them: use a plain process group"
-        )
-    try:
-        _ranks(group)
-    except (KeyError, ValueError):
-        raise _core.InvalidConfig(
-            f"replicas must be a process group that torch.distributed made, got a {type(group).__name__} that it does not "
-            "list: give mesh['replicate'], or what torch.distributed.new_group returned"
-        ) from None
-
-
-def _fits(inside: Any, replicas: dist.ProcessGroup) -> bool:
-    """Whether these ranks hold copies of the group's shards, and not other shards of it."""
-    return set(_ranks(replicas)) & set(_shard_ranks(inside)) == {dist.get_rank()}
-
-
-def _no_replicas(insides: Sequence[Any], given: dist.ProcessGroup | None) -> str:
-    ranks = max((_shard_ranks(each) for each in insides), key=len)
-    if given is not None:
-        return (
-            f"replicas are the ranks that hold copies of the same shards, and of {_ranks(given)} some hold other shards "
-            f"(the model is sharded over ranks {ranks}): give mesh['replicate']"
-        )
-    if len(ranks) < dist.get_world_size():
-        return (
-            f"the model is sharded over ranks {ranks} and fully_shard knows no replicas: give "
-            "replicas=mesh['replicate'], or shard it on a 2-D mesh"
-        )
-    return (
-        "every parameter is sharded over all ranks, so there is nothing between replicas to compress: make a mesh "
-        "(replicas, shards) first"
-    )
-
-
-def _one_group(model: torch.nn.Module, chosen: Sequence[Any], given: dist.ProcessGroup | None) -> dist.ProcessGroup:
-    """The replicas' process group, which all groups of parameters have in common."""
-    between = next((group for each in chosen if (group := _replicas_of(each)) is not None), given)
-    assert between is not None
-    if isinstance(between, Between):
-        raise _core.InvalidConfig("a method works between the model's replicas already: close() that state first")
-    _require_listed(between)
-    for each in chosen:
-        group = _replicas_of(each)
-        if group is not None and given is not None and _ranks(group) != _ranks(given):
-            raise _core.InvalidConfig(
-                f"{type(model).__name__} is replicated over ranks {_ranks(group)} by its own mesh, and replicas says "
-                f"{_ranks(given)}: leave replicas out"
-            )
-        if group is not None and _ranks(group) != _ranks(between):
-            raise _core.InvalidConfig(
-                f"parts of the model are replicated over ranks {_ranks(between)} and others over {_ranks(group)}: "
-                "methods take one set of replicas"
-            )
-    return between
+    return [dist.get_rank()] if shards is None else _replicas.ranks_of(shards)
 
 
 def _one_shard_group(chosen: Sequence[Any], names: dict[int, str]) -> dist.ProcessGroup | None:

@@ -270,8 +270,7 @@ class _Exchange:
         if task != self._task:
             if self._host.in_step:
                 raise _core.InvalidConfig(
-                    "the backward before this one did not end: call abandon_step() of laconic's state on all ranks after "
-                    "an error in a step"
+                    f"the backward before this one did not end: {_fsdp.remedy_for_failed_step()}"
                 )
             self._task = task
             _fsdp.at_end_of_backward(self._finish)

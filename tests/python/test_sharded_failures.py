@@ -126,6 +126,31 @@ def refuses_other_insides() -> None:
         _fsdp.KNOWN.update(known)
 
 
+def recommends_what_there_is() -> None:
+    """Messages name calls of fully_shard, and of ours, only with versions of torch that have them."""
+    model = odd(mesh_of(2, 2))
+    here, known = ".".join(torch.__version__.split(".")[:2]), dict(_fsdp.KNOWN)
+    group = _fsdp.found(model).groups[0]
+
+    def of_backward_that_did_not_end() -> None:
+        with attached(model, "sgd") as state:
+            host = types.SimpleNamespace(in_step=True)
+            state._exchange._host = host
+            loss_of(model, 0).backward()
+
+    try:
+        for version, calls in (("2.11", False), ("2.13", True), ("2.14", True)):
+            # What is asked of torch itself is of the version that runs.
+            _fsdp.KNOWN[here] = {**known[version], "state": known[here]["state"]}
+            remedy = "call model.set_reduce_scatter_unused_params(True)" if calls else "fully_shard of torch"
+            refused(lambda: group.pieces(torch.zeros(1)), f"some had no gradient; {remedy}")
+            remedy = "call abandon_step() of laconic's state" if calls else "fully_shard of torch"
+            refused(of_backward_that_did_not_end, f"the backward before this one did not end: {remedy}")
+            _fsdp.reset(model)
+    finally:
+        _fsdp.KNOWN.update(known)
+
+
 def finds_the_groups_of_2_11() -> None:
     group = object()
     assert _fsdp._groups_of(types.SimpleNamespace(_fsdp_param_group=None)) == []
@@ -404,6 +429,7 @@ class RefusalsTest(unittest.TestCase):
 
     def test_other_insides(self) -> None:
         run_ranks(4, refuses_other_insides)
+        run_ranks(4, recommends_what_there_is)
         finds_the_groups_of_2_11()
 
     def test_on_all_ranks(self) -> None:
