@@ -347,6 +347,19 @@ TEST(TopkByScope, EveryKindKeepAndScopeGivesTheSortedAnswer) {
   }
 }
 
+// The second scope has fewer candidates than it keeps: the scan has set some to zero, which the next one must see.
+TEST(TopkByScope, ASecondLookFindsWhatTheFirstSetToZero) {
+  const std::size_t each = 4096;
+  auto gradient = test::normal_values(3 * each, 5);
+  for (std::size_t i = each; i < 2 * each; ++i) gradient[i] *= i % 512 == 0 ? 100.0F : 1e-3F;
+  const std::vector<float> residual(gradient.size(), 0.0F);
+  const FixedScopes scopes = scopes_of(gradient.size(), each, 1.0 / 64);
+  const Selected want = scopes_by_sorting(gradient, residual, scopes);
+  for (const auto& [name, place] : test::all_places()) {
+    EXPECT_EQ(difference(run_scopes(*place, gradient, residual, scopes), want), "") << name;
+  }
+}
+
 TEST(TopkByScope, AwkwardSizesAndMisalignedViewsInPlaceStayInBounds) {
   const auto places = test::all_places();
   for (const std::size_t n : test::awkward_sizes()) {

@@ -10,7 +10,8 @@
 #include "kernels/topk/loops.h"
 
 // Selection in fixed scopes. A scope stays in the cache while it is selected from, so a second look at it is cheap, and
-// no sample is needed: the threshold of the scope before, made a little lower, tells where candidates begin.
+// no sample is needed: the threshold of the scope before, made a little lower, tells where candidates begin. Those above
+// that threshold itself are set to zero by the scan, and few of these zeros are wrong.
 
 namespace laconic::topk {
 namespace {
@@ -58,7 +59,7 @@ class ScopeSearch {
     const std::size_t n = selection_.gradient.size();
     const std::size_t k = scopes_.keep_of(scope, n);
     section_.range = {scope * scopes_.each, std::min<std::size_t>((scope + 1) * scopes_.each, n)};
-    section_.bounds = {k == 0 ? INT32_MAX : bound_, INT32_MAX};
+    section_.bounds = k == 0 ? Bounds{INT32_MAX, INT32_MAX} : bounds_;
     section_.highest = 0;
     scan(false);
     const SparseView target = selection_.selected.sub(scope * scopes_.keep, k);
@@ -68,13 +69,15 @@ class ScopeSearch {
     }
     if (k == 0) return true;
     for (int misses = 1; section_.count < k; ++misses) {
+      restore_section(selection_, section_);
       section_.bounds.candidate = lower(section_.bounds.candidate, misses);
       scan(true);
     }
     const Kth kth = threshold(k);
     section_.greater = kth.greater;
     section_.equal = k - kth.greater;
-    bound_ = std::max(static_cast<std::int32_t>(kth.key) - kMargin, 0);
+    const auto key = static_cast<std::int32_t>(kth.key);
+    bounds_ = {std::max(key - kMargin, 0), key};
     const EmitSection emit{&section_, kth.key, selection_.rest.data(), target.indices.data(), target.values.data()};
     LACONIC_VECTOR_CALL(level_, emit_section, emit);
     return true;
@@ -118,7 +121,7 @@ class ScopeSearch {
   const Selection& selection_;
   const FixedScopes& scopes_;
   Section section_;
-  std::int32_t bound_ = 0;  ///< where candidates of the next scope begin
+  Bounds bounds_{0, INT32_MAX};  ///< of the next scope
 };
 
 }  // namespace

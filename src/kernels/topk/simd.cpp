@@ -46,24 +46,39 @@ HWY_INLINE V WithResidual(V gradient, V residual) {
   return hn::IfThenElse(hn::Eq(residual, hn::Zero(Floats())), gradient, hn::Add(gradient, residual));
 }
 
+/// Writes the indices of a group's candidates, whose bits are set. How many there are cannot be predicted, so four at a
+/// time are written, however few there are; the next group writes over what is too much.
+HWY_INLINE void append(std::uint64_t found, std::uint32_t group, std::uint32_t* indices) {
+  constexpr std::size_t kAtOnce = 4;
+  static_assert(kAtOnce <= topk::kOverrun);
+  do {
+    for (std::size_t j = 0; j < kAtOnce; ++j, found &= found - 1) {
+      indices[j] = group + static_cast<std::uint32_t>(std::countr_zero(found));
+    }
+    indices += kAtOnce;
+  } while (found != 0);
+}
+
+/// Reads the values of a block's candidates from `rest`, and sets those above the bound to zero there, without a branch.
+HWY_INLINE void take_values(const topk::ScanBlock& block, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    float& entry = block.rest[block.indices[i] - block.first_index];
+    const auto bits = std::bit_cast<std::uint32_t>(entry);
+    const std::int32_t below = block.bounds.zero - static_cast<std::int32_t>(bits & topk::kMagnitude);
+    block.values[i] = bits;
+    entry = std::bit_cast<float>(bits & ~static_cast<std::uint32_t>(below >> 31));
+  }
+}
+
 template <bool kAdd>
 std::size_t Scan(const topk::ScanBlock& block, std::int32_t& highest) {
   const Floats df;
   const Ints di;
   const auto magnitude = hn::Set(di, 0x7FFF'FFFF);
   const auto candidate = hn::Set(di, block.bounds.candidate);
-  const std::int32_t zero = block.bounds.zero;
   float* rest = block.rest;  // may be block.residual
   auto most = hn::Set(di, highest);
   std::size_t count = 0;
-
-  const auto store_candidate = [&](std::size_t i) HWY_ATTR {
-    const float value = rest[i];
-    block.indices[count] = block.first_index + static_cast<std::uint32_t>(i);
-    block.values[count] = std::bit_cast<std::uint32_t>(value);
-    ++count;
-    rest[i] = static_cast<std::int32_t>(topk::key_of(value)) > zero ? 0.0F : value;
-  };
 
   std::size_t i = 0;
   for (; i + kGroup <= block.size; i += kGroup) {
@@ -76,15 +91,17 @@ std::size_t Scan(const topk::ScanBlock& block, std::int32_t& highest) {
       if constexpr (kAdd) hn::StoreU(a, df, rest + i + j);
       found |= bits_of(di, hn::Gt(key, candidate)) << j;
     }
-    for (; found != 0; found &= found - 1) store_candidate(i + static_cast<std::size_t>(std::countr_zero(found)));
+    append(found, block.first_index + static_cast<std::uint32_t>(i), block.indices + count);
+    count += static_cast<std::size_t>(std::popcount(found));
   }
   highest = hn::GetLane(hn::MaxOfLanes(di, most));
   for (; i < block.size; ++i) {
     if constexpr (kAdd) rest[i] = with_residual(block.gradient[i], block.residual[i]);
     const auto key = static_cast<std::int32_t>(topk::key_of(rest[i]));
     highest = std::max(highest, key);
-    if (key > block.bounds.candidate) store_candidate(i);
+    if (key > block.bounds.candidate) block.indices[count++] = block.first_index + static_cast<std::uint32_t>(i);
   }
+  take_values(block, count);  // while the block is in the first cache
   return count;
 }
 
