@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/touch.h"
 #include "base/workspace.h"
+#include "kernels/coded/loops.h"
 #include "kernels/coded/tally.h"
 #include "kernels/coded/twins.h"
 #include "kernels/cuda.h"
@@ -63,36 +64,27 @@ void lower(std::uint32_t& least, std::uint32_t value) {
 
 void count_entries(Place& place, const ScopeCuts& cuts, ScopeSpan span, ConstSparseView entries, View<Tally> tallies) {
   each_run(place, cuts, entries.indices, [&](std::uint64_t scope, std::size_t begin, std::size_t end) {
-    std::uint32_t highest = 0;
-    for (std::size_t i = begin; i < end; ++i) highest = std::max(highest, key_of(entries.values[i]));
-    raise(tallies[scope - span.first].highest, highest);
+    const auto values = entries.values.sub(begin, end - begin);
+    raise(tallies[scope - span.first].highest, portable::largest_key(place.simd(), values));
     add_to(tallies[scope - span.first].count, end - begin);
   });
 }
 
 void sum_entries(Place& place, const ScopeCuts& cuts, ScopeSpan span, ConstSparseView entries, View<Tally> tallies) {
   each_run(place, cuts, entries.indices, [&](std::uint64_t scope, std::size_t begin, std::size_t end) {
-    const Tally tally = tallies[scope - span.first];
+    Tally& tally = tallies[scope - span.first];
     if (!tally.finite()) return;
-    unsigned long long sum = 0;
-    for (std::size_t i = begin; i < end; ++i) sum += tally.fixed(key_of(entries.values[i]));
-    add_to(tallies[scope - span.first].sum, sum);
+    add_to(tally.sum, portable::sum_magnitudes(place.simd(), entries.values.sub(begin, end - begin), tally));
   });
 }
 
 void sum_above(Place& place, const ScopeCuts& cuts, ScopeSpan span, ConstSparseView entries, View<Tally> tallies) {
   each_run(place, cuts, entries.indices, [&](std::uint64_t scope, std::size_t begin, std::size_t end) {
-    const Tally& tally = tallies[scope - span.first];
+    Tally& tally = tallies[scope - span.first];
     if (!tally.finite()) return;
-    unsigned long long above = 0;
-    unsigned long long sum = 0;
-    for (std::size_t i = begin; i < end; ++i) {
-      const bool counts = tally.is_above(entries.values[i]);
-      above += counts ? 1 : 0;
-      sum += counts ? tally.fixed(key_of(entries.values[i])) : 0;
-    }
-    add_to(tallies[scope - span.first].above, above);
-    add_to(tallies[scope - span.first].above_sum, sum);
+    const coded::Above above = portable::sum_above(place.simd(), entries.values.sub(begin, end - begin), tally);
+    add_to(tally.above, above.count);
+    add_to(tally.above_sum, above.sum);
   });
 }
 
@@ -161,12 +153,9 @@ void code_values(Place& place, ValueFormat format, const ScopeCuts& cuts, ScopeS
   }
   for (const Tally& tally : tallies) status[0].nonfinite |= tally.finite() ? 0U : 1U;
   each_run(place, cuts, entries.indices, [&](std::uint64_t number, std::size_t begin, std::size_t end) {
-    const Tally tally = tallies[number - span.first];
-    for (std::size_t i = begin; i < end; ++i) {
-      const float value = entries.values[i];
-      entries.values[i] = tally.coded(format, value);
-      errors[i] = value - entries.values[i];
-    }
+    const std::size_t count = end - begin;
+    portable::code_run(place.simd(), format, tallies[number - span.first], entries.values.sub(begin, count),
+                       errors.sub(begin, count));
   });
 }
 
