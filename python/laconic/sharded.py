@@ -180,10 +180,10 @@ class ShardedState:
     def metrics(self) -> dict[str, Any]:
         """Bytes, seconds and residual of this rank, as `laconic.State.metrics`.
 
-        Its bytes are those between replicas, for this rank's shards. `last` and `total` have `inside_sent_bytes` too: what
-        this rank sends inside its replica to reduce gradients to shards, in backward passes that are exchanged; and `early_entries`, the entries whose
-        aggregate was there before the last gradient was, because their exchange ran during backward. Call it between
-        steps. Not collective.
+        Its bytes are those between replicas, for this rank's shards. `last` and `total` have two more entries:
+        `inside_sent_bytes`, the bytes that this rank sends inside its replica to reduce gradients to shards, in backward
+        passes that are exchanged; and `early_entries`, the entries whose aggregate was there before the last gradient
+        was, because their exchange ran during backward. Call it between steps. Not collective.
         """
         figures: dict[str, Any] = self._host.metrics()
         return figures
