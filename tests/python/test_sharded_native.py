@@ -84,14 +84,14 @@ class InRankOrder:
         return getattr(self._users, name)
 
 
-def expected_of(model: Any, *how: Any, **settings: Any) -> list[torch.Tensor]:
-    """Training with native HSDP, whose replicas add in rank order. Two replicas do so anyway: a + b is b + a."""
+def in_rank_order(model: Any) -> Any:
+    """The model in native HSDP, whose replicas add in rank order. Two replicas do so anyway: a + b is b + a."""
     for group in _fsdp.found(model).groups:
         info = copy.copy(group.inside.mesh_info)
         if info.replicate_process_group.size() > 2:
             info.replicate_process_group = InRankOrder(info.replicate_process_group)
             group.inside.mesh_info = info
-    return train(model, *how, **settings)
+    return model
 
 
 def combinations() -> Iterator[dict[str, Any]]:
@@ -115,7 +115,7 @@ def differing_combinations(replicas: int, shards: int, all_of_them: bool) -> lis
     for number, each in enumerate(combinations() if all_of_them else some_combinations()):
         settings = {"mp_policy": POLICIES[each["policy"]], "reshard_after_forward": each["reshard"]}
         clip = each["way"] == "plain"
-        expected = expected_of(built(each["kind"], "native", mesh, **settings), STEPS, each["way"], clip)
+        expected = train(in_rank_order(built(each["kind"], "native", mesh, **settings)), STEPS, each["way"], clip)
         for door in DOORS if number % 3 == 0 else DOORS[:1]:
             model = built(each["kind"], door, mesh, **settings)
             with attached(model, "sgd", **where(door, mesh)):
@@ -195,7 +195,7 @@ def differing_settings(replicas: int, shards: int) -> list[str]:
             if after is not None:
                 after(model)
             if method is None:
-                expected = expected_of(model, STEPS, way, clip=True)
+                expected = train(in_rank_order(model), STEPS, way, clip=True)
                 continue
             with attached(model, method, **where(door, mesh)):
                 found = train(model, STEPS, way, clip=True)
@@ -215,13 +215,13 @@ def some(model: Any, step: int) -> None:
     accumulate(model, step, "once", torch.Tensor.backward, skip=step % 2 == 1)
 
 
-def differing_programs() -> list[str]:
-    mesh = mesh_of(2, 2)
+def differing_programs(replicas: int, shards: int) -> list[str]:
+    mesh = mesh_of(replicas, shards)
     wrong = []
     for program in (twice, some):
         results = []
         for door, method in (("native", None), ("native", "sgd"), ("hook", "sgd")):
-            model = built("odd", door, mesh)
+            model = built("odd", door, mesh) if method else in_rank_order(built("odd", door, mesh))
             with attached(model, method, **where(door, mesh)) if method else contextlib.nullcontext():
                 optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
                 for step in range(4):
@@ -245,16 +245,18 @@ class Headless(Odd):
         return self.norm(self.blocks[1](self.blocks[0](self.embed(values)))) + self.spare.sum()
 
 
-def differing_chunks(grouped: bool) -> list[str]:
+def differing_chunks(replicas: int, shards: int, grouped: bool) -> list[str]:
     """A loss in chunks, each with a backward of its own, so that a step has several calls for the head alone, which may be
     in one group with a norm that the chunks do not use."""
-    mesh = mesh_of(2, 2)
+    mesh = mesh_of(replicas, shards)
     results = []
     for method in (None, "sgd"):
         torch.manual_seed(3)
         model = Headless()
         fully_shard([model.norm, model.out] if grouped else model.out, mesh=mesh)
         model = sharded(model, mesh)
+        if method is None:
+            in_rank_order(model)
         found = []
         with attached(model, method) if method else contextlib.nullcontext() as state:
             for step in range(3):
@@ -377,11 +379,14 @@ class NativeTest(unittest.TestCase):
         self.assertEqual(run_ranks(4, differing_settings, 2, 2, timeout=250), [[]] * 4)
 
     def test_other_programs(self) -> None:
-        self.assertEqual(run_ranks(4, differing_programs, timeout=250), [[]] * 4)
+        for replicas, shards in ((2, 2), (3, 2), (2, 3)):
+            ranks = replicas * shards
+            self.assertEqual(run_ranks(ranks, differing_programs, replicas, shards, timeout=250), [[]] * ranks)
 
     def test_chunks(self) -> None:
-        for grouped in (False, True):
-            self.assertEqual(run_ranks(4, differing_chunks, grouped, timeout=250), [[]] * 4, grouped)
+        for replicas, shards, grouped in ((2, 2, False), (2, 2, True), (3, 2, False), (2, 3, True)):
+            ranks = replicas * shards
+            self.assertEqual(run_ranks(ranks, differing_chunks, replicas, shards, grouped, timeout=250), [[]] * ranks)
 
     def test_experts(self) -> None:
         self.assertEqual(run_ranks(4, differing_experts, timeout=250), [[]] * 4)
