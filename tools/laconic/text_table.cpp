@@ -30,7 +30,7 @@ void narrow(std::vector<std::size_t>& widths, std::size_t longest) {
 }
 
 /// The cell in lines of at most `width` letters; a longer word has a line of its own.
-std::vector<std::string> wrapped(const std::string& cell, std::size_t width) {
+std::vector<std::string> lines_of(const std::string& cell, std::size_t width) {
   std::vector<std::string> lines;
   std::string rest = cell;
   while (rest.size() > width) {
@@ -63,7 +63,7 @@ std::string text_table(std::vector<std::vector<std::string>> rows, const std::ve
     std::vector<std::vector<std::string>> cells;
     std::size_t lines = 1;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      cells.push_back(wrapped(row[i], widths[i]));
+      cells.push_back(lines_of(row[i], widths[i]));
       lines = std::max(lines, cells.back().size());
     }
     for (std::size_t number = 0; number < lines; ++number) {
