@@ -51,9 +51,11 @@ HWY_INLINE V WithResidual(V gradient, V residual) {
 HWY_INLINE void append(std::uint64_t found, std::uint32_t group, std::uint32_t* indices) {
   constexpr std::size_t kAtOnce = 4;
   static_assert(kAtOnce <= topk::kOverrun);
+  // Without a bit that is always found, the compiler would branch where none is left.
+  constexpr std::uint64_t kLast = std::uint64_t{1} << (kGroup - 1);
   do {
     for (std::size_t j = 0; j < kAtOnce; ++j, found &= found - 1) {
-      indices[j] = group + static_cast<std::uint32_t>(std::countr_zero(found));
+      indices[j] = group + static_cast<std::uint32_t>(std::countr_zero(found | kLast));
     }
     indices += kAtOnce;
   } while (found != 0);
