@@ -250,7 +250,7 @@ TEST_F(CudaTopkByScope, EveryKindKeepAndScope) {
     for (const std::size_t n : {std::size_t{1}, std::size_t{900}, std::size_t{18'003}}) {
       const auto gradient = values_of(kind, n, 1);
       const auto residual = values_of(kind, n, 2);
-      for (const std::size_t each : {100UL, 8192UL, 10'000UL}) {
+      for (const std::size_t each : {100UL, 4096UL, 10'000UL}) {
         if (n / each > 100) continue;
         for (const double keep : {1e-9, 1.0 / 64, 1.0}) {
           const FixedScopes scopes = scopes_of(n, each, keep);
@@ -261,6 +261,31 @@ TEST_F(CudaTopkByScope, EveryKindKeepAndScope) {
       }
     }
   }
+}
+
+/// So many scopes that a block takes several. Their sizes of values differ, so that what one scope tells about the next
+/// is right, too high or too low; some have no values that differ.
+TEST_F(CudaTopkByScope, ABlockTakesSeveralScopes) {
+  const std::size_t each = 64, n = 1'500 * each + 17;
+  auto gradient = normal_values(n, 3);
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::size_t scope = i / each;
+    if (scope % 7 == 3) gradient[i] *= 50.0F;
+    if (scope % 11 == 5) gradient[i] = 0.25F;
+    if (scope % 13 == 6) gradient[i] = 0.0F;
+  }
+  std::vector<float> residual = normal_values(n, 4);
+  for (float& value : residual) value *= 0.01F;
+  for (const double keep : {1.0 / 64, 1.0 / 8, 1.0}) {
+    for (const std::vector<float>& second : {residual, std::vector<float>(n, 0.0F)}) {
+      const FixedScopes scopes = scopes_of(n, each, keep);
+      EXPECT_EQ(difference(on_device(gradient, second, scopes, 1), by_reference(gradient, second, scopes)), "") << keep;
+    }
+  }
+  gradient[5 * each] = kInfinity;  // the block has more scopes after this one
+  const Selected got = on_device(gradient, residual, scopes_of(n, each, 0.1), 0);
+  EXPECT_EQ(got.status.nonfinite, 1U);
+  for (const std::uint32_t index : got.indices) ASSERT_LT(index, n);
 }
 
 TEST_F(CudaTopkByScope, NonfiniteValuesAreFlaggedAndIndicesStayInBounds) {

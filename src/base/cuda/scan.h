@@ -11,6 +11,8 @@ inline constexpr unsigned kAllThreadsOfWarp = 0xFFFF'FFFFU;
 
 inline __device__ unsigned lane() { return threadIdx.x % kWarp; }
 inline __device__ unsigned warp() { return threadIdx.x / kWarp; }
+/// A bit for each lane below this one.
+inline __device__ unsigned lower_lanes() { return (1U << lane()) - 1; }
 
 /// The sum over this and all lower lanes. All lanes of the warp call it.
 template <class T>

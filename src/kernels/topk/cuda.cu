@@ -71,15 +71,14 @@ void error_feedback_topk_by_scope(Place& place, const topk::Selection& selection
                        selection.rest.data(),
                        selection.gradient.size(),
                        scopes,
+                       static_cast<unsigned>(scopes.count(selection.gradient.size())),
                        selection.selected.indices.data(),
                        selection.selected.values.data(),
                        status.data()};
-  const auto blocks = static_cast<unsigned>(scopes.count(task.size));
-  if (scopes.each <= kMostShared) {
-    const auto bytes = static_cast<unsigned>(scopes.each * sizeof(std::uint32_t));
-    scopes_kernel<true><<<blocks, kThreads, bytes, launch.stream()>>>(task);
+  if (scopes.each <= kMostHeld) {
+    scopes_kernel<<<blocks_for_scopes(task.count), kThreads, 0, launch.stream()>>>(task);
   } else {
-    scopes_kernel<false><<<blocks, kThreads, 0, launch.stream()>>>(task);
+    long_scopes_kernel<<<task.count, kThreads, 0, launch.stream()>>>(task);
   }
   launch.check();
 }

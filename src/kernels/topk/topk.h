@@ -60,7 +60,7 @@ struct FixedScopes {
 /// error_feedback_topk in each of many short scopes, in one pass: `selected` receives the entries of one scope after
 /// another, with indices in the whole view. A thread selects from a scope while it is in the cache. No threshold is
 /// read or written. If status.nonfinite is set, `selected` and `rest` are unspecified, with indices in bounds. On CUDA it
-/// is one launch, a block of threads per scope.
+/// is one launch.
 void error_feedback_topk_by_scope(Place& place, View<const float> gradient, View<const float> residual,
                                   View<float> rest, const FixedScopes& scopes, SparseView selected, StatusView status);
 

@@ -25,11 +25,10 @@ struct Rank {
 /// For a warp's 32 neighbouring entries. `ranks` is of those before them, and afterwards includes them.
 inline __device__ Rank rank_in_warp(std::uint32_t key, bool valid, std::uint32_t threshold, std::uint32_t equals,
                                     Ranks& ranks) {
-  const unsigned lower_lanes = (1U << lane()) - 1;
   const unsigned greater = __ballot_sync(kAllThreadsOfWarp, valid && key > threshold);
   const unsigned equal = __ballot_sync(kAllThreadsOfWarp, valid && key == threshold);
-  const Ranks here{ranks.greater + static_cast<std::uint32_t>(__popc(greater & lower_lanes)),
-                   ranks.equal + static_cast<std::uint32_t>(__popc(equal & lower_lanes))};
+  const Ranks here{ranks.greater + static_cast<std::uint32_t>(__popc(greater & lower_lanes())),
+                   ranks.equal + static_cast<std::uint32_t>(__popc(equal & lower_lanes()))};
   ranks.greater += static_cast<std::uint32_t>(__popc(greater));
   ranks.equal += static_cast<std::uint32_t>(__popc(equal));
   const bool selected = key > threshold || (key == threshold && here.equal < equals);

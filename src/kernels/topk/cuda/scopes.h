@@ -1,29 +1,23 @@
 #pragma once
 
-// Selection in fixed scopes, in one launch: a block of threads per scope, which it keeps in shared memory if it fits. The
-// largest entries of k threads bound the k-th largest entry of the scope from below. Few entries are above such a bound,
-// and each of them is ranked against the others. Where that does not apply (k above the number of threads, or many entries
-// of about one size), digits of the keys are counted instead.
+// Selection in fixed scopes, in one launch. A block of threads takes one scope after another and holds it in its registers.
+// While it ranks, the next scope is on its way. Entries that reach a bound are candidates. The bound comes from the scope
+// before, or from the largest entries of k threads, which the k-th largest entry of the scope reaches. Each candidate is
+// ranked against the others. Where that does not apply (long scopes, k above the number of threads, or many entries of
+// about one size), digits of the keys are counted instead.
+
+#include <algorithm>
 
 #include "kernels/topk/cuda/emit.h"
 
 #ifdef __CUDACC__
 namespace laconic::cuda::search {
 
-inline constexpr std::uint64_t kMostShared = 8192;  ///< entries of a scope in shared memory
-inline constexpr unsigned kBoundBits = 15;          ///< high bits of a key that a bound has: half a percent
-
-/// Entries of a scope that may be selected, in any order.
-struct ScopeCandidates {
-  std::uint32_t count;  ///< may be more than the lists hold
-  std::uint32_t keys[kThreads];
-  std::uint32_t places[kThreads];
-};
-
-struct Extent {
-  bool finite = true;
-  std::uint32_t largest = 0;  ///< key
-};
+inline constexpr unsigned kHeld = 16;  ///< entries of a scope that a thread holds
+inline constexpr std::uint64_t kMostHeld = std::uint64_t{kHeld} * kThreads;
+inline constexpr unsigned kScopeBlocks = 4;  ///< on a multiprocessor
+inline constexpr unsigned kBoundBits = 15;   ///< high bits of a key that a bound has: half a percent
+inline constexpr float kNextBound = 0.94F;   ///< of the last value selected, for the next scope: about half as many again
 
 /// What is selected from and where it goes to.
 struct ScopeTask {
@@ -32,28 +26,79 @@ struct ScopeTask {
   float* rest;
   std::uint64_t size;
   FixedScopes scopes;
+  unsigned count;  ///< of scopes
   std::uint32_t* indices;
   float* values;
   Status* status;
 };
 
-/// The scope of this block.
-template <bool kShared>
+/// A thread's entries of a scope. A warp has neighbouring ones, 32 at a time. Entries behind the scope's end are 0.
+struct Held {
+  float values[kHeld];
+
+  __device__ static std::uint32_t first() { return warp() * kHeld * kWarp + lane(); }
+  __device__ static std::uint32_t index(unsigned i) { return first() + i * kWarp; }
+};
+
+/// Entries of a scope that may be selected, by ascending index.
+struct ScopeCandidates {
+  std::uint32_t keys[kThreads];
+  std::uint32_t places[kThreads];
+  std::uint32_t selected[kThreads / kWarp];  ///< a bit for each
+  std::uint32_t last;                        ///< the smallest key selected
+};
+
+/// One scope, which a block works on.
 struct ScopeOfBlock {
   const ScopeTask& task;
-  std::uint32_t* shared;  ///< bits of a
   std::uint64_t begin;
+  std::uint64_t out;  ///< where its selected entries begin
   std::uint32_t size;
   std::uint32_t k;
 
-  __device__ std::uint32_t bits(std::uint32_t i) const {
-    return kShared ? shared[i] : __float_as_uint(task.rest[begin + i]);
+  __device__ ScopeOfBlock(const ScopeTask& of, unsigned number)
+      : task(of),
+        begin(number * of.scopes.each),
+        out(number * of.scopes.keep),
+        size(static_cast<std::uint32_t>(min(of.scopes.each, of.size - begin))),
+        k(static_cast<std::uint32_t>(number + 1 < of.count ? of.scopes.keep : of.scopes.last_keep)) {}
+
+  __device__ std::uint32_t bits(std::uint32_t i) const { return __float_as_uint(task.rest[begin + i]); }
+
+  /// Entries from the thread's first one to the scope's end. Compared with i * kWarp, so that no index takes a register.
+  __device__ std::uint32_t left() const { return size > Held::first() ? size - Held::first() : 0; }
+
+  __device__ void load(Held& gradient, Held& residual) const {
+    const float* from = task.gradient + begin + Held::first();
+    const float* residual_from = task.residual + begin + Held::first();
+    const std::uint32_t end = left();
+#pragma unroll
+    for (unsigned i = 0; i < kHeld; ++i) {
+      gradient.values[i] = i * kWarp < end ? from[i * kWarp] : 0.0F;
+      residual.values[i] = i * kWarp < end ? residual_from[i * kWarp] : 0.0F;
+    }
   }
 
-  /// a = gradient + residual. What this thread read.
-  __device__ Extent read() const {
+  /// a = gradient + residual, in `rest`, and its magnitude in `values`: signs would take registers. The largest key of
+  /// this thread.
+  __device__ std::uint32_t put(Held& values, const Held& residual) const {
+    float* to = task.rest + begin + Held::first();
+    const std::uint32_t end = left();
+    std::uint32_t largest = 0;
+#pragma unroll
+    for (unsigned i = 0; i < kHeld; ++i) {
+      const float a = with_residual(values.values[i], residual.values[i]);
+      if (i * kWarp < end) to[i * kWarp] = a;
+      values.values[i] = fabsf(a);
+      largest = max(largest, __float_as_uint(values.values[i]));
+    }
+    return largest;
+  }
+
+  /// The same for a scope of any length, of which nothing is held.
+  __device__ std::uint32_t read() const {
     constexpr unsigned kAtOnce = 8;  // loads under way before the first store
-    Extent extent;
+    std::uint32_t largest = 0;
     for (std::uint32_t first = threadIdx.x; first < size; first += kAtOnce * kThreads) {
       float a[kAtOnce];
 #pragma unroll
@@ -64,19 +109,17 @@ struct ScopeOfBlock {
 #pragma unroll
       for (unsigned j = 0; j < kAtOnce; ++j) {
         const std::uint32_t i = first + j * kThreads;
-        if (i >= size) break;
-        task.rest[begin + i] = a[j];
-        if (kShared) shared[i] = __float_as_uint(a[j]);
-        extent.largest = max(extent.largest, key_of(a[j]));
+        if (i < size) task.rest[begin + i] = a[j];
+        largest = max(largest, key_of(a[j]));
       }
     }
-    extent.finite = extent.largest < kNonfiniteKey;
-    return extent;
+    return largest;
   }
 
   /// A key that the largest entries of k threads reach.
   __device__ std::uint32_t bound(std::uint32_t largest) const {
     std::uint32_t reached = 0;
+#pragma unroll 1  // registers are for the fast way
     for (unsigned bit = 31; bit-- > 31 - kBoundBits;) {
       const std::uint32_t tried = reached | 1U << bit;
       if (static_cast<std::uint32_t>(__syncthreads_count(largest >= tried)) >= k) reached = tried;
@@ -84,40 +127,65 @@ struct ScopeOfBlock {
     return reached;
   }
 
-  /// Selects by rank from the entries that reach the bound. False if there are more of them than threads.
-  __device__ bool select_above(std::uint32_t bound) const {
-    __shared__ ScopeCandidates found;
-    if (threadIdx.x == 0) found.count = 0;
+  /// Gathers the entries that reach the bound. How many they are; 0 if fewer than k or more than there is room for.
+  __device__ std::uint32_t gather(const Held& magnitudes, std::uint32_t bound, ScopeCandidates& found) const {
+    __shared__ std::uint32_t warps[kThreads / kWarp];
+    std::uint32_t mine = 0;
+#pragma unroll
+    for (const float magnitude : magnitudes.values) mine += __float_as_uint(magnitude) >= bound ? 1 : 0;
+    mine = __reduce_add_sync(kAllThreadsOfWarp, mine);
+    if (lane() == 0) warps[warp()] = mine;
     __syncthreads();
-    for (std::uint32_t i = threadIdx.x; i < size; i += kThreads) {
-      const std::uint32_t key = magnitude_bits(bits(i));
-      if (key < bound) continue;
-      const std::uint32_t at = atomicAdd(&found.count, 1U);
-      if (at >= kThreads) continue;
-      found.keys[at] = key;
-      found.places[at] = i;
+    std::uint32_t at = 0, count = 0;
+#pragma unroll
+    for (unsigned i = 0; i < kThreads / kWarp; ++i) {
+      at += i < warp() ? warps[i] : 0;
+      count += warps[i];
+    }
+    if (bound == 0 || count < k || count > kThreads) return 0;
+    if (threadIdx.x < kThreads / kWarp) found.selected[threadIdx.x] = 0;
+#pragma unroll
+    for (unsigned i = 0; i < kHeld; ++i) {
+      const std::uint32_t key = __float_as_uint(magnitudes.values[i]);
+      const bool reaches = key >= bound;
+      const unsigned reaching = __ballot_sync(kAllThreadsOfWarp, reaches);
+      if (reaches) {
+        const std::uint32_t own = at + static_cast<std::uint32_t>(__popc(reaching & lower_lanes()));
+        found.keys[own] = key;
+        found.places[own] = Held::index(i);
+      }
+      at += static_cast<std::uint32_t>(__popc(reaching));
+    }
+    return count;
+  }
+
+  /// Selects the k largest candidates. A warp ranks one of them after another. The smallest key selected.
+  __device__ std::uint32_t select(std::uint32_t count, ScopeCandidates& found) const {
+    __syncthreads();
+    for (std::uint32_t i = warp(); i < count; i += kThreads / kWarp) {
+      const std::uint32_t key = found.keys[i];
+      std::uint32_t larger = 0;
+      for (std::uint32_t first = 0; first < count; first += kWarp) {
+        const std::uint32_t j = first + lane();
+        const std::uint32_t other = j < count ? found.keys[j] : 0;
+        const bool is_larger = other > key || (other == key && j < i);
+        larger += static_cast<std::uint32_t>(__popc(__ballot_sync(kAllThreadsOfWarp, is_larger)));
+      }
+      if (lane() != 0) continue;
+      if (larger < k) atomicOr(&found.selected[i / kWarp], 1U << i % kWarp);
+      if (larger + 1 == k) found.last = key;
     }
     __syncthreads();
-    const std::uint32_t count = found.count;
-    if (count > kThreads) return false;
-    const bool here = threadIdx.x < count;
-    const std::uint32_t key = here ? found.keys[threadIdx.x] : 0;
-    const std::uint32_t own = here ? found.places[threadIdx.x] : 0;
-    std::uint32_t larger = 0;
-    for (std::uint32_t j = 0; here && j < count; ++j) {
-      larger += found.keys[j] > key || (found.keys[j] == key && found.places[j] < own) ? 1 : 0;
+    const std::uint32_t selected = found.selected[warp()];
+    if ((selected >> lane() & 1U) != 0) {
+      std::uint64_t at = out + static_cast<std::uint32_t>(__popc(selected & lower_lanes()));
+      for (unsigned i = 0; i < warp(); ++i) at += static_cast<std::uint32_t>(__popc(found.selected[i]));
+      const std::uint64_t own = begin + found.places[threadIdx.x];
+      task.indices[at] = static_cast<std::uint32_t>(own);
+      task.values[at] = task.rest[own];
+      task.rest[own] = 0.0F;
     }
-    const bool selected = here && larger < k;
-    __syncthreads();
-    if (here && !selected) found.places[threadIdx.x] = size;  // behind all that are selected
-    __syncthreads();
-    if (!selected) return true;
-    std::uint64_t out = std::uint64_t{blockIdx.x} * task.scopes.keep;
-    for (std::uint32_t j = 0; j < count; ++j) out += found.places[j] < own ? 1 : 0;
-    task.indices[out] = static_cast<std::uint32_t>(begin + own);
-    task.values[out] = __uint_as_float(bits(own));
-    task.rest[begin + own] = 0.0F;
-    return true;
+    return found.last;
   }
 
   /// The digit of kWidth bits from `shift` on of the key of that rank, among those whose bits above it are `prefix`.
@@ -127,6 +195,7 @@ struct ScopeOfBlock {
     for (unsigned i = threadIdx.x; i < 1U << kWidth; i += kThreads) bins[i] = 0;
     __syncthreads();
     Counter counter(bins);
+#pragma unroll 1  // registers are for the fast way
     for (std::uint32_t i = threadIdx.x; i < size; i += kThreads) {
       const std::uint32_t digits = magnitude_bits(bits(i)) >> shift;
       if (digits >> kWidth == prefix) counter.add(digits & ((1U << kWidth) - 1));
@@ -143,6 +212,7 @@ struct ScopeOfBlock {
     const std::uint32_t first = warp() * each;
     const std::uint32_t end = min(first + each, size);
     Ranks mine{0, 0};
+#pragma unroll 1  // registers are for the fast way
     for (std::uint32_t i = first + lane(); i < end; i += kWarp) {
       const std::uint32_t key = magnitude_bits(bits(i));
       mine.greater += key > threshold ? 1 : 0;
@@ -158,7 +228,7 @@ struct ScopeOfBlock {
       ranks.greater += warps[i].greater;
       ranks.equal += warps[i].equal;
     }
-    const std::uint64_t out = std::uint64_t{blockIdx.x} * task.scopes.keep;
+#pragma unroll 1  // registers are for the fast way
     for (std::uint32_t at = first; at < end; at += kWarp) {
       const std::uint32_t i = at + lane();
       const bool valid = i < end;
@@ -171,9 +241,18 @@ struct ScopeOfBlock {
     }
   }
 
+  __device__ void select_by_digits() const {
+    // Digits of 11, 10 and 10 bits.
+    const Bin high = digit<11>(k, 20, 0);
+    const Bin middle = digit<10>(k - high.above, 10, high.index);
+    const std::uint32_t prefix = high.index << 10 | middle.index;
+    const std::uint32_t rank = k - high.above - middle.above;
+    const Bin low = digit<10>(rank, 0, prefix);
+    emit(prefix << 10 | low.index, rank - low.above);
+  }
+
   /// Valid indices and values of 0.
   __device__ void give_up() const {
-    const std::uint64_t out = std::uint64_t{blockIdx.x} * task.scopes.keep;
     for (std::uint32_t i = threadIdx.x; i < k; i += kThreads) {
       task.indices[out + i] = static_cast<std::uint32_t>(begin + i);
       task.values[out + i] = 0.0F;
@@ -182,26 +261,47 @@ struct ScopeOfBlock {
   }
 };
 
-template <bool kShared>
-__global__ void __launch_bounds__(kThreads) scopes_kernel(ScopeTask task) {
-  extern __shared__ std::uint32_t bits_of_scope[];
-  const std::uint64_t begin = std::uint64_t{blockIdx.x} * task.scopes.each;
-  const std::uint64_t left = task.size - begin;
-  const ScopeOfBlock<kShared> scope{task, bits_of_scope, begin,
-                                    static_cast<std::uint32_t>(left < task.scopes.each ? left : task.scopes.each),
-                                    static_cast<std::uint32_t>(task.scopes.keep_of(blockIdx.x, task.size))};
+inline __device__ bool all_finite(std::uint32_t largest) { return __syncthreads_and(largest < kNonfiniteKey) != 0; }
+
+__global__ void __launch_bounds__(kThreads, kScopeBlocks) scopes_kernel(ScopeTask task) {
+  __shared__ ScopeCandidates found;
   if (threadIdx.x == 0 && blockIdx.x == 0) task.status->count = task.scopes.selected(task.size);
-  const Extent extent = scope.read();
-  if (__syncthreads_and(extent.finite ? 1 : 0) == 0) return scope.give_up();
-  if (scope.k == 0) return;
-  if (scope.k <= kThreads && scope.select_above(scope.bound(extent.largest))) return;
-  // Digits of 11, 10 and 10 bits.
-  const Bin high = scope.template digit<11>(scope.k, 20, 0);
-  const Bin middle = scope.template digit<10>(scope.k - high.above, 10, high.index);
-  const std::uint32_t prefix = high.index << 10 | middle.index;
-  const std::uint32_t rank = scope.k - high.above - middle.above;
-  const Bin low = scope.template digit<10>(rank, 0, prefix);
-  scope.emit(prefix << 10 | low.index, rank - low.above);
+  Held values, residual;
+  ScopeOfBlock(task, blockIdx.x).load(values, residual);
+  std::uint32_t guess = 0;
+  for (unsigned number = blockIdx.x; number < task.count; number += gridDim.x) {
+    const ScopeOfBlock scope(task, number);
+    const std::uint32_t largest = scope.put(values, residual);
+    const bool finite = all_finite(largest);
+    std::uint32_t count = 0;
+    bool searches = finite && scope.k > 0 && scope.k <= kThreads;
+    while (searches && count == 0) {
+      searches = guess != 0;  // then there is a second try
+      count = scope.gather(values, searches ? guess : scope.bound(largest), found);
+      guess = 0;
+    }
+    if (!finite) {
+      scope.give_up();
+    } else if (scope.k > 0 && count == 0) {
+      scope.select_by_digits();  // nothing is on its way meanwhile: there are not enough registers
+    }
+    if (number + gridDim.x < task.count) ScopeOfBlock(task, number + gridDim.x).load(values, residual);
+    if (count > 0) guess = key_of(__uint_as_float(scope.select(count, found)) * kNextBound);
+  }
+}
+
+/// A block for each.
+__global__ void __launch_bounds__(kThreads) long_scopes_kernel(ScopeTask task) {
+  if (threadIdx.x == 0 && blockIdx.x == 0) task.status->count = task.scopes.selected(task.size);
+  const ScopeOfBlock scope(task, blockIdx.x);
+  if (!all_finite(scope.read())) return scope.give_up();
+  if (scope.k > 0) scope.select_by_digits();
+}
+
+/// Enough blocks to occupy a device; a block has more than one scope only if there are many.
+inline unsigned blocks_for_scopes(unsigned count) {
+  constexpr unsigned kLeast = 512, kEach = 16;
+  return std::max(std::min(count, kLeast), (count + kEach - 1) / kEach);
 }
 
 }  // namespace laconic::cuda::search
