@@ -2,8 +2,7 @@
 
 #include "base/cuda/parts.h"
 #include "base/cuda/words.h"
-#include "kernels/bitpack/bitpack.h"
-#include "kernels/quantize/loops.h"
+#include "kernels/quantize/cuda/fields.h"
 
 // Twins of kernels/quantize: the reference's formulas, on the layout of kernels/bitpack. A thread owns one lane of one
 // group: 32 values, sixteen apart, which become or come from `bits` whole words. The values after the last full group
@@ -82,12 +81,6 @@ __device__ float rest_of(float value, std::uint32_t field, const QuantizeScale& 
   return value - ((field & scale.sign_mask) != 0 ? -magnitude : magnitude);
 }
 
-__device__ float value_of(std::uint32_t field, float step, int bits) {
-  const std::uint32_t sign = 1U << (bits - 1);
-  const float magnitude = static_cast<float>(field & (sign - 1)) * step;
-  return (field & sign) != 0 ? -magnitude : magnitude;
-}
-
 struct QuantizePart {
   const float* values;
   const float* norms;
@@ -105,25 +98,6 @@ struct DequantizePart {
   float* values;
   std::uint64_t n;
 };
-
-/// Blocks of threads for a part's full groups.
-__host__ __device__ std::uint64_t group_blocks(std::uint64_t n) {
-  return (n / kPackGroup * kPackLanes + kThreads - 1) / kThreads;
-}
-/// Where a thread's lane begins among the values of a part and in its packed groups.
-struct Lane {
-  std::uint64_t group;
-  std::uint64_t value;
-
-  explicit __device__ Lane(unsigned block)
-      : group((std::uint64_t{block} * kThreads + threadIdx.x) / kPackLanes),
-        value(group * kPackGroup + threadIdx.x % kPackLanes) {}
-
-  __device__ std::uint64_t word_offset(int bits) const {
-    return group * packed_bytes(kPackGroup, bits) + threadIdx.x % kPackLanes * sizeof(std::uint32_t);
-  }
-};
-constexpr std::uint64_t kNextWord = kPackLanes * sizeof(std::uint32_t);
 
 /// Packs the fields of a lane, row after row.
 struct LaneWriter {
@@ -289,18 +263,6 @@ __device__ void dequantize_groups(const DequantizePart& part, unsigned block, in
   }
 }
 
-/// Field i of fewer than 512, which are one sequence of bits. Bits above it may be set.
-__device__ std::uint32_t field_at(const std::byte* packed, std::uint32_t i, int bits) {
-  const std::uint32_t begin = i * static_cast<std::uint32_t>(bits);
-  const std::uint32_t end = begin + static_cast<std::uint32_t>(bits);
-  std::uint32_t field = 0;
-  for (std::uint32_t byte = begin / 8; byte * 8 < end; ++byte) {
-    const auto found = static_cast<std::uint32_t>(packed[byte]);
-    field |= byte * 8 >= begin ? found << (byte * 8 - begin) : found >> (begin - byte * 8);
-  }
-  return field;
-}
-
 __device__ void dequantize_rest(const DequantizePart& part, int bits, int shift) {
   const std::uint64_t done = part.n / kPackGroup * kPackGroup;
   const std::byte* packed = part.packed + packed_bytes(done, bits);
@@ -320,97 +282,6 @@ __global__ void dequantize_kernel(const __grid_constant__ Parts<DequantizePart> 
   } else {
     dequantize_rest(part, bits, shift);
   }
-}
-
-constexpr unsigned kMostSources = 8;  ///< payloads that are added in one pass
-
-struct Sources {
-  const std::byte* payloads[kMostSources];
-  unsigned count;
-  bool starts;  ///< whether the sum begins with them; otherwise they are added to the values
-
-  template <class T>
-  __device__ const T* at(unsigned source, std::uint64_t offset) const {
-    return reinterpret_cast<const T*>(payloads[source] + offset);
-  }
-};
-
-struct SumPart {
-  std::uint64_t fields_offset;
-  std::uint64_t norms_offset;
-  float* values;
-  std::uint64_t n;
-};
-
-/// A lane of a group: its sums stay in registers while the payloads' words come.
-template <int kBits, bool kScopes>
-__device__ void sum_groups(const SumPart& part, const Sources& sources, unsigned block, int bits, int shift) {
-  constexpr unsigned kRows = kPackGroup / kPackLanes;
-  constexpr unsigned kRowsOfScope = kLeastScope / kPackLanes;
-  if constexpr (kBits != 0) bits = kBits;
-  const Lane lane(block);
-  if (lane.group >= part.n / kPackGroup) return;
-  const std::uint64_t group = lane.group * kPackGroup;
-  float* column = part.values + lane.value;
-  float sums[kRows];
-#pragma unroll
-  for (unsigned row = 0; row < kRows; ++row) sums[row] = sources.starts ? -0.0F : column[row * kPackLanes];
-#pragma unroll 1  // two or more at once take more registers and are slower
-  for (unsigned source = 0; source < sources.count; ++source) {
-    const auto* norms = sources.at<float>(source, part.norms_offset);
-    const auto* words = sources.at<std::byte>(source, part.fields_offset + lane.word_offset(bits));
-    float step = quantize_step(norms[group >> shift], bits);
-    std::uint64_t pending = 0;
-    int filled = 0;
-#pragma unroll
-    for (unsigned row = 0; row < kRows; ++row) {
-      if (kScopes && row > 0 && row % kRowsOfScope == 0) {
-        const std::uint64_t at = group + row * kPackLanes;
-        if ((at & ((std::uint64_t{1} << shift) - 1)) == 0) step = quantize_step(norms[at >> shift], bits);
-      }
-      if (filled < bits) {
-        pending |= std::uint64_t{load_word(words)} << filled;
-        words += kNextWord;
-        filled += 32;
-      }
-      sums[row] = sums[row] + value_of(static_cast<std::uint32_t>(pending), step, bits);
-      pending >>= bits;
-      filled -= bits;
-    }
-  }
-#pragma unroll
-  for (unsigned row = 0; row < kRows; ++row) column[row * kPackLanes] = sums[row];
-}
-
-__device__ void sum_rest(const SumPart& part, const Sources& sources, int bits, int shift) {
-  const std::uint64_t done = part.n / kPackGroup * kPackGroup;
-  for (std::uint32_t i = threadIdx.x; i < part.n - done; i += kThreads) {
-    float sum = sources.starts ? -0.0F : part.values[done + i];
-    for (unsigned source = 0; source < sources.count; ++source) {
-      const float norm = sources.at<float>(source, part.norms_offset)[(done + i) >> shift];
-      const auto* packed = sources.at<std::byte>(source, part.fields_offset + packed_bytes(done, bits));
-      sum = sum + value_of(field_at(packed, i, bits), quantize_step(norm, bits), bits);
-    }
-    part.values[done + i] = sum;
-  }
-}
-
-template <int kBits, bool kScopes>
-__global__ void __launch_bounds__(kThreads, 3)
-sum_kernel(const __grid_constant__ Parts<SumPart> parts, const __grid_constant__ Sources sources, int bits, int shift) {
-  const unsigned number = parts.of_block();
-  const SumPart part = parts.items[number];
-  const unsigned block = parts.block_in(number);
-  if (block < group_blocks(part.n)) {
-    sum_groups<kBits, kScopes>(part, sources, block, bits, shift);
-  } else {
-    sum_rest(part, sources, bits, shift);
-  }
-}
-
-template <bool kScopes>
-auto sum_kernel_of(int bits) {
-  return bits == 4 ? sum_kernel<4, kScopes> : bits == 8 ? sum_kernel<8, kScopes> : sum_kernel<0, kScopes>;
 }
 
 /// Whether all that is asked for is drawn rounding with one norm for each part.
@@ -479,30 +350,6 @@ void dequantize_add(Place& place, Each<DequantizeSlice> slices, int bits, std::u
                 group_blocks(n) + (n % kPackGroup != 0 ? 1 : 0));
   });
   batches.finish();
-}
-
-void dequantize_sum(Place& place, std::span<const View<const std::byte>> payloads, Each<DequantizeSection> sections,
-                    int bits, std::uint64_t scope) {
-  const Launch launch(place, "dequantize_sum");
-  const auto kernel = scope == 0 ? sum_kernel_of<false>(bits) : sum_kernel_of<true>(bits);
-  for (std::size_t first = 0; first < payloads.size(); first += kMostSources) {
-    Sources sources{};
-    sources.starts = first == 0;
-    for (const auto& payload : payloads.subspan(first, std::min<std::size_t>(kMostSources, payloads.size() - first))) {
-      sources.payloads[sources.count++] = payload.data();
-    }
-    const auto give = [&](const Parts<SumPart>& parts, unsigned blocks) {
-      kernel<<<blocks, kThreads, 0, launch.stream()>>>(parts, sources, bits, scope_shift(scope));
-      launch.check();
-    };
-    PartBatches<SumPart, decltype(give)> batches(give);
-    sections([&](const DequantizeSection& section) {
-      const std::uint64_t n = section.values.size();
-      batches.add({section.fields_offset, section.norms_offset, section.values.data(), n},
-                  group_blocks(n) + (n % kPackGroup != 0 ? 1 : 0));
-    });
-    batches.finish();
-  }
 }
 
 }  // namespace laconic::cuda

@@ -72,12 +72,13 @@ void dequantize_add(Place& place, Each<DequantizeSlice> slices, int bits, std::u
 
 /// A slice whose norms and fields lie at the same offsets of several payloads.
 struct DequantizeSection {
-  std::uint64_t norms_offset;   ///< in bytes, a multiple of 4
+  std::uint64_t norms_offset;  ///< in bytes, a multiple of 4, like fields_offset
   std::uint64_t fields_offset;
   View<float> values;
 };
 /// values[i] = the sum over the payloads, in their order, of the value of field i, in one pass over the values. The sum
-/// starts with the first payload's value. There is at least one payload, and all have the same size.
+/// starts with the first payload's value. There is at least one payload, and all have the same size and lie at multiples
+/// of 4 bytes.
 void dequantize_sum(Place& place, std::span<const View<const std::byte>> payloads, Each<DequantizeSection> sections,
                     int bits, std::uint64_t scope = 0);
 

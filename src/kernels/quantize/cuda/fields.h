@@ -1,0 +1,53 @@
+#pragma once
+
+// Packed fields on a device, in the layout of kernels/bitpack: a group of 512 values has 16 lanes, and a lane's 32 values,
+// sixteen apart, are `bits` whole words.
+
+#include "base/cuda/launch.h"
+#include "kernels/bitpack/bitpack.h"
+#include "kernels/quantize/loops.h"
+
+#ifdef __CUDACC__
+namespace laconic::cuda {
+
+inline __device__ float value_of(std::uint32_t field, float step, int bits) {
+  const std::uint32_t sign = 1U << (bits - 1);
+  const float magnitude = static_cast<float>(field & (sign - 1)) * step;
+  return (field & sign) != 0 ? -magnitude : magnitude;
+}
+
+/// Blocks of threads for a part's full groups.
+inline __host__ __device__ std::uint64_t group_blocks(std::uint64_t n) {
+  return (n / kPackGroup * kPackLanes + kThreads - 1) / kThreads;
+}
+
+/// Where a thread's lane begins among the values of a part and in its packed groups.
+struct Lane {
+  std::uint64_t group;
+  std::uint64_t value;
+
+  explicit __device__ Lane(unsigned block)
+      : group((std::uint64_t{block} * kThreads + threadIdx.x) / kPackLanes),
+        value(group * kPackGroup + threadIdx.x % kPackLanes) {}
+
+  __device__ std::uint64_t word_offset(int bits) const {
+    return group * packed_bytes(kPackGroup, bits) + threadIdx.x % kPackLanes * sizeof(std::uint32_t);
+  }
+};
+
+inline constexpr std::uint64_t kNextWord = kPackLanes * sizeof(std::uint32_t);
+
+/// Field i of fewer than 512, which are one sequence of bits. Bits above it may be set.
+inline __device__ std::uint32_t field_at(const std::byte* packed, std::uint32_t i, int bits) {
+  const std::uint32_t begin = i * static_cast<std::uint32_t>(bits);
+  const std::uint32_t end = begin + static_cast<std::uint32_t>(bits);
+  std::uint32_t field = 0;
+  for (std::uint32_t byte = begin / 8; byte * 8 < end; ++byte) {
+    const auto found = static_cast<std::uint32_t>(packed[byte]);
+    field |= byte * 8 >= begin ? found << (byte * 8 - begin) : found >> (begin - byte * 8);
+  }
+  return field;
+}
+
+}  // namespace laconic::cuda
+#endif
