@@ -54,9 +54,9 @@ struct List {
   std::uint64_t size;
 };
 
-constexpr unsigned kSteps = 16;  ///< of 32 entries, for each warp
-
-unsigned list_blocks(std::uint64_t size) { return blocks_for(size, kSteps); }
+/// Steps of 32 entries that a warp makes along a list. Many save atomic additions; a short list has few, so that enough
+/// warps share it.
+unsigned steps_for(std::uint64_t size) { return size >= 1U << 22 ? 16 : 4; }
 
 __device__ unsigned long long sum_of_warp(unsigned long long mine) {
 #pragma unroll
@@ -68,11 +68,11 @@ __device__ unsigned long long sum_of_warp(unsigned long long mine) {
 /// which all lanes call together after the last entry of a scope and which forgets what was added; alone(scope), which
 /// one lane calls.
 template <class Part>
-__device__ void walk_list(const List& list, const Cuts& cuts, Part part) {
-  const std::uint64_t begin = (std::uint64_t{blockIdx.x} * (kThreads / kWarp) + warp()) * kWarp * kSteps;
+__device__ void walk_list(const List& list, const Cuts& cuts, unsigned steps, Part part) {
+  const std::uint64_t begin = (std::uint64_t{blockIdx.x} * (kThreads / kWarp) + warp()) * kWarp * steps;
   std::uint64_t scope = 0;
   bool open = false;
-  for (unsigned step = 0; step < kSteps; ++step) {
+  for (unsigned step = 0; step < steps; ++step) {
     const std::uint64_t at = begin + step * kWarp;
     if (at >= list.size) break;
     const bool valid = at + lane() < list.size;
@@ -175,8 +175,8 @@ __global__ void start_kernel(T* scopes, std::uint64_t count, T value) {
 }
 
 template <class Part>
-__global__ void walk_kernel(List list, Cuts cuts, Part part) {
-  walk_list(list, cuts, part);
+__global__ void walk_kernel(List list, Cuts cuts, unsigned steps, Part part) {
+  walk_list(list, cuts, steps, part);
 }
 
 __global__ void mean_kernel(Tally* tallies, std::uint64_t count, Status* status) {
@@ -234,7 +234,8 @@ __global__ void values_kernel(ValueFormat format, const std::uint32_t* indices, 
 
 template <class Part>
 void walk(const Launch& launch, const List& list, const Cuts& cuts, const Part& part) {
-  walk_kernel<<<list_blocks(list.size), kThreads, 0, launch.stream()>>>(list, cuts, part);
+  const unsigned steps = steps_for(list.size);
+  walk_kernel<<<blocks_for(list.size, steps), kThreads, 0, launch.stream()>>>(list, cuts, steps, part);
   launch.check();
 }
 
