@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <mutex>
 #include <vector>
 
@@ -34,11 +35,16 @@ bool torch_has_cuda() {
   return loaded && c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA);
 }
 
-/// Gives the same bits in every run: no algorithm of cuDNN adds in the order of arrival or is chosen by its measured speed.
-/// TF32 would round inputs to 10 bits.
+/// Gives the same bits in every run: no operator adds in the order of arrival or is chosen by its measured speed. An
+/// operator that has no such algorithm still runs, and torch warns. TF32 would round inputs to 10 bits.
 void compute_deterministically() {
   static std::once_flag told;
   std::call_once(told, [] {
+    // Without this variable cuBLAS may use other algorithms when several streams compute at once. It is read at the
+    // first product.
+    setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+    at::globalContext().setDeterministicFillUninitializedMemory(false);  // a pass over new memory that nothing needs
     at::globalContext().setDeterministicCuDNN(true);
     at::globalContext().setBenchmarkCuDNN(false);
     at::globalContext().setAllowTF32CuDNN(false);
@@ -93,17 +99,17 @@ void require_training_device(const std::string& device) {
   if (cuda_device_count() == 0) {
     refuse("there is no GPU that CUDA can use", "Look at nvidia-smi and CUDA_VISIBLE_DEVICES");
   }
+  compute_deterministically();
 }
 
 std::string training_device_text(const std::string& device) {
   if (!is_gpu(device)) return device;
-  return cuda_device_name(kGpu) + ", deterministic cuDNN, no TF32";
+  return cuda_device_name(kGpu) + ", deterministic algorithms, no TF32";
 }
 
 std::shared_ptr<Place> training_place(const RunConfig& config) {
   if (!is_gpu(config.task.device)) return std::make_shared<Place>(CpuOptions{.threads = config.threads});
   require_training_device(config.task.device);
-  compute_deterministically();
   return {idle_places().take().release(),
           [](Place* used) { idle_places().give_back(std::unique_ptr<Place>(used)); }};
 }

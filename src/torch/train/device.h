@@ -13,14 +13,13 @@
 namespace laconic {
 
 /// Throws an InvalidConfig with the reason and the remedy if this build on this machine cannot train networks on the
-/// device ("cpu" or "cuda").
+/// device ("cpu" or "cuda"). For a GPU it tells torch to compute deterministically and without TF32 in this process.
 void require_training_device(const std::string& device);
 
 /// For records: "cpu", or the GPU's name and how it computes.
 std::string training_device_text(const std::string& device);
 
-/// A worker's place on the run's device. On a GPU it has its own stream, and torch is told to compute deterministically
-/// and without TF32 in this process. Throws InvalidConfig like require_training_device.
+/// A worker's place on the run's device. On a GPU it has its own stream. Calls require_training_device.
 std::shared_ptr<Place> training_place(const RunConfig& config);
 
 /// While it exists, torch's operators in this thread run on the place's stream, in one order with the place's kernels,
