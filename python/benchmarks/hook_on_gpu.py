@@ -2,11 +2,12 @@
 
 Milliseconds of the clock from before forward to after the optimizer's last kernel, of a model with ResNet-50's tensors
 (25.6 million parameters) whose gradients are given, so that nothing is computed beside them: what the steps below take
-is communication and what goes with it. `step` is the median over the steps of the slowest rank, `of DDP` its share of
-plain DistributedDataParallel's, `ratio` the bytes of dense gradients over those that were sent. `busy` is the time per
-step in which the hook's thread worked, by the clock: all but its waits for buckets. With one rank it waits for no other
-rank, so that this is about its processor time. Then follow the hook's own stages. On a device these are the time of the
-hook's thread, which hands out work and rarely waits for it.
+is communication and what goes with it. Each step with a hook follows one of plain DistributedDataParallel. `DDP` and
+`step` are the medians of both over the steps of the slowest rank, `added` is the median of their differences, `of DDP`
+the share, `ratio` the bytes of dense gradients over those that were sent. `busy` is the time per step in which the hook's
+thread worked, by the clock: all but its waits for buckets. With one rank it waits for no other rank, so that this is
+about its processor time. Then follow the hook's own stages. On a device these are the time of the hook's thread, which
+hands out work and rarely waits for it.
 
 Starts itself twice: with one rank over NCCL, where nothing is sent, and with two ranks over Gloo that share a GPU.
 Under torchrun it is one such run of the ranks that torchrun made; with --backend nccl, one GPU per rank.
@@ -20,6 +21,7 @@ import statistics
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -57,32 +59,58 @@ def one_step(ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, gra
     return time.perf_counter() - start
 
 
-def milliseconds(ddp: DistributedDataParallel, gradients: list[torch.Tensor], seconds: float) -> float:
-    """The median of as many steps as there is time for."""
-    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.01)
-    taken = worst([one_step(ddp, optimizer, gradients) for _ in range(WARM_UP)][-1])
-    steps = min(max(int(seconds / taken), LEAST_STEPS), MOST_STEPS)
-    return 1000 * worst(statistics.median(one_step(ddp, optimizer, gradients) for _ in range(steps)))
+@dataclass
+class Taken:
+    """Milliseconds of the slowest rank."""
+
+    plain: float
+    step: float
+    added: float
 
 
-def measured(
-    name: str, method: str, options: dict[str, Any], gradients: list[torch.Tensor], given: argparse.Namespace
-) -> tuple[float, str]:
-    """The step, and what the hook says of itself."""
-    ddp = DistributedDataParallel(Chosen([each.numel() for each in gradients]).cuda())
+@dataclass
+class Plain:
+    """DistributedDataParallel without a hook, to compare with."""
+
+    ddp: DistributedDataParallel
+    gradients: list[torch.Tensor]
+    seconds: float  # for a comparison
+
+    def beside(self, ddp: DistributedDataParallel) -> Taken:
+        """Steps of both in turn, as many as there is time for."""
+        both = [(each, torch.optim.SGD(each.parameters(), lr=0.01)) for each in (self.ddp, ddp)]
+
+        def pair() -> tuple[float, float]:
+            first, second = (one_step(*each, self.gradients) for each in both)
+            return first, second
+
+        taken = worst(sum([pair() for _ in range(WARM_UP)][-1]))
+        steps = min(max(int(self.seconds / taken), LEAST_STEPS), MOST_STEPS)
+        pairs = [pair() for _ in range(steps)]
+        medians = (
+            statistics.median(first for first, _ in pairs),
+            statistics.median(second for _, second in pairs),
+            statistics.median(second - first for first, second in pairs),
+        )
+        return Taken(*(1000 * worst(each) for each in medians))
+
+
+def measured(name: str, method: str, options: dict[str, Any], plain: Plain, ours: str | None) -> tuple[Taken, str]:
+    """The steps, and what the hook says of itself."""
+    ddp = DistributedDataParallel(Chosen([each.numel() for each in plain.gradients]).cuda())
     if not method:
         if name == HALF:
             ddp.register_comm_hook(None, default_hooks.fp16_compress_hook)
-        return milliseconds(ddp, gradients, given.seconds), ""
-    with laconic.attach(ddp, method, backend=given.ours, min_size=0, **options) as state:
-        step = milliseconds(ddp, gradients, given.seconds)
+        return plain.beside(ddp), ""
+    with laconic.attach(ddp, method, backend=ours, min_size=0, **options) as state:
+        taken = plain.beside(ddp)
         metrics = state.metrics()
         where = state._host.reason_for_cpu
-    taken = {stage: metrics["total"].get(f"{stage}_seconds", 0.0) for stage in STAGES}
-    taken["convert"] = metrics["convert_seconds"]
-    times = (metrics["busy_seconds"], *(taken[stage] for stage in STAGES))
+    stages = {stage: metrics["total"].get(f"{stage}_seconds", 0.0) for stage in STAGES}
+    stages["convert"] = metrics["convert_seconds"]
+    times = (metrics["busy_seconds"], *(stages[stage] for stage in STAGES))
     columns = "".join(f"{1000 * each / metrics['steps']:>10.2f}" for each in times)
-    return step, f"{metrics['ratio']:>9.1f}{columns}" + (f"  on the CPU: {where}" if where else "")
+    return taken, f"{metrics['ratio']:>9.1f}{columns}" + (f"  on the CPU: {where}" if where else "")
 
 
 def table_of_ranks(given: argparse.Namespace) -> None:
@@ -100,13 +128,13 @@ def table_of_ranks(given: argparse.Namespace) -> None:
         print(f"{torch.cuda.get_device_name()}, {ranks} over {given.backend}, ours {given.ours or 'by default'}")
         print(f"{sum(sizes)} parameters, {torch.get_num_threads()} threads a rank; ms")
         columns = "".join(f"{column:>10}" for column in ("busy", *STAGES))
-        print(f"{'method':<20}{'step':>9}{'of DDP':>9}{'ratio':>9}{columns}")
-    plain = 0.0
+        print(f"{'method':<20}{'DDP':>9}{'step':>9}{'added':>9}{'of DDP':>9}{'ratio':>9}{columns}")
+    plain = Plain(DistributedDataParallel(Chosen(sizes).cuda()), gradients, given.seconds)
     for row in wanted:
-        step, told = measured(*row, gradients, given)
-        plain = plain or step
+        taken, told = measured(*row, plain, given.ours)
         if first:
-            print(f"{row[0]:<20}{step:>9.2f}{step / plain:>9.2f}{told}", flush=True)
+            times = "".join(f"{each:>9.2f}" for each in (taken.plain, taken.step, taken.added, taken.step / taken.plain))
+            print(f"{row[0]:<20}{times}{told}", flush=True)
     dist.destroy_process_group()
 
 
