@@ -241,7 +241,7 @@ class Run:
         return max(1, round(min(1.0, self.flags.keep * factor) * self.network.entries))
 
     def autocast(self) -> torch.autocast:
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.flags.precision == "bf16")
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.flags.precision != "f32")
 
     def step(self, step: int) -> torch.Tensor:
         """Returns the mean of the workers' losses."""
