@@ -1,6 +1,6 @@
 // cuda_timing [entries]: sign packing and quantization on a device beside a read and a copy of the same values, then
 // selections beside a stream (timing_topk.cu), timed with device events, medians of interleaved repeats. Each result is
-// checked before its time counts.
+// checked before its time counts. "cuda_timing choices [entries]": see timing_choices.cu.
 
 #include "cuda/timing.h"
 
@@ -218,7 +218,9 @@ int run_all(std::size_t n) {
 }  // namespace laconic::test
 
 int main(int argc, char** argv) {
-  const double entries = argc > 1 ? std::atof(argv[1]) : 1e9;
+  const bool choices = argc > 1 && std::strcmp(argv[1], "choices") == 0;
+  const int first = choices ? 2 : 1;
+  const double entries = argc > first ? std::atof(argv[first]) : 1e9;
   if (laconic::cuda_device_count() == 0) {
     std::printf("no CUDA device\n");
     return 0;
@@ -227,5 +229,12 @@ int main(int argc, char** argv) {
     std::printf("cuda_timing needs at least %zu entries\n", laconic::test::kTile);
     return 2;
   }
+#if !LACONIC_CUDA_EMULATED
+  if (choices) {
+    const auto all = argc > first ? std::vector{entries} : std::vector{25.6e6, 1e8, 1e9};
+    laconic::test::time_choices({all.begin(), all.end()});
+    return 0;
+  }
+#endif
   return laconic::test::run_all(static_cast<std::size_t>(entries));
 }

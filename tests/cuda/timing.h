@@ -74,4 +74,11 @@ inline void time_all(Place& place, std::vector<Job>& jobs) {
 /// Selections of n entries, beside a stream of 12 bytes per entry.
 void time_selections(Place& place, std::size_t n);
 
+/// Alternatives to the choices of docs/decisions/010: calls and notices, then for each number of entries that fits into
+/// the device's memory a stream beside arithmetic, and time_residuals.
+void time_choices(const std::vector<std::size_t>& sizes);
+
+/// One residual or two, and ways to settle one, for multiples of 128 entries.
+void time_residuals(Place& place, const std::vector<std::size_t>& sizes);
+
 }  // namespace laconic::test
