@@ -228,35 +228,44 @@ def sums_several_calls() -> None:
 
 def refuses_calls_that_differ() -> None:
     """A gradient that only one replica has, after the exchange of its parameter had begun, is an error on all ranks in this
-    step. The next step, with the same parameters as the further one would have had, has its own sum."""
+    step, which leaves no trace. The next step has its own sum."""
     mesh = mesh_of(2, 2)
     rank = dist.get_rank(mesh["replicate"].get_group())
     sizes = [each.numel() for each in shard_gradients(0, 0, mesh)]
-    for differs in ("one", "both"):
-        with attached(built(mesh), "topk", keep=1.0, timeout=10) as state:
-            host = state._host
+    for keep in (1.0, 0.25):
+        for differs in ("one", "both"):
+            with attached(built(mesh), "topk", keep=keep, timeout=10) as state:
+                host = state._host
 
-            def called(order: list[int], host: Any = host) -> list[torch.Tensor]:
-                for which in order:
-                    host.submit(torch.full((sizes[3 + which],), rank + 1.0), [(3 + which, 0)], 1.0, 1.0)
-                grads = [torch.zeros(size) if i in (3, 4) else None for i, size in enumerate(sizes)]
-                host.finish(grads)
-                return [torch.zeros(0) if each is None else each for each in grads]
+                def called(order: list[int], host: Any = host) -> list[torch.Tensor]:
+                    for which in order:
+                        host.submit(torch.full((sizes[3 + which],), rank + 1.0), [(3 + which, 0)], 1.0, 1.0)
+                    grads = [torch.zeros(size) if i in (3, 4) else None for i, size in enumerate(sizes)]
+                    host.finish(grads)
+                    return [torch.zeros(0) if each is None else each for each in grads]
 
-            called([0, 1])
-            late = f"of the replicas had a further gradient of {names()[3]}"
-            if differs == "one":
-                order, words = ([0, 1], [0, 0, 1])[rank], (f"rank 1 {late}", "and rank 0 had none", "equally often")
-            else:
-                order = ([0, 0, 1], [1, 1, 0])[rank]
-                words = (f"rank 0 {late}", f"and rank 1 one of {names()[4]}", "equally often")
-            start = time.monotonic()
-            refused(lambda called=called, order=order: called(order), *words)
-            assert time.monotonic() - start < 5 and not host.in_step
-            found = called([0])
-            assert torch.equal(found[3], torch.full((sizes[3],), 1.5)) and not found[4].any()
-            called([0, 1])
-            assert state.metrics()["steps"] == 4 and state.metrics()["residual_norm"] == 0
+                called([0, 1])
+                residual = state.metrics()["residual_norm"]
+                assert (residual > 0) == (keep < 1)
+                order = {"one": ([0, 1], [0, 0, 1]), "both": ([0, 0, 1], [1, 1, 0])}[differs][rank]
+                without, parameter = {"one": (0, 3), "both": (0, 4)}[differs]
+                words = (f"rank {without} of the replicas had no further gradient of {names()[parameter]}", "equally often")
+                start = time.monotonic()
+                refused(lambda called=called, order=order: called(order), *words)
+                assert time.monotonic() - start < 5 and not host.in_step
+                assert state.metrics()["residual_norm"] == residual and state.metrics()["skipped"] == 1
+                found = called([0])
+                if keep == 1.0:
+                    assert torch.equal(found[3], torch.full((sizes[3],), 1.5)) and not found[4].any()
+                called([0, 1])
+                assert state.metrics()["steps"] == 4
+
+
+def abandons_after_the_end() -> None:
+    """A closed hook has no step to abandon, and says so."""
+    with attached(built(mesh_of(2, 2)), "topk", keep=0.25) as state:
+        state.close()
+        refused(state.abandon_step, "the hook was closed")
 
 
 class Slow(torch.autograd.Function):
@@ -349,6 +358,7 @@ class MethodsTest(unittest.TestCase):
     def test_several_calls(self) -> None:
         run_ranks(4, sums_several_calls)
         run_ranks(4, refuses_calls_that_differ)
+        run_ranks(4, abandons_after_the_end)
 
     def test_replicas_stay_alike(self) -> None:
         self.assertEqual(run_ranks(4, replicas_stay_alike, timeout=250), [[]] * 4)

@@ -3,7 +3,6 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <algorithm>
 #include <condition_variable>
 #include <limits>
 #include <mutex>
@@ -48,15 +47,8 @@ class ShardedStep {
     ended_.notify_all();
   }
 
-  void note_late(std::vector<std::uint32_t> late) {
-    const std::lock_guard lock(mutex_);
-    late_ = std::move(late);
-  }
-
   /// Whether a rank abandoned the step, so that all dropped it. After wait.
   bool abandoned() const { return abandoned_; }
-  /// What each replica reported with LateReport. After wait.
-  const std::vector<std::uint32_t>& late() const { return late_; }
 
   /// Throws what the step failed with. The caller's stream waits for the methods' one.
   void wait(c10::Device device) {
@@ -78,68 +70,36 @@ class ShardedStep {
   std::condition_variable ended_;
   int pending_ = 0;
   bool abandoned_ = false;
-  std::vector<std::uint32_t> late_;
   std::exception_ptr error_;
 };
 
 namespace {
 
-constexpr std::uint32_t kNoneLate = std::numeric_limits<std::uint32_t>::max();
-
-/// Tells the other replicas which parameter had a call after its exchange had begun: the first, or kNoneLate. It is sent
-/// before the step's last exchanges and read after them, so that nothing waits for it. Used by the host's thread.
-class LateReport {
- public:
-  LateReport(Communicator& replicas, std::uint32_t mine)
-      : replicas_(replicas), mine_(mine), all_(static_cast<std::size_t>(replicas.size()), kNoneLate) {}
-
-  void start() {
-    handle_ = replicas_.all_gather(as_bytes(View<const std::uint32_t>(&mine_, 1)),
-                                   as_writable_bytes(View<std::uint32_t>(all_)));
-  }
-
-  std::vector<std::uint32_t> read() {
-    handle_.wait();
-    return all_;
-  }
-
- private:
-  Communicator& replicas_;
-  std::uint32_t mine_;
-  std::vector<std::uint32_t> all_;
-  Handle handle_;
+/// What one delivery tells about its step.
+struct Marks {
+  std::vector<std::uint32_t> unused;
+  std::vector<std::uint32_t> late;
+  bool abandons = false;
 };
 
 class ShardDelivery final : public Delivery {
  public:
-  ShardDelivery(std::shared_ptr<ShardedStep> step, std::vector<TensorPart> parts, std::vector<std::uint32_t> unused,
-                std::unique_ptr<LateReport> late, bool abandons)
-      : step_(std::move(step)),
-        parts_(std::move(parts)),
-        unused_(std::move(unused)),
-        late_(std::move(late)),
-        abandons_(abandons) {
+  ShardDelivery(std::shared_ptr<ShardedStep> step, std::vector<TensorPart> parts, Marks marks)
+      : step_(std::move(step)), parts_(std::move(parts)), marks_(std::move(marks)) {
     step_->expect();
   }
 
-  std::span<const TensorPart> open() override {
-    if (late_) late_->start();
-    return parts_;
-  }
-  std::span<const std::uint32_t> unused() const override { return unused_; }
-  bool abandons() const override { return abandons_; }
-  void close(Outcome outcome) override {
-    if (late_) step_->note_late(late_->read());
-    step_->close(outcome);
-  }
+  std::span<const TensorPart> open() override { return parts_; }
+  std::span<const std::uint32_t> unused() const override { return marks_.unused; }
+  std::span<const std::uint32_t> late() const override { return marks_.late; }
+  bool abandons() const override { return marks_.abandons; }
+  void close(Outcome outcome) override { step_->close(outcome); }
   void fail(std::exception_ptr error) noexcept override { step_->fail(std::move(error)); }
 
  private:
   std::shared_ptr<ShardedStep> step_;
   std::vector<TensorPart> parts_;
-  std::vector<std::uint32_t> unused_;
-  std::unique_ptr<LateReport> late_;  ///< null: not the last one of its step
-  bool abandons_;
+  Marks marks_;
 };
 
 std::vector<Tensor> shards_of(const ShardedModel& model) {
@@ -152,7 +112,7 @@ std::vector<Tensor> shards_of(const ShardedModel& model) {
 
 FsdpHost::FsdpHost(std::shared_ptr<Communicator> communicator, std::shared_ptr<Communicator> shards, int threads,
                    ShardedModel model, std::vector<MethodGroup> groups, const MethodSetOptions& options)
-    : names_(model.names), sizes_(model.sizes), replicas_(*communicator), shards_(shards ? shards->size() : 1) {
+    : sizes_(model.sizes), shards_(shards ? shards->size() : 1) {
   const at::Tensor there = at::empty({0}, at::TensorOptions().dtype(at::kFloat).device(model.device));
   Workplace work = workplace_for({&there, 1}, threads, WorkStream::own);
   reason_for_cpu_ = std::move(work.reason);
@@ -221,26 +181,21 @@ bool FsdpHost::would_end(const std::vector<std::uint32_t>& parameters) const {
   std::vector<bool> here(parameters_.size());
   for (const std::uint32_t each : parameters) here[each] = true;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!here[i] && !parameters_[i].delivered && sizes_[i] > 0) return false;
+    if (!here[i] && !parameters_[i].delivered) return false;
   }
   return true;
 }
 
 void FsdpHost::deliver(const std::vector<std::uint32_t>& parameters, bool last, bool abandons) {
   std::vector<TensorPart> parts;
-  std::vector<std::uint32_t> unused;
+  Marks marks{.unused = {}, .late = {}, .abandons = abandons};
   for (const std::uint32_t each : parameters) {
     parameters_[each].delivered = true;
     parts.push_back({each, float_view(parameters_[each].values, "a shard's gradient")});
-    if (!parameters_[each].reached) unused.push_back(each);
+    if (!parameters_[each].reached) marks.unused.push_back(each);
   }
-  std::unique_ptr<LateReport> late;
-  if (last) {
-    const auto first = std::ranges::min_element(late_parameters_);
-    late = std::make_unique<LateReport>(replicas_, first == late_parameters_.end() ? kNoneLate : *first);
-  }
-  host_->submit(
-      std::make_unique<ShardDelivery>(step_, std::move(parts), std::move(unused), std::move(late), abandons));
+  if (last) marks.late = late_parameters_;
+  host_->submit(std::make_unique<ShardDelivery>(step_, std::move(parts), std::move(marks)));
 }
 
 /// `missing`: the values of parameters that no call has reached.
@@ -255,19 +210,6 @@ void FsdpHost::deliver_rest(float missing, bool abandons) {
   deliver(rest, /*last=*/true, abandons);
 }
 
-/// How replicas differ in the calls that came late; empty if they do not.
-std::string FsdpHost::difference() const {
-  const std::vector<std::uint32_t>& late = step_->late();
-  const auto first = std::ranges::find_if(late, [](std::uint32_t each) { return each != kNoneLate; });
-  if (first == late.end()) return {};
-  const auto other = std::ranges::find_if(late, [&](std::uint32_t each) { return each != *first; });
-  if (other == late.end()) return {};
-  return "rank " + std::to_string(first - late.begin()) + " of the replicas had a further gradient of " +
-         names_[*first] + " in one backward, and rank " + std::to_string(other - late.begin()) +
-         (*other == kNoneLate ? " had none" : " one of " + names_[*other]) +
-         ": replicas must call the same modules equally often in each step";
-}
-
 void FsdpHost::wait() {
   try {
     step_->wait(buffer_.device());
@@ -275,7 +217,6 @@ void FsdpHost::wait() {
     if (step_->abandoned()) {
       throw NonfiniteValue("a rank abandoned this step, and all ranks dropped it: call abandon_step() here as well");
     }
-    if (const std::string text = difference(); !text.empty()) throw OtherParameters(text);
   } catch (...) {
     dropped_ = true;
     reset();
@@ -301,6 +242,7 @@ void FsdpHost::finish(const std::vector<at::Tensor>& gradients) {
 void FsdpHost::run_late(const std::vector<at::Tensor>& gradients) {
   for (Parameter& each : parameters_) each.reached = each.delivered = false;
   for (const std::uint32_t each : late_parameters_) parameters_[each].reached = true;
+  late_parameters_.clear();
   buffer_.copy_(late_);
   step_ = std::make_shared<ShardedStep>(stream_);
   deliver_rest(0.0F);
@@ -326,7 +268,7 @@ void FsdpHost::abandon() {
   const c10::NoGradGuard unseen;
   if (std::exchange(dropped_, false)) return;
   if (!in_step()) step_ = std::make_shared<ShardedStep>(stream_);
-  // All ranks drop a step with a value that is not finite.
+  // The others learn from a value that is not finite which rank it was.
   for (Parameter& each : parameters_) {
     if (!each.delivered) each.reached = false;
   }

@@ -48,7 +48,8 @@ class ShardedStep;
 /// one step. A parameter that it did not reach contributes zeros, and several calls for a parameter are summed first.
 /// A parameter's exchange starts with its first call, unless an earlier step had several. A call that comes after that
 /// is exchanged in a further step at the end of backward, on all replicas. At the end of each step replicas tell each
-/// other whether they had such a call: if they differ, `finish` throws OtherParameters on all of them.
+/// other which parameters had such a call: if they differ, `finish` throws OtherParameters on all of them, and the step
+/// is dropped.
 class FsdpHost {
  public:
   /// Collective. `communicator` connects the replicas: the ranks that hold the same shards. `shards` connects the ranks
@@ -92,14 +93,11 @@ class FsdpHost {
   bool would_end(const std::vector<std::uint32_t>& parameters) const;
   void deliver_rest(float missing, bool abandons = false);
   void run_late(const std::vector<at::Tensor>& gradients);
-  std::string difference() const;
   void wait();
   void add_to(const std::vector<at::Tensor>& gradients);
   void reset();
 
-  std::vector<std::string> names_;
   std::vector<std::uint64_t> sizes_;
-  Communicator& replicas_;  ///< which the host owns; its thread alone uses it
   std::vector<Parameter> parameters_;
   at::Tensor buffer_;  ///< gradients of a step, then aggregates: one parameter after another, in float32
   at::Tensor late_;    ///< as the buffer: calls for parameters whose exchange had begun. Undefined: there were none

@@ -172,6 +172,7 @@ void GradientHost::take(Delivery& newest) {
     methods_->add(parts);
   }
   for (const std::uint32_t each : newest.unused()) methods_->mark_unused(each);
+  for (const std::uint32_t each : newest.late()) methods_->mark_late(each);
   if (newest.abandons()) methods_->mark_abandoned();
   if (methods_->complete()) {
     finish();

@@ -30,7 +30,9 @@ class Delivery {
   virtual std::span<const TensorPart> open() = 0;
   /// The parts that this rank did not use in the step.
   virtual std::span<const std::uint32_t> unused() const { return {}; }
-  /// Whether this rank drops the step, which some of the parts that are not finite then make all ranks do.
+  /// Parameters of this step that got a further gradient after their part was delivered.
+  virtual std::span<const std::uint32_t> late() const { return {}; }
+  /// Whether this rank drops the step, so that all ranks do.
   virtual bool abandons() const { return false; }
   /// Whether it is the last delivery of this step. If parameters are missing after it, the step fails.
   virtual bool last() const { return false; }

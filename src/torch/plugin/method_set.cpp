@@ -144,7 +144,7 @@ std::span<MethodSet::Group> MethodSet::active() {
 
 void MethodSet::begin() {
   if (open_) throw InvalidConfig("a step was begun before the last one was finished");
-  std::fill(used_.begin(), used_.end(), std::byte{1});
+  std::fill(used_.begin(), used_.end(), kUsed);
   abandoned_ = false;
   arrived_ = 0;
   held_.clear();
@@ -303,28 +303,37 @@ bool MethodSet::finish(bool report) {
 }
 
 /// One byte per parameter from every rank, at the end of a step, when all have said what they used, and one for a rank
-/// that abandoned the step. `difference` receives a sentence if ranks did not use the same parameters.
+/// that abandoned the step. `difference` receives a sentence if ranks did not use the same parameters equally often.
 std::vector<std::byte> MethodSet::used_anywhere(std::string& difference) {
-  used_.back() = abandoned_ ? std::byte{1} : std::byte{0};
+  used_.back() = abandoned_ ? kUsed : kUnused;
   std::vector<std::byte> all(used_.size() * static_cast<std::size_t>(communicator_.size()));
   communicator_.all_gather(View<const std::byte>(used_), View<std::byte>(all)).wait();
-  std::vector<std::byte> used(used_.size());
+  std::vector<std::byte> used(used_.size(), kUnused);
   for (std::size_t i = 0; i < all.size(); ++i) used[i % used.size()] |= all[i];
-  abandoned_ = used.back() != std::byte{0};
+  abandoned_ = used.back() != kUnused;
   for (std::size_t i = 0; i < all.size() && difference.empty() && !abandoned_; ++i) {
-    if (all[i] == used[i % used.size()]) continue;
-    difference = "rank " + std::to_string(i / used.size()) + " of the replicas did not use " +
-                 parameters_[i % used.size()].name + " in step " + std::to_string(step_) +
-                 " and another did: replicas must use the same parameters in each step";
+    const std::byte missing = all[i] ^ used[i % used.size()];
+    if (missing != kUnused) difference = text_of_difference(i / used.size(), i % used.size(), missing);
   }
   return used;
+}
+
+/// `missing`: what another rank has and this one does not.
+std::string MethodSet::text_of_difference(std::size_t rank, std::size_t parameter, std::byte missing) const {
+  const std::string who = "rank " + std::to_string(rank) + " of the replicas ";
+  const std::string what = parameters_[parameter].name + " in step " + std::to_string(step_);
+  if ((missing & kUsed) != kUnused) {
+    return who + "did not use " + what + " and another did: replicas must use the same parameters in each step";
+  }
+  return who + "had no further gradient of " + what + " and another had: replicas must call the same modules equally " +
+         "often in each step";
 }
 
 /// Every rank keeps the same aggregate and adds it to its own gradient next time: its mean is what was not applied.
 void MethodSet::carry(const std::vector<std::byte>& used) {
   const bool dense = step_ < options_.warmup;
   for (std::uint32_t i = 0; i < parameters_.size(); ++i) {
-    is_carried_[i] = used[i] == std::byte{0} && !dense && groups_[group_of_[i]].owes ? 1 : 0;
+    is_carried_[i] = (used[i] & kUsed) == kUnused && !dense && groups_[group_of_[i]].owes ? 1 : 0;
     if (is_carried_[i] == 0) continue;
     reserve_carried();
     copy(place_, parts_[i], carried_.view().sub(offsets_[i], parts_[i].size()));

@@ -84,7 +84,9 @@ class MethodSet {
   /// Each parameter is added whole and once per step, in any order.
   void add(std::span<const TensorPart> parts);
   /// This rank did not use the parameter in this step; its part is still added and is zero.
-  void mark_unused(std::uint32_t parameter) { used_[parameter] = std::byte{0}; }
+  void mark_unused(std::uint32_t parameter) { used_[parameter] &= ~kUsed; }
+  /// A further gradient of the parameter came after its part had been added: it waits for a step of its own.
+  void mark_late(std::uint32_t parameter) { used_[parameter] |= kLate; }
   /// This rank drops the step. The other ranks learn it and drop it too if `drops_unused` is set.
   void mark_abandoned() { abandoned_ = true; }
   bool complete() const { return arrived_ == parameters_.size(); }
@@ -93,7 +95,8 @@ class MethodSet {
   void poll();
   /// Waits for all. Returns true if the step counts. If a value was not finite, it returns false, the memory is as it
   /// was and the parts are zero; but if `report` is true, NonfinitePolicy::error throws NonfiniteValue instead, on all
-  /// ranks alike. With `used_alike` it throws OtherParameters if ranks used different ones, and drops the step too.
+  /// ranks alike. With `used_alike` it throws OtherParameters if ranks used different ones, or had late gradients of
+  /// different ones, and drops the step too.
   bool finish(bool report);
   bool is_open() const { return open_; }
   /// Whether a rank abandoned the last step. The same on all ranks, also on those of other shards.
@@ -124,6 +127,11 @@ class MethodSet {
     std::vector<TensorPart> batch;  ///< parts of one add
   };
 
+  // What a rank says of a parameter.
+  static constexpr std::byte kUnused{0};
+  static constexpr std::byte kUsed{1};
+  static constexpr std::byte kLate{2};
+
   Group make_group(const MethodGroup& group);
   void require_cover(const std::vector<MethodGroup>& groups) const;
   std::span<Group> active();
@@ -135,6 +143,7 @@ class MethodSet {
   std::optional<int> nonfinite_shard(bool finite);
   void add_carried(const TensorPart& part);
   std::vector<std::byte> used_anywhere(std::string& difference);
+  std::string text_of_difference(std::size_t rank, std::size_t parameter, std::byte missing) const;
   void carry(const std::vector<std::byte>& used);
   void reserve_carried();
   /// Where ranks use parameters alike, the memory is there from the first unused parameter on.
