@@ -275,10 +275,14 @@ void time_scans(Place& place, Residuals& residuals) {
   const double size = static_cast<double>(residuals.size());
   std::vector<Job> jobs{{"(a) scan, nothing written", 8 * size, [&] { residuals.read(); }, {}},
                         {"(b) scan, rest written", 12 * size, [&] { residuals.stream(); }, {}},
-                        {"(c) settle: e = g + e, g = 0", 16 * size, [&] { residuals.settle_all(); }, {}}};
+                        {"(c) settle: e = g + e, g = 0", 16 * size, [&] { residuals.settle_all(); }, {}},
+                        {"(d) clear the gradient", 4 * size, [&] { residuals.clear_gradient(); }, {}}};
   time_and_print(place, residuals, jobs);
-  const float one = median(jobs[0].milliseconds) + median(jobs[2].milliseconds), two = median(jobs[1].milliseconds);
-  std::printf("one residual, (a) + (c): %.4f ms; two, (b): %.4f ms; ratio %.2f\n", one, two, one / two);
+  const auto sum_of = [&](std::size_t first, std::size_t second) {
+    return median(jobs[first].milliseconds) + median(jobs[second].milliseconds);
+  };
+  const float one = sum_of(0, 2), two = sum_of(1, 3);
+  std::printf("one residual, (a) + (c): %.4f ms; two, (b) + (d): %.4f ms; ratio %.2f\n", one, two, one / two);
 }
 
 void time_settling(Place& place, Residuals& residuals) {

@@ -185,20 +185,25 @@ class Selections {
   void select_by_scope() {
     error_feedback_topk_by_scope(place_, gradient_, residual_, rest_, scopes(), list(scopes().selected(n_)), status_);
   }
-  /// Ends the program unless the first scopes are what the processor selects from them.
+  /// Ends the program unless the first and the last scopes are what the processor selects from them.
   void verify_scopes() {
     select_by_scope();
-    const std::size_t part = std::min<std::size_t>(n_ / kScope, 1000) * kScope, selected = part / kScope * kKept;
-    const auto gradient = fetch(gradient_.sub(0, part));
-    const auto residual = fetch(residual_.sub(0, part));
+    const std::size_t count = std::min<std::size_t>(n_ / kScope, 1000);
+    for (const std::size_t first : {std::size_t{0}, n_ / kScope - count}) verify_scopes(first, count);
+  }
+  void verify_scopes(std::size_t first, std::size_t count) {
+    const std::size_t begin = first * kScope, part = count * kScope, out = first * kKept, selected = count * kKept;
+    const auto gradient = fetch(gradient_.sub(begin, part));
+    const auto residual = fetch(residual_.sub(begin, part));
     std::vector<float> rest(part), values(selected);
     std::vector<std::uint32_t> indices(selected);
     Status status;
     Place host;
     error_feedback_topk_by_scope(host, gradient, residual, rest, {kScope, kKept, kKept}, {indices, values},
                                  view_of(status));
-    require_equal(fetch(indices_.sub(0, selected)) == indices && fetch(values_.sub(0, selected)) == values &&
-                      fetch(rest_.sub(0, part)) == rest,
+    for (std::uint32_t& index : indices) index += static_cast<std::uint32_t>(begin);
+    require_equal(fetch(indices_.sub(out, selected)) == indices && fetch(values_.sub(out, selected)) == values &&
+                      fetch(rest_.sub(begin, part)) == rest,
                   "error_feedback_topk_by_scope");
   }
   void code(ValueFormat format, std::size_t k, View<float> errors) {
