@@ -1,8 +1,8 @@
 # Tests that take longer than some 5 s of processor time, and about how many. ctest begins with the longest: one that began
 # last would run alone. An order, not a limit; from its second run on in a build folder ctest knows the times itself.
 set(LACONIC_TEST_COSTS
-  cuda_registers_test 90  python_sharded_native_CombinationsTest 60  python_sharded_methods_test 45
-  python_sharded_native_NativeTest 40  python_sharded_optimizer_test 30  python_sharded_state_test 25
+  cuda_registers_test 90  python_sharded_native_CombinationsTest 130  python_sharded_methods_test 45
+  python_sharded_native_NativeTest 70  python_sharded_optimizer_test 30  python_sharded_state_test 25
   python_sharded_failures_test 20
   train_test 50  mpi_training_test 40  python_ddp_methods_test 39  python_optimizer_state_test 34  network_bands_test 33
   program_test 30  python_examples_test 27  training_test 24  python_teardown_test 23  exchange_test 21
