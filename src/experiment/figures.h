@@ -7,8 +7,8 @@ namespace laconic {
 
 /// What a method cost one rank. Each figure of bytes is the largest over ranks, because the others wait for that rank.
 /// Different figures may come from different ranks: in an asynchronous run the rank that sends most in total may send
-/// less per step. Figures per step are means over a rank's local steps, of ranks that made one. Messages are those of the rank that sends most
-/// per step. Seconds are those of the rank to which the result belongs.
+/// less per step. Figures per step are means over a rank's local steps, of ranks that made one. Messages are those of
+/// the rank that sends most per step. Seconds are those of the rank to which the result belongs.
 struct RankFigures {
   double payload_bytes_per_step = 0.0;
   double sent_bytes_per_step = 0.0;
