@@ -229,7 +229,12 @@ int main(int argc, char** argv) {
     std::printf("cuda_timing needs at least %zu entries\n", laconic::test::kTile);
     return 2;
   }
-#if !LACONIC_CUDA_EMULATED
+#if LACONIC_CUDA_EMULATED
+  if (choices) {
+    std::printf("cuda_timing choices needs a GPU\n");
+    return 2;
+  }
+#else
   if (choices) {
     const auto all = argc > first ? std::vector{entries} : std::vector{25.6e6, 1e8, 1e9};
     laconic::test::time_choices({all.begin(), all.end()});

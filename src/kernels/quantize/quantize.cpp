@@ -85,6 +85,8 @@ void add_fields(Place& place, const std::byte* packed, const float* norms, int b
   }
 }
 
+bool in_words(const std::byte* memory) { return reinterpret_cast<std::uintptr_t>(memory) % sizeof(std::uint32_t) == 0; }
+
 /// The section's part of a payload.
 DequantizeSlice slice_of(View<const std::byte> payload, const DequantizeSection& section, int bits,
                          std::uint64_t scope) {
@@ -169,6 +171,8 @@ void dequantize_sum(Place& place, std::span<const View<const std::byte>> payload
   sections([&](const DequantizeSection& section) {
     const std::uint64_t n = section.values.size();
     for (const auto& payload : payloads) {
+      LACONIC_CHECK(in_words(payload.data() + section.norms_offset));
+      LACONIC_CHECK(in_words(payload.data() + section.fields_offset));
       require_at_least("payload", payload.size(), section.norms_offset + norms_of(n, scope) * sizeof(float));
       require_at_least("payload", payload.size(), section.fields_offset + quantized_bytes(n, bits));
       const DequantizeSlice slice = slice_of(payload, section, bits, scope);
