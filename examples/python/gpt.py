@@ -171,7 +171,7 @@ scaler = torch.amp.GradScaler(device.type, enabled=dtype == torch.float16)
 
 state = hook = None  # laconic
 method = next((row for row in laconic.methods() if row["name"] == arguments.laconic), None)  # laconic
-options = dict(option.split("=", 1) for option in arguments.option)  # laconic
+options = {name: value for name, _, value in (option.partition("=") for option in arguments.option)}  # laconic
 if method and method["suits"] == "vote":  # laconic: the vote is the step, and AdamW would undo it
     optimizer = torch.optim.SGD(groups, lr=arguments.lr)  # laconic
 if method and method["face"] == "model":  # laconic: more than a mean of gradients, and in DDP's place
