@@ -52,11 +52,11 @@ OptimizerOptions usual_optimizer(const RunConfig& config, const std::string& nam
 }
 
 double usual_rate(OptimizerKind kind) {
-  for (const MethodRow& row : method_table()) {
-    const bool of_adam = row.fixes_optimizer() && is_adam(optimizer_kind(row.traits.optimizer));
-    if (of_adam && is_adam(kind)) return row.traits.usual.network_rate;
-  }
-  return TaskTraining{}.learning_rate;
+  if (!is_adam(kind)) return TaskTraining{}.learning_rate;
+  const auto row = std::ranges::find_if(method_table(), [](const MethodRow& each) {
+    return each.fixes_optimizer() && is_adam(optimizer_kind(each.traits.optimizer));
+  });
+  return row->traits.usual.network_rate;
 }
 
 std::vector<LearningRateDrop> default_task_schedule(std::uint32_t steps) {

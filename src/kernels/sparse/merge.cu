@@ -138,7 +138,7 @@ __device__ void write_tile(const std::uint32_t* touched, const float* sums, cons
   for (unsigned word = warp(); word < kTileWords; word += kWarps) {
     const std::uint32_t bits = touched[word];
     if ((bits >> lane() & 1U) == 0) continue;
-    const auto rank = static_cast<unsigned>(__popc(bits & ((1U << lane()) - 1)));
+    const auto rank = static_cast<unsigned>(__popc(bits & lower_lanes()));
     const std::uint64_t to = written + before[word] + rank;
     indices[to] = static_cast<std::uint32_t>(base + word * 32 + lane());
     values[to] = sums[word * 32 + lane()];
