@@ -19,33 +19,32 @@ constexpr const char* kIndent = "  ";
 
 /// Takes from the widest columns until a line has at most `longest` letters.
 void narrow(std::vector<std::size_t>& widths, std::size_t longest) {
-  constexpr std::size_t least = 20;
+  constexpr std::size_t kLeast = 20;
   std::size_t line = 0;
   for (const std::size_t width : widths) line += width + (line == 0 ? 0 : std::string_view(kBetween).size());
   for (; line > longest; --line) {
     const auto widest = std::max_element(widths.begin(), widths.end());
-    if (*widest <= least) return;
+    if (*widest <= kLeast) return;
     --*widest;
   }
 }
 
-/// The cell in lines of at most `width` letters; a longer word has a line of its own.
-std::vector<std::string> lines_of(const std::string& cell, std::size_t width) {
+}  // namespace
+
+std::vector<std::string> lines_of(const std::string& text, std::size_t width, const std::string& indent) {
   std::vector<std::string> lines;
-  std::string rest = cell;
+  std::string rest = text;
   while (rest.size() > width) {
     const std::size_t first = rest.find_first_not_of(' ');
     std::size_t end = rest.rfind(' ', width);
     if (end == std::string::npos || end <= first) end = rest.find(' ', first);
     if (end == std::string::npos) break;
     lines.push_back(rest.substr(0, end));
-    rest = kIndent + rest.substr(end + 1);
+    rest = indent + rest.substr(end + 1);
   }
   lines.push_back(rest);
   return lines;
 }
-
-}  // namespace
 
 std::string text_table(std::vector<std::vector<std::string>> rows, const std::vector<bool>& right,
                        std::size_t longest_line) {
@@ -63,7 +62,7 @@ std::string text_table(std::vector<std::vector<std::string>> rows, const std::ve
     std::vector<std::vector<std::string>> cells;
     std::size_t lines = 1;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      cells.push_back(lines_of(row[i], widths[i]));
+      cells.push_back(lines_of(row[i], widths[i], kIndent));
       lines = std::max(lines, cells.back().size());
     }
     for (std::size_t number = 0; number < lines; ++number) {

@@ -9,6 +9,9 @@ namespace laconic::tools {
 /// Lines of tables that contain sentences.
 inline constexpr std::size_t kLongestLine = 120;
 
+/// The text in lines of at most `width` letters, those after the first with `indent`; a longer word has a line of its own.
+std::vector<std::string> lines_of(const std::string& text, std::size_t width, const std::string& indent = "");
+
 /// Columns as wide as their widest cell, two spaces apart; numbers, in columns that `right` names, end together.
 /// Control characters, which a name in a file may have, are escaped. If lines were longer than `longest_line`, the widest
 /// columns are made narrower: their cells go on in lines below, between words and indented. 0: lines of any length.

@@ -1,5 +1,7 @@
 #include "usage.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -13,31 +15,18 @@
 #include "laconic/nonfinite.h"
 #include "methods/table.h"
 #include "problems/problem.h"
+#include "text_table.h"
 
 namespace laconic::tools {
 namespace {
 
 constexpr std::size_t kPageWidth = 110;
 
-/// Breaks between words where a line would be longer than `width`.
-std::string wrapped(const std::string& text, std::size_t width) {
-  std::istringstream words(text);
-  std::string result;
-  std::string word;
-  std::size_t length = 0;
-  while (words >> word) {
-    const bool breaks = length > 0 && length + 1 + word.size() > width;
-    if (!result.empty()) result += breaks ? '\n' : ' ';
-    length = breaks || result.empty() ? word.size() : length + 1 + word.size();
-    result += word;
-  }
-  return result;
-}
-
 class HelpFormatter final : public CLI::Formatter {
  public:
   std::string make_option_desc(const CLI::Option* option) const override {
-    return wrapped(CLI::Formatter::make_option_desc(option), kPageWidth - get_column_width());
+    const auto lines = lines_of(CLI::Formatter::make_option_desc(option), kPageWidth - get_column_width());
+    return fmt::format("{}", fmt::join(lines, "\n"));
   }
   /// --step-guard, not --step_guard as well.
   std::string make_option_name(const CLI::Option* option, bool positional) const override {
