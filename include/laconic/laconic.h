@@ -6,6 +6,7 @@
 #include "laconic/call.h"
 #include "laconic/communicator.h"
 #include "laconic/error.h"
+#include "laconic/gradient_view.h"
 #include "laconic/key.h"
 #include "laconic/place.h"
 #include "laconic/status.h"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "laconic/communicator.h"
+#include "laconic/gradient_view.h"
 #include "laconic/state.h"
 #include "laconic/step.h"
 #include "laconic/view.h"
@@ -68,7 +69,7 @@ class Method {
 class GradientMethod : public Method {
  public:
   /// One step on a flat view of all tensors. Without registered tensors it is one tensor, "gradient".
-  virtual StepReport reduce(StepKey key, View<float> gradient) = 0;
+  virtual StepReport reduce(StepKey key, GradientView gradient) = 0;
 
   /// The same step while the gradient arrives: begin, add, finish. finish waits for all; the views then hold the
   /// aggregate, and only then does the step count.

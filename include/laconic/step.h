@@ -7,6 +7,7 @@
 #include <string>
 
 #include "laconic/coefficients.h"
+#include "laconic/gradient_view.h"
 #include "laconic/key.h"
 #include "laconic/traffic.h"
 #include "laconic/view.h"
@@ -23,7 +24,7 @@ struct Tensor {
 /// A tensor's gradient that has arrived. The method uses the view until the step is finished.
 struct TensorPart {
   std::uint32_t tensor = 0;  ///< index in registration order
-  View<float> values;        ///< the whole tensor
+  GradientView values;       ///< the whole tensor
 };
 
 /// What one step did, on this rank.

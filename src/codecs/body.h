@@ -54,12 +54,13 @@ View<const T> body_of(View<const std::byte> payload, std::uint64_t offset, std::
 constexpr std::uint64_t value_bytes(std::uint64_t n, ValueFormat format) { return padded(n * bytes_of(format)); }
 
 /// Writes the values and their padding at `offset`. Sets status.nonfinite if a value is NaN or Inf or overflows.
-void put_values(Place& place, View<const float> values, ValueFormat format, View<std::byte> payload,
+void put_values(Place& place, ConstGradientView values, ValueFormat format, View<std::byte> payload,
                 std::uint64_t offset, StatusView status);
 
-/// Reads or adds values.size() values. The caller has checked that the payload contains them.
+/// Reads values.size() values, in the type of `values`, or adds them. The caller has checked that the payload contains
+/// them.
 void get_values(Place& place, View<const std::byte> payload, std::uint64_t offset, ValueFormat format,
-                View<float> values);
+                GradientView values);
 void add_values(Place& place, View<const std::byte> payload, std::uint64_t offset, ValueFormat format,
                 View<float> values);
 

@@ -9,8 +9,8 @@ namespace laconic::dense {
 namespace {
 
 /// Checks a payload, then lets `take`, get_values or add_values, read its values.
-template <class Take>
-bool read(Place& place, View<const std::byte> payload, ValueFormat format, View<float> values, StatusView status,
+template <class Values, class Take>
+bool read(Place& place, View<const std::byte> payload, ValueFormat format, Values values, StatusView status,
           std::uint32_t signature, const Take& take) {
   const Touch touch(place);
   require_format(format);
@@ -33,7 +33,7 @@ std::uint64_t max_payload_bytes(std::uint64_t n, ValueFormat format) {
   return sizeof(PayloadHeader) + value_bytes(n, format);
 }
 
-void encode(Place& place, View<const float> values, ValueFormat format, View<std::byte> payload, StatusView status,
+void encode(Place& place, ConstGradientView values, ValueFormat format, View<std::byte> payload, StatusView status,
             std::uint32_t signature) {
   require_format(format);
   const std::uint64_t bytes = max_payload_bytes(values.size(), format);
@@ -46,7 +46,7 @@ void encode(Place& place, View<const float> values, ValueFormat format, View<std
   seal_payload(place, header, payload, status);
 }
 
-bool decode(Place& place, View<const std::byte> payload, ValueFormat format, View<float> values, StatusView status,
+bool decode(Place& place, View<const std::byte> payload, ValueFormat format, GradientView values, StatusView status,
             std::uint32_t signature) {
   return read(place, payload, format, values, status, signature, get_values);
 }

@@ -121,25 +121,25 @@ void require_format(ValueFormat format) {
                       std::to_string(static_cast<int>(format)) + ": use the names of ValueFormat");
 }
 
-void put_values(Place& place, View<const float> values, ValueFormat format, View<std::byte> payload,
+namespace {
+
+/// Values of a format in 32 or 16 bits, at `offset`.
+template <class Byte>
+BasicGradientView<Byte> values_in(View<Byte> payload, std::uint64_t offset, ValueFormat format, std::uint64_t n) {
+  return {payload.data() + offset, type_of(format), static_cast<std::size_t>(n), payload.device()};
+}
+
+}  // namespace
+
+void put_values(Place& place, ConstGradientView values, ValueFormat format, View<std::byte> payload,
                 std::uint64_t offset, StatusView status) {
-  if (format == ValueFormat::f32) {
-    // A sum of one part: a copy that looks for NaN and Inf on its way.
-    const std::array<View<const float>, 1> parts{values};
-    sum_in_rank_order(place, parts, 1.0F, body_of<float>(payload, offset, values.size()), status);
-  } else {
-    to_16bit(place, values, format, body_of<std::uint16_t>(payload, offset, values.size()), status);
-  }
+  convert(place, values, values_in(payload, offset, format, values.size()), status);
   put_filling(place, payload, offset + values.size() * bytes_of(format), offset + value_bytes(values.size(), format));
 }
 
 void get_values(Place& place, View<const std::byte> payload, std::uint64_t offset, ValueFormat format,
-                View<float> values) {
-  if (format == ValueFormat::f32) {
-    copy(place, body_of<float>(payload, offset, values.size()), values);
-  } else {
-    from_16bit(place, body_of<std::uint16_t>(payload, offset, values.size()), format, values);
-  }
+                GradientView values) {
+  convert(place, values_in(payload, offset, format, values.size()), values);
 }
 
 void add_values(Place& place, View<const std::byte> payload, std::uint64_t offset, ValueFormat format,

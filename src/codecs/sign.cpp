@@ -50,7 +50,7 @@ std::uint64_t max_payload_bytes(const Layout& layout, std::uint64_t begin, std::
   return sizeof(PayloadHeader) + words(layout, begin, end) * sizeof(std::uint32_t);
 }
 
-void encode(Place& place, View<const float> values, const Layout& layout, std::uint64_t begin, std::uint64_t end,
+void encode(Place& place, ConstGradientView values, const Layout& layout, std::uint64_t begin, std::uint64_t end,
             View<std::byte> payload, StatusView status) {
   const auto out = body(payload, layout, begin, end);
   require_size("values", values.size(), end - begin);
@@ -93,7 +93,7 @@ bool open(Place& place, View<const std::byte> payload, const Layout& layout, std
 }
 
 bool decode(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,
-            View<float> values, StatusView status) {
+            GradientView values, StatusView status) {
   require_size("values", values.size(), end - begin);
   const Touch touch(place);
   View<const std::uint32_t> found;

@@ -12,7 +12,7 @@ std::uint64_t words(const Layout& layout, std::uint64_t begin, std::uint64_t end
 std::uint64_t max_payload_bytes(const Layout& layout, std::uint64_t begin, std::uint64_t end);
 
 /// `values` is the range itself, end - begin long.
-void encode(Place& place, View<const float> values, const Layout& layout, std::uint64_t begin, std::uint64_t end,
+void encode(Place& place, ConstGradientView values, const Layout& layout, std::uint64_t begin, std::uint64_t end,
             View<std::byte> payload, StatusView status);
 
 /// The words inside a payload, into which votes are written before `seal`.
@@ -26,6 +26,6 @@ bool open(Place& place, View<const std::byte> payload, const Layout& layout, std
 
 /// values[i] = ±1, for the range itself.
 bool decode(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,
-            View<float> values, StatusView status);
+            GradientView values, StatusView status);
 
 }  // namespace laconic::sign

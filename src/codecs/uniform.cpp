@@ -128,7 +128,7 @@ std::uint64_t max_payload_bytes(const Layout& layout, std::uint64_t begin, std::
   return total;
 }
 
-void scope_norms(Place& place, View<const float> flat, const Layout& layout, Norm kind, View<float> norms,
+void scope_norms(Place& place, ConstGradientView flat, const Layout& layout, Norm kind, View<float> norms,
                  StatusView status) {
   require_size("flat", flat.size(), layout.size());
   require_size("norms", norms.size(), layout.scopes());
@@ -141,7 +141,7 @@ void scope_norms(Place& place, View<const float> flat, const Layout& layout, Nor
   laconic::norms(place, tensors, kind, status);
 }
 
-void encode(Place& place, View<const float> values, const Layout& layout, std::uint64_t begin, std::uint64_t end,
+void encode(Place& place, ConstGradientView values, const Layout& layout, std::uint64_t begin, std::uint64_t end,
             View<const float> norms, int bits, const RandomStream& stream, View<std::byte> payload, StatusView status,
             float sender_norm, const RoundingOptions& rounding) {
   const std::uint64_t total = max_payload_bytes(layout, begin, end, bits);
@@ -190,8 +190,8 @@ bool decode_add(Place& place, View<const std::byte> payload, const Layout& layou
 }
 
 bool decode_sum(Place& place, std::span<const View<const std::byte>> payloads, const Layout& layout,
-                std::uint64_t begin, std::uint64_t end, int bits, View<float> values, StatusView status,
-                std::span<float> sender_norms) {
+                std::uint64_t begin, std::uint64_t end, int bits, float divisor, GradientView values,
+                StatusView status, std::span<float> sender_norms) {
   require_size("values", values.size(), end - begin);
   require_size("sender_norms", sender_norms.size(), payloads.size());
   const Touch touch(place);
@@ -207,7 +207,7 @@ bool decode_sum(Place& place, std::span<const View<const std::byte>> payloads, c
                              values.sub(section.slice.offset - begin, section.slice.count)});
     });
   };
-  dequantize_sum(place, payloads, sections, bits, layout.scope());
+  dequantize_sum(place, payloads, sections, bits, layout.scope(), divisor, status);
   return true;
 }
 

@@ -17,7 +17,7 @@ namespace laconic::uniform {
 std::uint64_t max_payload_bytes(const Layout& layout, std::uint64_t begin, std::uint64_t end, int bits);
 
 /// Norms of the layout's scopes, in the place's memory. norms.size() must be layout.scopes().
-void scope_norms(Place& place, View<const float> flat, const Layout& layout, Norm kind, View<float> norms,
+void scope_norms(Place& place, ConstGradientView flat, const Layout& layout, Norm kind, View<float> norms,
                  StatusView status);
 
 /// How values are rounded, and what becomes of the rest.
@@ -29,7 +29,7 @@ struct RoundingOptions {
 /// `values` is the range itself. `norms` has one entry per scope of the layout. `stream` gives seed, step, rank and
 /// purpose; encode sets the tensor. A norm that is not finite is sent as 0, with the non-finite flag; a negative one
 /// throws InvalidConfig, or on a device makes a payload that receivers reject.
-void encode(Place& place, View<const float> values, const Layout& layout, std::uint64_t begin, std::uint64_t end,
+void encode(Place& place, ConstGradientView values, const Layout& layout, std::uint64_t begin, std::uint64_t end,
             View<const float> norms, int bits, const RandomStream& stream, View<std::byte> payload, StatusView status,
             float sender_norm = 0.0F, const RoundingOptions& rounding = {});
 
@@ -38,10 +38,11 @@ void encode(Place& place, View<const float> values, const Layout& layout, std::u
 bool decode_add(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin,
                 std::uint64_t end, int bits, View<float> values, StatusView status, float* sender_norm = nullptr);
 
-/// Writes the sum of all payloads' decoded values to the range, in their order, starting with the first one's. All are
-/// checked first: on a fault it writes nothing and returns false. `sender_norms` is in CPU memory, one per payload.
+/// Writes the sum of all payloads' decoded values, divided by `divisor`, to the range: in their order, starting with the
+/// first one's, as dequantize_sum does. All are checked first: on a fault it writes nothing and returns false.
+/// `sender_norms` is in CPU memory, one per payload.
 bool decode_sum(Place& place, std::span<const View<const std::byte>> payloads, const Layout& layout,
-                std::uint64_t begin, std::uint64_t end, int bits, View<float> values, StatusView status,
-                std::span<float> sender_norms);
+                std::uint64_t begin, std::uint64_t end, int bits, float divisor, GradientView values,
+                StatusView status, std::span<float> sender_norms);
 
 }  // namespace laconic::uniform

@@ -33,10 +33,10 @@ void AbstainingVote::write_ranges() {
   // Who abstains is the sign of how far a magnitude is above the least one.
   const Workspace::Scope scope(place().workspace());
   const View<float> margins = place().workspace().take<float>(values_.size());
-  abstention_margins(place(), values_, least_, margins);
+  abstention_margins(place(), values_.floats(), least_, margins);
   for (int owner = 0; owner < size(); ++owner) {
     encode_plane(range_of(values_, owner), owner, signs_in(send_.slot(owner)));
-    encode_plane(range_of<const float>(margins, owner), owner, abstains_in(send_.slot(owner)));
+    encode_plane(range_of(margins, owner), owner, abstains_in(send_.slot(owner)));
   }
 }
 
@@ -59,7 +59,7 @@ bool AbstainingVote::read_range(int owner) {
   const Workspace::Scope scope(place().workspace());
   const View<float> nobody = place().workspace().take<float>(count_of(owner));  // -1 where nobody voted
   const auto payload = returned_.payload(owner);
-  const View<float> vote = range_of(vote_, owner);
+  const View<float> vote = range_of(vote_.floats(), owner);
   if (!decode_plane(signs_in(payload), owner, vote) || !decode_plane(abstains_in(payload), owner, nobody)) return false;
   silence(place(), nobody, vote);
   return true;

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/scratch_status.h"
 #include "base/transfer.h"
+#include "base/workspace.h"
 #include "codecs/block.h"
 #include "codecs/dense.h"
 #include "kernels/elementwise/elementwise.h"
@@ -31,15 +32,16 @@ void DenseSum::resize(std::uint64_t n) {
   lay_out([&](int owner) { return range_bytes(count_of(owner)); });
 }
 
-void DenseSum::start(View<float> values, StatusView status, std::uint32_t signature) {
+void DenseSum::start(GradientView values, StatusView status, std::uint32_t signature) {
   require_idle();
   require_size("values", values.size(), borders_.back());
   signature_ = signature;
   start_values(values, status);
 }
 
-void DenseSum::start_values(View<float> values, StatusView status) {
+void DenseSum::start_values(GradientView values, StatusView status) {
   require_same_device("values", values.device(), place().device());
+  if (options_.order == SumOrder::engine) LACONIC_CHECK(values.is_float32() == true);
   values_ = values;
   begin(status);
 }
@@ -52,8 +54,11 @@ void DenseSum::write_ranges() {
   for (int owner = 0; owner < size(); ++owner) encode_mine(begin_of(owner), end_of(owner), send_.slot(owner));
 }
 
+/// A sum is made in place, unless that would round it to 16 bits on its way.
 void DenseSum::make_own_range() {
-  const View<float> sum = range_of(values_, rank());
+  const Workspace::Scope scope(place().workspace());
+  const GradientView range = range_of(values_, rank());
+  const View<float> sum = range.is_float32() ? range.floats() : place().workspace().take<float>(range.size());
   add_in_rank_order(sum);
   if (options_.divide) divide(place(), static_cast<float>(size()), sum);
   encode_sum(sum, begin_of(rank()), returned_.slot(rank()));
@@ -79,16 +84,17 @@ bool DenseSum::read_range(int owner) {
 
 /// What the engine sums: the values where they lie, or a copy that it can reach.
 View<float> DenseSum::engine_values() {
-  if (engines_reach(place())) return values_;
+  if (engines_reach(place())) return values_.floats();
   engine_copy_.reserve(values_.size_bytes());
   return {reinterpret_cast<float*>(engine_copy_.view(values_.size_bytes()).data()), values_.size()};
 }
 
 Handle DenseSum::engine_stage(int index) {
+  const View<float> values = values_.floats();
   const View<float> summed = engine_values();
-  const bool copied = summed.data() != values_.data();
+  const bool copied = summed.data() != values.data();
   if (index == 0) {
-    if (copied) copy_to_cpu<float>(place(), values_, summed.data());
+    if (copied) copy_to_cpu<float>(place(), values, summed.data());
     const std::uint64_t ring =
         2 * values_.size_bytes() / static_cast<std::uint64_t>(size()) * static_cast<std::uint64_t>(size() - 1);
     cost().payload_bytes = values_.size_bytes();
@@ -98,8 +104,8 @@ Handle DenseSum::engine_stage(int index) {
     return communicator().all_reduce(summed, Reduction::sum);
   }
   const Stopwatch watch(cost().decode_seconds);
-  if (copied) copy_from_cpu<float>(place(), summed.data(), values_);
-  if (options_.divide) divide(place(), static_cast<float>(size()), values_);
+  if (copied) copy_from_cpu<float>(place(), summed.data(), values);
+  if (options_.divide) divide(place(), static_cast<float>(size()), values);
   find_nonfinite(place(), values_, status());
   done();
   return {};
@@ -115,7 +121,7 @@ void DenseSum::encode_sum(View<const float> range, std::uint64_t /*begin*/, View
   dense::encode(place(), range, format(), payload, status(), signature_);
 }
 
-bool DenseSum::decode(View<const std::byte> payload, std::uint64_t /*begin*/, View<float> range) {
+bool DenseSum::decode(View<const std::byte> payload, std::uint64_t /*begin*/, GradientView range) {
   return dense::decode(place(), payload, format(), range, status(), signature_);
 }
 
@@ -157,9 +163,9 @@ void BlockSum::encode_sum(View<const float> range, std::uint64_t begin, View<std
   block::encode_values(place(), range, blocks_, begin, format(), payload, status());
 }
 
-bool BlockSum::decode(View<const std::byte> payload, std::uint64_t begin, View<float> range) {
-  fill(place(), -0.0F, range);  // -0 + x is x, bit for bit
-  return decode_add(payload, begin, range);
+bool BlockSum::decode(View<const std::byte> payload, std::uint64_t begin, GradientView range) {
+  fill(place(), -0.0F, range.floats());  // -0 + x is x, bit for bit
+  return decode_add(payload, begin, range.floats());
 }
 
 bool BlockSum::decode_add(View<const std::byte> payload, std::uint64_t begin, View<float> range) {

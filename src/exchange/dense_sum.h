@@ -29,17 +29,18 @@ class DenseSum : public OwnerExchange {
   DenseSum(Communicator& communicator, Place& place, std::uint64_t n, DenseSumOptions options = {});
   ~DenseSum() override { abandon(); }
 
-  /// `values` holds this rank's values and receives the mean. If a random draw decided which values these are, payloads
+  /// `values` holds this rank's values and receives the mean. Values of 16 bits are summed in float32, and order `engine`
+  /// does not accept them. If a random draw decided which values these are, payloads
   /// carry its signature (codecs/signature.h), so that ranks which drew others are rejected; an engine's sum carries
   /// none. 0: no draw.
-  void start(View<float> values, StatusView status, std::uint32_t signature = 0);
+  void start(GradientView values, StatusView status, std::uint32_t signature = 0);
 
  protected:
   DenseSum(Communicator& communicator, Place& place, DenseSumOptions options);
 
   /// Sets the number of values that are sent, and makes room for them.
   void resize(std::uint64_t n);
-  void start_values(View<float> values, StatusView status);
+  void start_values(GradientView values, StatusView status);
 
   Handle stage(int index) override;
 
@@ -47,7 +48,7 @@ class DenseSum : public OwnerExchange {
   virtual std::uint64_t range_bytes(std::uint64_t count) const;
   virtual void encode_mine(std::uint64_t begin, std::uint64_t end, View<std::byte> payload);
   virtual void encode_sum(View<const float> range, std::uint64_t begin, View<std::byte> payload);
-  virtual bool decode(View<const std::byte> payload, std::uint64_t begin, View<float> range);
+  virtual bool decode(View<const std::byte> payload, std::uint64_t begin, GradientView range);
   virtual bool decode_add(View<const std::byte> payload, std::uint64_t begin, View<float> range);
 
   ValueFormat format() const { return options_.format; }
@@ -62,7 +63,7 @@ class DenseSum : public OwnerExchange {
   void add_in_rank_order(View<float> sum);
 
   DenseSumOptions options_;
-  View<float> values_;
+  GradientView values_;
   std::uint32_t signature_ = 0;
   MessageMemory engine_copy_;  ///< copy of the values if the place's memory is not ordinary CPU memory
 };
@@ -82,7 +83,7 @@ class BlockSum : public DenseSum {
   std::uint64_t range_bytes(std::uint64_t count) const override;
   void encode_mine(std::uint64_t begin, std::uint64_t end, View<std::byte> payload) override;
   void encode_sum(View<const float> range, std::uint64_t begin, View<std::byte> payload) override;
-  bool decode(View<const std::byte> payload, std::uint64_t begin, View<float> range) override;
+  bool decode(View<const std::byte> payload, std::uint64_t begin, GradientView range) override;
   bool decode_add(View<const std::byte> payload, std::uint64_t begin, View<float> range) override;
 
   View<const float> flat_;

@@ -7,8 +7,8 @@
 namespace laconic {
 namespace {
 
-template <class Value>
-View<Value> range_of_rank(View<Value> values, std::span<const std::uint64_t> borders, int rank) {
+template <class Values>
+Values range_of_rank(const Values& values, std::span<const std::uint64_t> borders, int rank) {
   const auto index = static_cast<std::size_t>(rank);
   return values.sub(borders[index], borders[index + 1] - borders[index]);
 }
@@ -20,7 +20,7 @@ std::uint64_t range_payload_bytes(std::span<const std::uint64_t> borders, int ra
 
 }  // namespace
 
-void RangeExchange::cut(View<const float> values, View<const float> own) {
+void RangeExchange::cut(ConstGradientView values, View<const float> own) {
   require_idle();
   set_even_borders(values.size(), borders_);
   require_size("own", own.size(), range_of_rank(values, borders_, rank()).size());
@@ -37,7 +37,7 @@ Handle RangeExchange::stage(int index) {
 ScatteredMean::ScatteredMean(Communicator& communicator, Place& place)
     : RangeExchange(communicator, place), send_(place, size()), receive_(place, size()) {}
 
-void ScatteredMean::start(View<const float> values, View<float> own, StatusView status) {
+void ScatteredMean::start(ConstGradientView values, View<float> own, StatusView status) {
   cut(values, own);
   values_ = values;
   own_ = own;
@@ -74,7 +74,7 @@ void ScatteredMean::receive() {
 GatheredRanges::GatheredRanges(Communicator& communicator, Place& place)
     : RangeExchange(communicator, place), slots_(place, size()) {}
 
-void GatheredRanges::start(View<const float> own, View<float> values, StatusView status) {
+void GatheredRanges::start(View<const float> own, GradientView values, StatusView status) {
   cut(values, own);
   own_ = own;
   values_ = values;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "exchange/exchange.h"
+#include "laconic/gradient_view.h"
 
 namespace laconic {
 
@@ -14,7 +15,7 @@ class RangeExchange : public Exchange {
       : Exchange(communicator, place), borders_(static_cast<std::size_t>(size()) + 1) {}
 
   /// Cuts views of as many entries as `values`. Throws InvalidConfig unless `own` is as long as this rank's range.
-  void cut(View<const float> values, View<const float> own);
+  void cut(ConstGradientView values, View<const float> own);
   std::span<const std::uint64_t> borders() const { return borders_; }
 
  private:
@@ -34,7 +35,7 @@ class ScatteredMean : public RangeExchange {
   ~ScatteredMean() override { abandon(); }
 
   /// `own` is as long as this rank's range of `values`.
-  void start(View<const float> values, View<float> own, StatusView status);
+  void start(ConstGradientView values, View<float> own, StatusView status);
 
  private:
   Handle send() override;
@@ -43,7 +44,7 @@ class ScatteredMean : public RangeExchange {
 
   Slots send_;
   Slots receive_;
-  View<const float> values_;
+  ConstGradientView values_;
   View<float> own_;
 };
 
@@ -56,7 +57,7 @@ class GatheredRanges : public RangeExchange {
   ~GatheredRanges() override { abandon(); }
 
   /// `own` is as long as this rank's range of `values`.
-  void start(View<const float> own, View<float> values, StatusView status);
+  void start(View<const float> own, GradientView values, StatusView status);
 
  private:
   Handle send() override;
@@ -64,7 +65,7 @@ class GatheredRanges : public RangeExchange {
 
   Slots slots_;
   View<const float> own_;
-  View<float> values_;
+  GradientView values_;
 };
 
 }  // namespace laconic

@@ -40,8 +40,8 @@ class OwnerExchange : public Exchange {
   std::uint64_t end_of(int owner) const { return borders_[static_cast<std::size_t>(owner) + 1]; }
   std::uint64_t count_of(int owner) const { return end_of(owner) - begin_of(owner); }
   /// An owner's range of a view of all entries.
-  template <class Value>
-  View<Value> range_of(View<Value> values, int owner) const {
+  template <class Values>
+  Values range_of(const Values& values, int owner) const {
     return values.sub(begin_of(owner), count_of(owner));
   }
 

@@ -20,7 +20,7 @@ PackedVote::PackedVote(Communicator& communicator, Place& place, Layout layout, 
   lay_out_planes(1);
 }
 
-void PackedVote::start(View<const float> values, StepKey key, View<float> vote, StatusView status) {
+void PackedVote::start(ConstGradientView values, StepKey key, GradientView vote, StatusView status) {
   require_idle();
   start_vote(values, key, vote, status);
 }

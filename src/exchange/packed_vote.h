@@ -15,7 +15,7 @@ class PackedVote : public SignVote {
   PackedVote(Communicator& communicator, Place& place, Layout layout, Ties ties = Ties::random);
 
   /// `values` are this rank's; `vote` receives ±1 and may be `values`. key.rank is not used, because votes are shared.
-  void start(View<const float> values, StepKey key, View<float> vote, StatusView status);
+  void start(ConstGradientView values, StepKey key, GradientView vote, StatusView status);
 
  private:
   void write_ranges() override;

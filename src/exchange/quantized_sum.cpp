@@ -36,7 +36,7 @@ QuantizedSum::QuantizedSum(Communicator& communicator, Place& place, Layout layo
   }
 }
 
-void QuantizedSum::start(View<const float> values, int bits, StepKey key, View<float> mean, StatusView status,
+void QuantizedSum::start(ConstGradientView values, int bits, StepKey key, GradientView mean, StatusView status,
                          float own_norm, View<float> rest) {
   require_idle();
   levels_of(bits);  // refuses bits out of range
@@ -78,9 +78,7 @@ Handle QuantizedSum::gather_payloads() {
 
 void QuantizedSum::sum_gathered() {
   const Stopwatch watch(cost().decode_seconds);
-  add_in_rank_order(receive_, 0, layout_.size());
-  divide(place(), static_cast<float>(size()), mean_);
-  find_nonfinite(place(), mean_, status());  // a sum may overflow; by ranges the return's encoder looks
+  add_in_rank_order(receive_, 0, layout_.size(), static_cast<float>(size()), mean_);
 }
 
 // ---- by ranges
@@ -92,10 +90,13 @@ void QuantizedSum::write_ranges() {
   for (int owner = 0; owner < size(); ++owner) quantize_mine(owner, begin_of(owner), end_of(owner));
 }
 
+/// The sum is made in place, unless that would round it to 16 bits on its way.
 void QuantizedSum::make_own_range() {
-  const View<float> sum = range_of(mean_, rank());
-  add_in_rank_order(receive_, begin_of(rank()), end_of(rank()));
-  if (!divides_last()) divide(place(), static_cast<float>(size()), sum);
+  const Workspace::Scope scope(place().workspace());
+  const GradientView range = range_of(mean_, rank());
+  const View<float> sum = range.is_float32() ? range.floats() : place().workspace().take<float>(range.size());
+  const float divisor = divides_last() ? 1.0F : static_cast<float>(size());
+  add_in_rank_order(receive_, begin_of(rank()), end_of(rank()), divisor, sum);
   returned_.lay_out([&](int owner) { return return_bytes(owner); });
   encode_return(sum);
 }
@@ -143,15 +144,13 @@ void QuantizedSum::take_return_norms(View<const float> sum) {
 }
 
 bool QuantizedSum::read_range(int owner) {
-  const View<float> values = range_of(mean_, owner);
-  if (!requantizes()) {
-    return dense::decode(place(), returned_.payload(owner), ValueFormat::f32, values, status());
-  }
-  fill(place(), -0.0F, values);  // -0 + x is x, bit for bit
-  const bool sound = uniform::decode_add(place(), returned_.payload(owner), layout_, begin_of(owner), end_of(owner),
-                                         bits_, values, status());
-  if (sound && divides_last()) divide(place(), static_cast<float>(size()), values);
-  return sound;
+  const GradientView values = range_of(mean_, owner);
+  const View<const std::byte> payload = returned_.payload(owner);
+  if (!requantizes()) return dense::decode(place(), payload, ValueFormat::f32, values, status());
+  const float divisor = divides_last() ? static_cast<float>(size()) : 1.0F;
+  float unused = 0.0F;
+  return uniform::decode_sum(place(), {&payload, 1}, layout_, begin_of(owner), end_of(owner), bits_, divisor, values,
+                             status(), {&unused, 1});
 }
 
 // ---- both
@@ -163,10 +162,10 @@ void QuantizedSum::quantize_mine(int slot, std::uint64_t begin, std::uint64_t en
                   {options_.rounding, rest});
 }
 
-void QuantizedSum::add_in_rank_order(const Slots& slots, std::uint64_t begin, std::uint64_t end) {
+void QuantizedSum::add_in_rank_order(const Slots& slots, std::uint64_t begin, std::uint64_t end, float divisor,
+                                     GradientView out) {
   for (int from = 0; from < size(); ++from) payloads_[static_cast<std::size_t>(from)] = slots.payload(from);
-  uniform::decode_sum(place(), payloads_, layout_, begin, end, bits_, mean_.sub(begin, end - begin), status(),
-                      own_norms_);
+  uniform::decode_sum(place(), payloads_, layout_, begin, end, bits_, divisor, out, status(), own_norms_);
   require_payloads_sound();
   note_nonfinite(slots);
 }

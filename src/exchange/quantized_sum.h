@@ -44,7 +44,7 @@ class QuantizedSum : public OwnerExchange {
   /// `own_norm` is sent in the header of this rank's payloads, without additional bytes. If `rest` is not empty, it has
   /// after finish what this rank's values had and its messages did not. It must not overlap the other views, and all
   /// ranks must ask for it or none.
-  void start(View<const float> values, int bits, StepKey key, View<float> mean, StatusView status,
+  void start(ConstGradientView values, int bits, StepKey key, GradientView mean, StatusView status,
              float own_norm = 0.0F, View<float> rest = {});
 
   /// After finish: the own_norm of every rank, by rank. The same on all ranks.
@@ -62,7 +62,7 @@ class QuantizedSum : public OwnerExchange {
 
   RandomStream stream(Purpose purpose, std::uint32_t rank) const { return {key_.seed, key_.step, rank, 0, purpose}; }
   void quantize_mine(int slot, std::uint64_t begin, std::uint64_t end);
-  void add_in_rank_order(const Slots& slots, std::uint64_t begin, std::uint64_t end);
+  void add_in_rank_order(const Slots& slots, std::uint64_t begin, std::uint64_t end, float divisor, GradientView out);
   void encode_return(View<const float> sum);
   void take_return_norms(View<const float> sum);
   bool keeps_rest() const { return !rest_.empty(); }
@@ -75,8 +75,8 @@ class QuantizedSum : public OwnerExchange {
   QuantizedSumOptions options_;
   int bits_ = 0;
   StepKey key_;
-  View<const float> values_;
-  View<float> mean_;
+  ConstGradientView values_;
+  GradientView mean_;
   View<float> rest_;
   float own_norm_ = 0.0F;
   std::vector<float> own_norms_;

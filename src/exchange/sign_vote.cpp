@@ -13,7 +13,7 @@ void SignVote::lay_out_planes(std::uint64_t planes) {
   lay_out([&](int owner) { return planes * plane_bytes(owner); });
 }
 
-void SignVote::start_vote(View<const float> values, StepKey key, View<float> vote, StatusView status) {
+void SignVote::start_vote(ConstGradientView values, StepKey key, GradientView vote, StatusView status) {
   require_size("values", values.size(), layout_.size());
   require_size("vote", vote.size(), layout_.size());
   values_ = values;
@@ -26,11 +26,11 @@ std::uint64_t SignVote::plane_bytes(int owner) const {
   return sign::max_payload_bytes(layout_, begin_of(owner), end_of(owner));
 }
 
-void SignVote::encode_plane(View<const float> range, int owner, View<std::byte> plane) {
+void SignVote::encode_plane(ConstGradientView range, int owner, View<std::byte> plane) {
   sign::encode(place(), range, layout_, begin_of(owner), end_of(owner), plane, status());
 }
 
-bool SignVote::decode_plane(View<const std::byte> plane, int owner, View<float> range) {
+bool SignVote::decode_plane(View<const std::byte> plane, int owner, GradientView range) {
   return sign::decode(place(), plane, layout_, begin_of(owner), end_of(owner), range, status());
 }
 

@@ -16,12 +16,12 @@ class SignVote : public OwnerExchange {
   SignVote(Communicator& communicator, Place& place, Layout layout, Ties ties, std::uint64_t unit);
 
   void lay_out_planes(std::uint64_t planes);
-  void start_vote(View<const float> values, StepKey key, View<float> vote, StatusView status);
+  void start_vote(ConstGradientView values, StepKey key, GradientView vote, StatusView status);
 
   std::uint64_t plane_bytes(int owner) const;
   /// `range` has the owner's entries alone.
-  void encode_plane(View<const float> range, int owner, View<std::byte> plane);
-  bool decode_plane(View<const std::byte> plane, int owner, View<float> range);
+  void encode_plane(ConstGradientView range, int owner, View<std::byte> plane);
+  bool decode_plane(View<const std::byte> plane, int owner, GradientView range);
 
   // Planes of this rank's own range: words that arrived, and words to write the result into before it is sealed.
   bool open_own(View<const std::byte> plane, View<const std::uint32_t>& words);
@@ -40,8 +40,8 @@ class SignVote : public OwnerExchange {
   }
   TieRule tie_rule() const { return {ties_, {key_.seed, key_.step, kSharedRank, 0, Purpose::vote_ties}, 0}; }
 
-  View<const float> values_;
-  View<float> vote_;
+  ConstGradientView values_;
+  GradientView vote_;
 
  private:
   Layout layout_;

@@ -58,11 +58,11 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
   left_.reserve(place, options_.coded_return ? all : 0);
 }
 
-void SparseSum::start(ConstSparseView mine, View<float> mean, StatusView status) {
+void SparseSum::start(ConstSparseView mine, GradientView mean, StatusView status) {
   start(mine, mean, status, choose_route());
 }
 
-void SparseSum::start_from(int leader, ConstSparseView mine, View<float> sent, StatusView status) {
+void SparseSum::start_from(int leader, ConstSparseView mine, GradientView sent, StatusView status) {
   if (leader < 0 || leader >= size()) {
     throw InvalidConfig("leader must be in 0.." + std::to_string(size() - 1) + ", got " + std::to_string(leader));
   }
@@ -70,7 +70,7 @@ void SparseSum::start_from(int leader, ConstSparseView mine, View<float> sent, S
   start(mine, sent, status, SparseRoute::leader);
 }
 
-void SparseSum::start(ConstSparseView mine, View<float> dense, StatusView status, SparseRoute route) {
+void SparseSum::start(ConstSparseView mine, GradientView dense, StatusView status, SparseRoute route) {
   require_idle();
   require_size("mean", dense.size(), n_);
   require_size("mine.values", mine.values.size(), mine.indices.size());
@@ -395,7 +395,7 @@ void SparseSum::round_as_returned(View<float> sums) {
 }
 
 void SparseSum::write_dense(ConstSparseView entries) {
-  fill(place(), 0.0F, mean_);
+  clear(place(), mean_);
   scatter(place(), entries, mean_);
 }
 

@@ -51,10 +51,10 @@ class SparseSum : public Exchange {
   ~SparseSum() override { abandon(); }
 
   /// `mine` has ascending indices. `mean`, n long, receives the mean on the union and zero elsewhere.
-  void start(ConstSparseView mine, View<float> mean, StatusView status);
+  void start(ConstSparseView mine, GradientView mean, StatusView status);
   /// `sent`, n long, receives the entries of `leader`, and zero elsewhere. `mine` is read on that rank only. Neither
   /// borders nor the last union change. All ranks pass the same leader.
-  void start_from(int leader, ConstSparseView mine, View<float> sent, StatusView status);
+  void start_from(int leader, ConstSparseView mine, GradientView sent, StatusView status);
 
   /// After finish: the aggregate as a list, by ascending index.
   ConstSparseView entries() const { return union_.sub(0, union_count_); }
@@ -93,7 +93,7 @@ class SparseSum : public Exchange {
   };
 
   Handle stage(int index) override;
-  void start(ConstSparseView mine, View<float> dense, StatusView status, SparseRoute route);
+  void start(ConstSparseView mine, GradientView dense, StatusView status, SparseRoute route);
   SparseRoute choose_route() const;
 
   void encode_mine();
@@ -131,7 +131,7 @@ class SparseSum : public Exchange {
   int leader_ = 0;
 
   ConstSparseView mine_;
-  View<float> mean_;
+  GradientView mean_;
 
   Slots send_;
   Slots receive_;

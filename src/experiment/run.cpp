@@ -198,8 +198,9 @@ class Worker {
     method_->begin_step(input, model_);
     record_.batch_loss = learner_->gradient(result_.steps, model_, gradient_, [&](std::uint32_t tensor) {
       const auto ready = Clock::now();
-      const TensorPart part{tensor, gradient_.sub(offsets_[tensor], learner_->tensors()[tensor].size)};
-      if (is_adversary()) invert(part.values);
+      const View<float> values = gradient_.sub(offsets_[tensor], learner_->tensors()[tensor].size);
+      const TensorPart part{tensor, values};
+      if (is_adversary()) invert(values);
       method_->add({&part, 1});
       handing_over += seconds_since(ready);
     });

@@ -29,15 +29,17 @@ class ChunkedStep {
   virtual std::uint64_t fixed_chunk_entries() const { return 0; }
   /// The ranks among which chunks are exchanged: all of the method's, or some.
   virtual Communicator& chunk_communicator(Communicator& all) { return all; }
+  /// Whether the functions below take gradients of 16 bits. If not, the pipeline gives them a copy in float32.
+  virtual bool takes_16bit() const { return false; }
   /// Reads a chunk that has arrived, before its exchange starts. In a step that waits for all tensors, every chunk is
   /// read before any exchange starts.
-  virtual void read_chunk(const Chunk&, View<const float> /*gradient*/, StatusView, StepReport&) {}
+  virtual void read_chunk(const Chunk&, ConstGradientView /*gradient*/, StatusView, StepReport&) {}
   /// The paper's step on a chunk up to the start of its exchange, which writes its result in place. New memory goes
   /// into a second copy until the step counts. The exchange sets status.nonfinite and nonfinite_rank alike on all
   /// ranks.
-  virtual Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) = 0;
+  virtual Exchange& start_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport& report) = 0;
   /// The aggregate has arrived. Chunks end in a different order on every rank, so no collective may start here.
-  virtual void finish_chunk(const Chunk&, View<float> /*aggregate*/, StatusView, StepReport&) {}
+  virtual void finish_chunk(const Chunk&, GradientView /*aggregate*/, StatusView, StepReport&) {}
   /// Whether the chunks' exchanges are only the first level of the step, inside a machine. Then the aggregate is there
   /// after `second_level`, which is called when all chunks have been exchanged. It sets status.nonfinite alike on all
   /// ranks, and may wait.

@@ -65,7 +65,7 @@ class MethodCore {
   void forget_nonfinite() { bad_tensor_ = kNoTensor; }
   /// If status.nonfinite is set, notes which tensor of the chunk is not finite in `values`. The lowest tensor of a step
   /// counts. Call it before the aggregate replaces this worker's gradient.
-  void note_nonfinite(const Chunk& chunk, View<const float> values, const Status& status);
+  void note_nonfinite(const Chunk& chunk, ConstGradientView values, const Status& status);
   /// Discards what was noted before and checks all tensors.
   void locate_nonfinite(View<const float> values, const Status& status);
   /// For a non-finite value that all ranks know of: each throws NonfiniteValue with the rank, tensor and step. `what`

@@ -8,7 +8,7 @@
 
 namespace laconic {
 
-void MethodCore::note_nonfinite(const Chunk& chunk, View<const float> values, const Status& status) {
+void MethodCore::note_nonfinite(const Chunk& chunk, ConstGradientView values, const Status& status) {
   if (status.nonfinite == 0) return;
   std::uint64_t offset = 0;
   for (std::uint32_t i = chunk.first_tensor; i < chunk.first_tensor + chunk.tensor_count; ++i) {

@@ -28,7 +28,9 @@ class DenseMethod : public GradientBase {
   void save_memory(State&) const override {}
   void load_memory(const State&) override {}
 
-  Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport&) override {
+  /// An engine sums floats.
+  bool takes_16bit() const override { return options_.order == SumOrder::rank_order; }
+  Exchange& start_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport&) override {
     if (options_.order == SumOrder::engine) {
       // Its sums are made in place and have no flags: which tensor was not finite is known only before.
       core().note_nonfinite(chunk, gradient, Status{.nonfinite = is_finite(place(), gradient) ? 0U : 1U});

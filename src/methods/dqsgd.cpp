@@ -75,11 +75,14 @@ class Dqsgd : public GradientBase {
     gathered_ = std::make_unique<GatheredNumbers>(communicator(), place(), 1);
   }
 
-  void read_chunk(const Chunk& chunk, View<const float> gradient, StatusView status, StepReport& report) override {
+  void read_chunk(const Chunk& chunk, ConstGradientView gradient, StatusView status, StepReport& report) override {
     read_squares(chunk, gradient, squares_, status, report);
   }
 
-  Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override {
+  /// The norm of an aggregate is that before it is rounded.
+  bool takes_16bit() const override { return !memory_.remembers() && !from_aggregate_; }
+
+  Exchange& start_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport& report) override {
     if (chunk.number == 0) choose_bits(report);
     // The norm of the whole gradient rides with the last chunk, when every tensor has been read.
     const bool last = chunk.number == pipeline().last().number;
@@ -90,7 +93,7 @@ class Dqsgd : public GradientBase {
     return *sums_[chunk.number];
   }
 
-  void finish_chunk(const Chunk& chunk, View<float> aggregate, StatusView status, StepReport& report) override {
+  void finish_chunk(const Chunk& chunk, GradientView aggregate, StatusView status, StepReport& report) override {
     if (from_aggregate_) read_squares(chunk, aggregate, aggregate_squares_, status, report);
   }
 
@@ -110,7 +113,7 @@ class Dqsgd : public GradientBase {
                                      : mean(sums_.back()->own_norms()));
   }
 
-  void read_squares(const Chunk& chunk, View<const float> values, std::vector<double>& squares, StatusView status,
+  void read_squares(const Chunk& chunk, ConstGradientView values, std::vector<double>& squares, StatusView status,
                     StepReport& report) {
     const Stopwatch watch(report.select_seconds);
     const auto of_chunk = [&](auto& each) { return std::span(each).subspan(chunk.first_tensor, chunk.tensor_count); };

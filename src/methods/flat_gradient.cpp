@@ -1,5 +1,6 @@
 #include "methods/flat_gradient.h"
 
+#include "kernels/convert/convert.h"
 #include "kernels/elementwise/elementwise.h"
 
 namespace laconic {
@@ -21,15 +22,17 @@ std::span<const TensorPart> FlatGradient::add(Place& place, std::span<const Tens
     placed_.push_back(part);
     if (part.values.empty()) continue;
     const std::uint64_t offset = offsets_[part.tensor];
-    const std::uintptr_t origin = reinterpret_cast<std::uintptr_t>(part.values.data()) - offset * sizeof(float);
-    if (origin_ == 0) origin_ = origin;
-    if (origin == origin_) {
-      in_place_[part.tensor] = part.values;
-      continue;
+    if (part.values.is_float32()) {
+      const std::uintptr_t origin = reinterpret_cast<std::uintptr_t>(part.values.data()) - offset * sizeof(float);
+      if (origin_ == 0) origin_ = origin;
+      if (origin == origin_) {
+        in_place_[part.tensor] = part.values.floats();
+        continue;
+      }
     }
     copies_.reserve(place, offsets_.back());
     placed_.back().values = copies_.view().sub(offset, part.values.size());
-    copy(place, part.values, placed_.back().values);
+    convert(place, part.values, placed_.back().values);
     copied_ = true;
   }
   return placed_;

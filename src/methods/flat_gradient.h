@@ -9,7 +9,8 @@
 
 namespace laconic {
 
-/// Presents a step's tensors as one flat view: in place if they are contiguous, otherwise in an internal copy.
+/// Presents a step's tensors as one flat view of floats: in place if they are contiguous and float32, otherwise in an
+/// internal copy.
 class FlatGradient {
  public:
   /// A new step.

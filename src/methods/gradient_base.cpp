@@ -5,7 +5,7 @@
 
 namespace laconic {
 
-StepReport GradientBase::reduce(StepKey key, View<float> gradient) {
+StepReport GradientBase::reduce(StepKey key, GradientView gradient) {
   if (!core().registered()) {
     const Tensor whole{"gradient", gradient.size()};
     register_tensors({&whole, 1});

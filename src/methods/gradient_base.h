@@ -7,7 +7,7 @@ namespace laconic {
 /// What gradient methods share: a step in chunks, which counts or is dropped on all ranks together.
 class GradientBase : public MethodBase<GradientMethod>, protected ChunkedStep {
  public:
-  StepReport reduce(StepKey key, View<float> gradient) final;
+  StepReport reduce(StepKey key, GradientView gradient) final;
   void begin(StepKey key) final;
   StepReport finish() final;
   bool settle() final;

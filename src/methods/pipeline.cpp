@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/transfer.h"
+#include "kernels/convert/convert.h"
 #include "kernels/elementwise/elementwise.h"
 #include "methods/core.h"
 
@@ -77,12 +78,14 @@ void ChunkPipeline::begin(bool hold, StepReport& report) {
   for (const auto& channel : channels_) channel->set_timeout(communicator_->timeout());
 }
 
-void ChunkPipeline::add(View<float> gradient) {
+void ChunkPipeline::add(GradientView gradient) {
   flat_ = gradient;
-  for (const Chunk& chunk : chunks_) {
-    flights_[chunk.number].missing = 0;
-    flights_[chunk.number].gradient = gradient.sub(chunk.offset, chunk.size);
+  std::uint64_t offset = 0;
+  for (std::size_t i = 0; i < gradients_.size(); ++i) {
+    gradients_[i] = gradient.sub(offset, core_.tensors()[i].size);
+    offset += gradients_[i].size();
   }
+  for (Flight& flight : flights_) flight.missing = 0;
   poll();
 }
 
@@ -130,27 +133,35 @@ void ChunkPipeline::finish() {
 void ChunkPipeline::read(const Chunk& chunk) {
   LACONIC_CHECK(read_ == chunk.number);
   Flight& flight = flights_[chunk.number];
-  if (flight.gradient.data() == nullptr) join_tensors(chunk, flight);
+  join_tensors(chunk, flight);
   ++read_;
   step_.read_chunk(chunk, flight.gradient, status_of(chunk), *report_);
 }
 
-/// Tensors that lie one after another are worked on where they are.
+/// Whether the method can work on the tensors where they are: they lie one after another and have one type, which it
+/// takes.
+bool ChunkPipeline::can_use_in_place(std::span<const GradientView> tensors) const {
+  if (!tensors[0].is_float32() && !step_.takes_16bit()) return false;
+  for (std::size_t i = 1; i < tensors.size(); ++i) {
+    const GradientView& before = tensors[i - 1];
+    if (tensors[i].type() != before.type() || tensors[i].data() != before.data() + before.size_bytes()) return false;
+  }
+  return true;
+}
+
 void ChunkPipeline::join_tensors(const Chunk& chunk, Flight& flight) {
   if (chunk.tensor_count == 0) return;
-  const std::span<const View<float>> tensors(&gradients_[chunk.first_tensor], chunk.tensor_count);
-  for (std::size_t i = 1; i < tensors.size(); ++i) {
-    flight.copied = flight.copied || tensors[i].data() != tensors[i - 1].data() + tensors[i - 1].size();
-  }
-  if (!flight.copied) {
-    flight.gradient = View<float>(tensors[0].data(), chunk.size, tensors[0].device());
+  const std::span<const GradientView> tensors(&gradients_[chunk.first_tensor], chunk.tensor_count);
+  if (can_use_in_place(tensors)) {
+    flight.gradient = {tensors[0].data(), tensors[0].type(), chunk.size, tensors[0].device()};
     return;
   }
+  flight.copied = true;
   copies_.reserve(core_.place(), core_.parameters());
   flight.gradient = copies_.view(core_.parameters()).sub(chunk.offset, chunk.size);
   std::uint64_t offset = 0;
-  for (const View<float>& tensor : tensors) {
-    copy(core_.place(), tensor, flight.gradient.sub(offset, tensor.size()));
+  for (const GradientView& tensor : tensors) {
+    convert(core_.place(), tensor, flight.gradient.sub(offset, tensor.size()));
     offset += tensor.size();
   }
 }
@@ -177,14 +188,14 @@ void ChunkPipeline::complete(const Chunk& chunk) {
   while (first_open_ < started_ && flights_[first_open_].done) ++first_open_;
 }
 
-/// Copies the aggregate of tensors that are not contiguous to where they are.
+/// Copies the aggregate of a chunk that was copied to where its tensors are.
 void ChunkPipeline::hand_back(const Chunk& chunk) {
   const Flight& flight = flights_[chunk.number];
   if (!flight.copied) return;
   std::uint64_t offset = 0;
   for (std::uint32_t i = 0; i < chunk.tensor_count; ++i) {
-    const View<float> tensor = gradients_[chunk.first_tensor + i];
-    copy(core_.place(), flight.gradient.sub(offset, tensor.size()), tensor);
+    const GradientView tensor = gradients_[chunk.first_tensor + i];
+    convert(core_.place(), flight.gradient.sub(offset, tensor.size()), tensor);
     offset += tensor.size();
   }
 }
@@ -201,9 +212,9 @@ void ChunkPipeline::read_statuses() {
 }
 
 void ChunkPipeline::clear_gradients() {
-  if (!flat_.empty()) return fill(core_.place(), 0.0F, flat_);
-  for (const View<float>& gradient : gradients_) {
-    if (!gradient.empty()) fill(core_.place(), 0.0F, gradient);
+  if (!flat_.empty()) return clear(core_.place(), flat_);
+  for (const GradientView& gradient : gradients_) {
+    if (!gradient.empty()) clear(core_.place(), gradient);
   }
 }
 

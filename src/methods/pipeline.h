@@ -44,7 +44,7 @@ class ChunkPipeline {
   /// Begins a step. If `hold`, no exchange starts before `finish`. `report` must live until then.
   void begin(bool hold, StepReport& report);
   /// Adds the whole gradient at once, or tensor by tensor. The caller has checked that each comes once (OpenStep).
-  void add(View<float> gradient);
+  void add(GradientView gradient);
   void add(std::span<const TensorPart> parts);
   /// Advances the exchanges. Returns how many entries have their aggregate.
   std::uint64_t poll();
@@ -59,8 +59,8 @@ class ChunkPipeline {
   /// A chunk in this step.
   struct Flight {
     std::uint32_t missing = 0;  ///< tensors that have not arrived
-    View<float> gradient;
-    bool copied = false;  ///< from tensors that are not contiguous
+    GradientView gradient;
+    bool copied = false;  ///< from tensors that are not contiguous, or of a type that the method does not take
     Exchange* exchange = nullptr;
     bool done = false;
   };
@@ -74,6 +74,7 @@ class ChunkPipeline {
   void join_tensors(const Chunk& chunk, Flight& flight);
   void start(const Chunk& chunk);
   void complete(const Chunk& chunk);
+  bool can_use_in_place(std::span<const GradientView> tensors) const;
   void hand_back(const Chunk& chunk);
 
   MethodCore& core_;
@@ -85,8 +86,8 @@ class ChunkPipeline {
 
   bool hold_ = true;  ///< until a step begins
   StepReport* report_ = nullptr;
-  View<float> flat_;                      ///< the whole gradient, if it came at once
-  std::vector<View<float>> gradients_;  ///< of each tensor, if they came one by one
+  GradientView flat_;                    ///< the whole gradient, if it came at once
+  std::vector<GradientView> gradients_;  ///< of each tensor
   std::vector<Flight> flights_;
   Buffer<Status> statuses_;  ///< of the chunks' exchanges, in the place's memory
   std::vector<Status> read_statuses_;

@@ -69,9 +69,9 @@ void RoundingMemory::prepare(Place& place, std::uint64_t parameters) {
   if (remembers_) residual_.prepare(place, parameters);
 }
 
-View<float> RoundingMemory::add_to(Place& place, const Chunk& chunk, View<float> gradient) const {
+View<float> RoundingMemory::add_to(Place& place, const Chunk& chunk, GradientView gradient) const {
   if (!remembers_) return {};
-  axpy(place, 1.0F, residual_.of(chunk), gradient);
+  axpy(place, 1.0F, residual_.of(chunk), gradient.floats());
   return residual_.next_of(chunk);
 }
 
@@ -112,7 +112,8 @@ class FixedBits : public GradientBase {
   void load_memory(const State& state) override { memory_.load(place(), state); }
   std::vector<View<float>> owed() override { return memory_.owed(); }
 
-  Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override {
+  bool takes_16bit() const override { return !memory_.remembers(); }
+  Exchange& start_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport& report) override {
     report.bits = bits_;
     const View<float> rest = memory_.add_to(place(), chunk, gradient);
     sums_[chunk.number]->start(gradient, bits_, key(), gradient, status, 0.0F, rest);

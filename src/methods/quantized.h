@@ -24,7 +24,9 @@ class RoundingMemory {
 
   void prepare(Place& place, std::uint64_t parameters);
   /// Adds what is owed to a chunk's gradient. Returns where the exchange leaves the new rest.
-  View<float> add_to(Place& place, const Chunk& chunk, View<float> gradient) const;
+  View<float> add_to(Place& place, const Chunk& chunk, GradientView gradient) const;
+  /// Whether there is one. A gradient of 16 bits could not hold what it is added to.
+  bool remembers() const { return remembers_; }
   /// The step counts: its rest is owed now.
   void commit() { residual_.commit(); }
 

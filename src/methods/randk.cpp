@@ -44,8 +44,9 @@ class Randk : public GradientBase {
   void load_memory(const State& state) override { residual_.load(place(), state); }
   std::vector<View<float>> owed() override { return {residual_.view()}; }
 
-  Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
-  void finish_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
+  bool takes_16bit() const override { return true; }
+  Exchange& start_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport& report) override;
+  void finish_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport& report) override;
   void commit() override { residual_.commit(); }
 
   void draw(const Scope& scope, std::uint64_t origin);
@@ -85,7 +86,7 @@ void Randk::regrouped() {
   });
 }
 
-Exchange& Randk::start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) {
+Exchange& Randk::start_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport& report) {
   ChunkSum& chunk_sum = sums_[chunk.number];
   const auto [indices, values] = selected(chunk_sum);
   {
@@ -103,8 +104,8 @@ Exchange& Randk::start_chunk(const Chunk& chunk, View<float> gradient, StatusVie
   return *chunk_sum.sum;
 }
 
-void Randk::finish_chunk(const Chunk& chunk, View<float> gradient, StatusView, StepReport&) {
-  fill(place(), 0.0F, gradient);
+void Randk::finish_chunk(const Chunk& chunk, GradientView gradient, StatusView, StepReport&) {
+  clear(place(), gradient);
   scatter(place(), selected(sums_[chunk.number]), gradient);
 }
 

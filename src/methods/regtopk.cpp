@@ -69,9 +69,9 @@ class Regtopk : public SparseMethod {
     return compression().start(chunk, feedback, highest_scores, status, report);
   }
 
-  void remember(std::uint64_t first, ConstSparseView sent, View<const float> aggregate) override {
+  void remember(std::uint64_t first, ConstSparseView sent, ConstSparseView aggregate) override {
     copy(place(), sent.values, next_.corrected.view().sub(first, sent.size()));
-    gather(place(), aggregate, sent.indices, next_.aggregate.view().sub(first, sent.size()));
+    find_entries(place(), aggregate, sent.indices, next_.aggregate.view().sub(first, sent.size()));
     next_.known = true;
   }
 

@@ -168,13 +168,13 @@ void RoundMethod::exchange_differences(int leader, View<float> differences, Stat
   subtract_scaled(place(), centre(), 1.0F, differences, differences);  // c
 }
 
-Exchange& RoundMethod::start_chunk(const Chunk& chunk, View<float> differences, StatusView status,
+Exchange& RoundMethod::start_chunk(const Chunk& chunk, GradientView differences, StatusView status,
                                    StepReport& report) {
-  if (leader_ == kNoLeader) return compression_->start(chunk, differences, errors(), status, report);  // a, b
-  return compression_->start_from(leader_, chunk, differences, errors(), status, report);
+  if (leader_ == kNoLeader) return compression_->start(chunk, differences.floats(), errors(), status, report);  // a, b
+  return compression_->start_from(leader_, chunk, differences.floats(), errors(), status, report);
 }
 
-void RoundMethod::finish_chunk(const Chunk& chunk, View<float> /*sent*/, StatusView, StepReport&) {
+void RoundMethod::finish_chunk(const Chunk& chunk, GradientView /*sent*/, StatusView, StepReport&) {
   compression_->finish(chunk, errors());
 }
 

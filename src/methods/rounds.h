@@ -90,8 +90,8 @@ class RoundMethod : public ModelBase, private ChunkedStep {
 
  private:
   bool by_tensor() const override { return compression_->by_tensor(); }
-  Exchange& start_chunk(const Chunk& chunk, View<float> differences, StatusView status, StepReport& report) override;
-  void finish_chunk(const Chunk& chunk, View<float> sent, StatusView status, StepReport& report) override;
+  Exchange& start_chunk(const Chunk& chunk, GradientView differences, StatusView status, StepReport& report) override;
+  void finish_chunk(const Chunk& chunk, GradientView sent, StatusView status, StepReport& report) override;
   UpdateErrors errors() const { return {residual_.view(), residual_.next()}; }
   void make_all_exchanges();
   void keep_unsent();

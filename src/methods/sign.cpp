@@ -78,42 +78,45 @@ class SignMethod : public GradientBase {
     }
   }
 
-  Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override {
+  /// These read and write further floats.
+  bool takes_16bit() const override { return abstain_ == 0.0F && !takes_turns(); }
+
+  Exchange& start_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport& report) override {
     report.bits = (abstain_ > 0.0F ? 2.0 : 1.0) / static_cast<double>(turns_);
-    const View<const float> voting = of_this_turn(add_momentum(chunk, gradient, report), gradient, status, report);
-    const View<float> vote = takes_turns() ? votes_of_turn_.view() : gradient;
+    const ConstGradientView voting = of_this_turn(add_momentum(chunk, gradient, report), gradient, status, report);
+    const GradientView vote = takes_turns() ? GradientView(votes_of_turn_.view()) : gradient;
     if (abstain_ > 0.0F) {
-      const float least = abstain_ * mean_magnitude(place(), voting);
-      open_votes_[chunk.number]->start(voting, least, key(), vote, status);
+      const float least = abstain_ * mean_magnitude(place(), voting.floats());
+      open_votes_[chunk.number]->start(voting.floats(), least, key(), vote.floats(), status);
       return *open_votes_[chunk.number];
     }
     votes_[chunk.number]->start(voting, key(), vote, status);
     return *votes_[chunk.number];
   }
 
-  void finish_chunk(const Chunk&, View<float> aggregate, StatusView, StepReport&) override {
-    if (takes_turns()) put_stripe(place(), votes_of_turn_.view(), static_cast<float>(turns_), stripe(), aggregate);
+  void finish_chunk(const Chunk&, GradientView aggregate, StatusView, StepReport&) override {
+    if (takes_turns()) put_stripe(place(), votes_of_turn_.view(), static_cast<float>(turns_), stripe(), aggregate.floats());
   }
 
   /// What votes of `values`. A vote finds NaN and Inf in what votes; the rest of the gradient is looked at here, because
   /// it enters the momentum.
-  View<const float> of_this_turn(View<const float> values, View<const float> gradient, StatusView status,
+  ConstGradientView of_this_turn(ConstGradientView values, ConstGradientView gradient, StatusView status,
                                  StepReport& report) {
     if (!takes_turns()) return values;
     const Stopwatch watch(report.select_seconds);
     find_nonfinite(place(), gradient, status);
-    take_stripe(place(), values, stripe(), voting_.view());
+    take_stripe(place(), values.floats(), stripe(), voting_.view());
     return voting_.view();
   }
 
   /// v = β·v + (1 − β)·g, kept aside until the step counts. Returns what votes.
-  View<const float> add_momentum(const Chunk& chunk, View<const float> gradient, StepReport& report) {
+  ConstGradientView add_momentum(const Chunk& chunk, ConstGradientView gradient, StepReport& report) {
     if (!remembers()) return gradient;
     const Stopwatch watch(report.select_seconds);
     const View<const float> before = momentum_.view(parameters()).sub(chunk.offset, chunk.size);
     const View<float> after = next_momentum_.view(parameters()).sub(chunk.offset, chunk.size);
     running_mean(place(), beta_, before, gradient, after);
-    return steps_ < early_steps_ ? gradient : View<const float>(after);
+    return steps_ < early_steps_ ? gradient : ConstGradientView(after);
   }
 
   void commit() override {

@@ -16,7 +16,7 @@ namespace laconic {
 
 /// What is compressed of a chunk. p = values + residual is selected from.
 struct ChunkFeedback {
-  View<float> values;          ///< in: a gradient, or a difference of models; out: the mean of what all ranks sent
+  GradientView values;         ///< in: a gradient, or a difference of models; out: the mean of what all ranks sent
   View<const float> residual;  ///< what earlier steps did not send
   View<float> rest;            ///< out: p − what was sent, the residual of the next step if this one counts
 };
@@ -61,6 +61,8 @@ class SparseCompression {
   /// Where a chunk's selected entries begin in the list of all scopes, and the entries as they were sent.
   std::uint64_t first_selected(const Chunk& chunk) const { return sums_[chunk.number].first; }
   SparseView selected(const Chunk& chunk) const { return selected(sums_[chunk.number]); }
+  /// After finish: the mean of a chunk, as a list.
+  ConstSparseView mean(const Chunk& chunk) const { return sums_[chunk.number].sum->entries(); }
 
   void save(State& state) const;
   void require_loadable(const State& state) const;

@@ -11,13 +11,13 @@ void SparseMethod::prepare() {
   compression_.make_sums(pipeline());
 }
 
-Exchange& SparseMethod::start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) {
+Exchange& SparseMethod::start_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport& report) {
   return compress(chunk, {gradient, residual_.of(chunk), residual_.next_of(chunk)}, status, report);
 }
 
-void SparseMethod::finish_chunk(const Chunk& chunk, View<float> aggregate, StatusView, StepReport&) {
+void SparseMethod::finish_chunk(const Chunk& chunk, GradientView, StatusView, StepReport&) {
   compression_.finish(chunk, residual_.next_of(chunk));
-  remember(compression_.first_selected(chunk), compression_.selected(chunk), aggregate);
+  remember(compression_.first_selected(chunk), compression_.selected(chunk), compression_.mean(chunk));
 }
 
 void SparseMethod::commit() {

@@ -15,9 +15,9 @@ class SparseMethod : public GradientBase {
   /// Starts a chunk's compression with the method's selection.
   virtual Exchange& compress(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status,
                              StepReport& report) = 0;
-  /// Receives what was sent of a chunk, beginning at entry `first` of the list, and the aggregate of all ranks there.
-  /// RegTop-k stores its support here.
-  virtual void remember(std::uint64_t /*first*/, ConstSparseView /*sent*/, View<const float> /*aggregate*/) {}
+  /// Receives what was sent of a chunk, beginning at entry `first` of the list, and the aggregate of all ranks, as a list
+  /// too. RegTop-k stores its support here.
+  virtual void remember(std::uint64_t /*first*/, ConstSparseView /*sent*/, ConstSparseView /*aggregate*/) {}
   virtual void committed() {}
 
   void prepare() override;
@@ -28,8 +28,9 @@ class SparseMethod : public GradientBase {
   std::vector<View<float>> owed() override { return {residual_.view()}; }
 
   bool by_tensor() const override { return compression_.by_tensor(); }
-  Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
-  void finish_chunk(const Chunk& chunk, View<float> aggregate, StatusView status, StepReport& report) override;
+  bool takes_16bit() const override { return true; }
+  Exchange& start_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport& report) override;
+  void finish_chunk(const Chunk& chunk, GradientView aggregate, StatusView status, StepReport& report) override;
   void commit() override;
 
   SparseCompression& compression() { return compression_; }

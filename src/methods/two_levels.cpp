@@ -66,7 +66,7 @@ View<float> TwoLevelMethod::own_range(const Chunk& chunk) const {
   return own_.view(offsets_.back()).sub(begin, offsets_[chunk.first_tensor + chunk.tensor_count] - begin);
 }
 
-Exchange& TwoLevelMethod::start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport&) {
+Exchange& TwoLevelMethod::start_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport&) {
   gradients_[chunk.number] = gradient;
   ScatteredMean& mean = channel_of_[chunk.number]->mean;
   mean.start(gradient, own_range(chunk), status);
@@ -74,7 +74,7 @@ Exchange& TwoLevelMethod::start_chunk(const Chunk& chunk, View<float> gradient, 
 }
 
 /// The inner method starts its exchanges in an order of its own, however chunks end here.
-void TwoLevelMethod::finish_chunk(const Chunk& chunk, View<float>, StatusView, StepReport&) {
+void TwoLevelMethod::finish_chunk(const Chunk& chunk, GradientView, StatusView, StepReport&) {
   const View<float> own = own_.view(offsets_.back());
   parts_.clear();
   for (std::uint32_t i = chunk.first_tensor; i < chunk.first_tensor + chunk.tensor_count; ++i) {

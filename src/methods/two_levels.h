@@ -50,8 +50,9 @@ class TwoLevelMethod final : public GradientBase {
     return staged_within_ ? *staged_within_ : levels_.within();
   }
   void on_begin() override;
-  Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
-  void finish_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
+  bool takes_16bit() const override { return true; }
+  Exchange& start_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport& report) override;
+  void finish_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport& report) override;
   bool has_second_level() const override { return true; }
   void second_level(Status& status, StepReport& report) override;
   void commit() override { count(inner_->conclude()); }
@@ -72,7 +73,7 @@ class TwoLevelMethod final : public GradientBase {
   std::vector<std::unique_ptr<OnChannel>> channels_;
   std::vector<OnChannel*> channel_of_;  ///< by chunk
   Buffer<Status> gather_statuses_;      ///< by channel
-  std::vector<View<float>> gradients_;  ///< by chunk, in this step
+  std::vector<GradientView> gradients_;  ///< by chunk, in this step
   std::vector<TensorPart> parts_;
   std::vector<std::uint32_t> verdicts_;  ///< of the machine's ranks: 1 if their slices were finite
 };

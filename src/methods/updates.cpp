@@ -74,8 +74,8 @@ class Updates : public ModelBase, private ChunkedStep {
   void do_read_out(View<const float> model, View<float> out) override;
 
   bool by_tensor() const override { return compression().by_tensor(); }
-  Exchange& start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
-  void finish_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) override;
+  Exchange& start_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport& report) override;
+  void finish_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport& report) override;
 
   template <class Gradients>
   void add_to_exchange(const Gradients& gradients);
@@ -205,16 +205,16 @@ void Updates::drop(const StepInput& input, const Status& status) {
   report_.skipped = true;
 }
 
-Exchange& Updates::start_chunk(const Chunk& chunk, View<float> gradient, StatusView status, StepReport& report) {
+Exchange& Updates::start_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport& report) {
   View<float> step;
   {
     const Stopwatch watch(report.select_seconds);
-    step = local().make_chunk(chunk, model(), gradient, status);  // 2, 3
+    step = local().make_chunk(chunk, model(), gradient.floats(), status);  // 2, 3
   }
   return compression().start(chunk, step, memory_.errors(), status, report);  // 3, 4, 5
 }
 
-void Updates::finish_chunk(const Chunk& chunk, View<float>, StatusView, StepReport&) {
+void Updates::finish_chunk(const Chunk& chunk, GradientView, StatusView, StepReport&) {
   compression().finish(chunk, memory_.errors());
 }
 

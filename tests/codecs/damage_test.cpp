@@ -346,12 +346,12 @@ TEST(Damage, ASumOfUniformPayloadsIsMadeOfAllOrOfNone) {
   std::vector<float> out(700, 1.0F);
   std::vector<float> norms(3);
   Status status;
-  EXPECT_TRUE(uniform::decode_sum(place, payloads, layout, 0, 700, 4, out, view_of(status), norms));
+  EXPECT_TRUE(uniform::decode_sum(place, payloads, layout, 0, 700, 4, 1.0F, out, view_of(status), norms));
   EXPECT_EQ(out, expected);
   EXPECT_EQ(norms, (std::vector<float>{0.0F, 1.0F, 2.0F}));
   messages[2][100] ^= std::byte{1};
   out.assign(700, 1.0F);
-  EXPECT_FALSE(uniform::decode_sum(place, payloads, layout, 0, 700, 4, out, view_of(status), norms));
+  EXPECT_FALSE(uniform::decode_sum(place, payloads, layout, 0, 700, 4, 1.0F, out, view_of(status), norms));
   EXPECT_EQ(status.fault, PayloadFault::wrong_checksum);
   EXPECT_EQ(out, std::vector<float>(700, 1.0F)) << "written from a list with a damaged payload";
 }

@@ -8,6 +8,7 @@
 #include "base/cuda/queue.h"
 #include "laconic/threads.h"
 #include "methods/harness.h"
+#include "methods/placed_gradient.h"
 #include "support/method_names.h"
 #include "support/placed_values.h"
 #include "support/support.h"
@@ -34,7 +35,8 @@ void register_one(Method& method, std::size_t parameters) {
   method.register_tensors({&whole, 1});
 }
 
-void make_steps(const MethodRow& row, Communicator& communicator, Place& place, View<float> model, View<float> gradient,
+void make_steps(const MethodRow& row, Communicator& communicator, Place& place, View<float> model,
+                GradientView gradient,
                 const std::function<void()>& when_done) {
   const auto rank = static_cast<std::uint32_t>(communicator.rank());
   MethodOptions options;
@@ -51,19 +53,19 @@ void make_steps(const MethodRow& row, Communicator& communicator, Place& place, 
     place.queue()->copy(out.data(), point.data(), point.size_bytes());
   });
   method->start(model);
-  for (std::uint32_t step = 0; step < 2; ++step) method->step({{1, step, rank}, 1e-4F, 1.0F}, model, gradient);
+  for (std::uint32_t step = 0; step < 2; ++step) method->step({{1, step, rank}, 1e-4F, 1.0F}, model, gradient.floats());
   when_done();
 }
 
 /// Bytes on the device that one rank holds after some steps, with messages and scratch, without gradient and model.
-double held_bytes(const MethodRow& row, std::size_t parameters) {
+double held_bytes(const MethodRow& row, std::size_t parameters, NumberType type = NumberType::float32) {
   double bytes = 0.0;
   run_ranks(kRanks, [&](Communicator& communicator) {
     const auto place = cuda_place();
     std::vector<float> values(parameters);
     for (std::size_t i = 0; i < parameters; ++i) values[i] = 1.0F + static_cast<float>(i * 7919 % 9973);
     const PlacedValues model(*place, std::vector<float>(row.face == Face::model ? parameters : 0, 0.5F));
-    const PlacedValues gradient(*place, values);
+    const PlacedGradient gradient(*place, values, type);
     const auto free_now = [&] {
       communicator.barrier().wait();
       const double free = free_bytes();
@@ -88,14 +90,29 @@ class MethodMemoryOnDevice : public testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Table, MethodMemoryOnDevice, testing::ValuesIn(method_names()),
                          [](const auto& test) { return test_name(test.param); });
 
+/// What grows with the model.
+double bytes_per_parameter(const MethodRow& row, NumberType type) {
+  held_bytes(row, 1000, type);  // from the first call of a kernel on, the GPU also holds its code
+  const double small = held_bytes(row, kSize, type);
+  const double large = held_bytes(row, 2 * kSize, type);
+  return (large - small) / static_cast<double>(kSize);
+}
+
 TEST_P(MethodMemoryOnDevice, IsWhatTheTableSays) {
   const MethodRow& row = method_row(GetParam());
-  held_bytes(row, 1000);  // from the first call of a kernel on, the GPU also holds its code
-  const double small = held_bytes(row, kSize);
-  const double large = held_bytes(row, 2 * kSize);
   const bool own_momentum = row.face == Face::model && !row.traits.is_sgd;  // the optimizer's
-  const double found = (large - small) / static_cast<double>(kSize) - (own_momentum ? sizeof(float) : 0.0);
+  const double found = bytes_per_parameter(row, NumberType::float32) - (own_momentum ? sizeof(float) : 0.0);
   EXPECT_NEAR(found, row.device_bytes, 0.03 * row.device_bytes + kUnit) << "bytes per parameter";
+}
+
+/// A gradient of 16 bits is worked on where it lies. A dense sum needs floats for the range that a rank owns, in scratch
+/// memory that grows by doubling. A quantizer that adds a residual needs them for all entries.
+TEST_P(MethodMemoryOnDevice, HasNoCopyOfAGradientOf16Bits) {
+  const MethodRow& row = method_row(GetParam());
+  if (row.face != Face::gradient) GTEST_SKIP() << "a model method has a flat gradient of its own";
+  const bool adds_residual = row.name == std::string("block-quant");
+  const double more = adds_residual ? sizeof(float) : 2.0 * sizeof(float) / kRanks;
+  EXPECT_LE(bytes_per_parameter(row, NumberType::bfloat16), 1.03 * (row.device_bytes + more) + kUnit);
 }
 
 }  // namespace

@@ -56,6 +56,18 @@ TEST_P(MethodOnDevice, GivesTheSameBitsOnTwoLevels) {
   for (const auto& place : {on_device, on_device_but_rank_0}) check_two_levels(run, place);
 }
 
+TEST_P(MethodOnDevice, TakesGradientsOf16Bits) {
+  if (row().face != Face::gradient) GTEST_SKIP() << "a model method has a flat gradient of its own";
+  const MethodRun plain{&row(), small_options(row()), row().name, 0, cuda_place()};
+  check_16bit_gradients(plain, kChunk, on_device);
+  check_16bit_gradients(plain, 0, on_device_but_rank_0);
+  for (MethodRun& run : runs_with_words(row())) {
+    run.copying = cuda_place();
+    check_16bit_gradients(run, 0, on_device);
+  }
+  check_two_levels({&row(), small_options(row()), row().name}, on_device, NumberType::bfloat16);
+}
+
 TEST_P(MethodOnDevice, GivesTheSameBitsWithItsNumbers) {
   for (const MethodRun& run : runs_with_numbers(row())) check(run, kChunk, 1, on_device);
 }

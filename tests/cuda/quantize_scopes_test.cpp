@@ -154,10 +154,15 @@ TEST_F(CudaQuantizeScopes, SumsOfPayloadsAreTheReferences) {
           }
           for (const auto& payload : there) device_payloads.push_back(payload.view());
           std::vector<float> expected(n, kNotANumber);
-          dequantize_sum(reference_, payloads, just(DequantizeSection{32, 32 + norms_bytes, expected}), bits, scope);
+          Status status;
+          const DeviceStatus device_status;
+          const auto divisor = static_cast<float>(ranks);
+          dequantize_sum(reference_, payloads, just(DequantizeSection{32, 32 + norms_bytes, expected}), bits, scope,
+                         divisor, view_of(status));
           const DeviceArray<float> sums(std::vector<float>(n, kNotANumber), n % 3);
           dequantize_sum(*place_, device_payloads, just(DequantizeSection{32, 32 + norms_bytes, sums.view()}), bits,
-                         scope);
+                         scope, divisor, device_status.view());
+          EXPECT_EQ(device_status.read().nonfinite, 0U);
           ASSERT_TRUE(same_bits(sums.values(), expected))
               << "scope " << scope << " bits " << bits << " n " << n << " ranks " << ranks;
           EXPECT_TRUE(sums.intact());

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "base/scratch_status.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/sign/sign.h"
@@ -138,8 +139,10 @@ std::vector<View<const std::byte>> verified_payloads(Place& place, Data& data) {
     quantize(place, data.values, data.norm, quantizer, payload.sub(kFieldsOffset, quantized_bytes(n, 8)));
     payloads.push_back(payload);
   }
-  dequantize_sum(place, payloads, just(section_of(data.sums)), 8);
+  const ScratchStatus status(place);
+  dequantize_sum(place, payloads, just(section_of(data.sums)), 8, 0, 8.0F, status.view());
   Place host;
+  Status host_status;
   for (const std::size_t tile : {std::size_t{0}, n / kTile - 1}) {
     std::vector<std::vector<std::byte>> here(payloads.size(), std::vector<std::byte>(kFieldsOffset + kTile));
     for (std::size_t rank = 0; rank < payloads.size(); ++rank) {
@@ -149,7 +152,7 @@ std::vector<View<const std::byte>> verified_payloads(Place& place, Data& data) {
     }
     std::vector<float> expected(kTile);
     const std::vector<View<const std::byte>> views(here.begin(), here.end());
-    dequantize_sum(host, views, just(section_of(expected)), 8);
+    dequantize_sum(host, views, just(section_of(expected)), 8, 0, 8.0F, view_of(host_status));
     require_equal(fetch(data.sums.sub(tile * kTile, kTile)) == expected, "dequantize_sum");
   }
   return payloads;
@@ -186,7 +189,7 @@ int run(std::size_t n) {
   const std::vector<View<const std::byte>> payloads = verified_payloads(*place, data);
   jobs.push_back({"dequantize_sum of 8",
                   (4 + 8) * size,
-                  [&] { dequantize_sum(*place, payloads, just(section_of(data.sums)), 8); },
+                  [&] { dequantize_sum(*place, payloads, just(section_of(data.sums)), 8, 0, 8.0F, data.status); },
                   {}});
   time_all(*place, jobs);
 

@@ -5,6 +5,7 @@
 
 #include "cuda/timing.h"
 #include "kernels/coded/coded.h"
+#include "kernels/convert/convert.h"
 #include "kernels/regtopk/regtopk.h"
 #include "kernels/regtopk/regularizer.h"
 #include "kernels/residual.h"
@@ -126,6 +127,7 @@ struct Case {
   std::size_t k;
   float guess;  ///< of the threshold, as a multiple of the right one; 0: none
   bool regularized = false;
+  bool in_16bit = false;  ///< the gradient is bfloat16
 };
 
 class Selections {
@@ -134,6 +136,9 @@ class Selections {
 
   void fill(Values kind) {
     launch_over(place_, "fill", n_, fill_kernel, kind, 1, 1.0F, gradient_.data(), n_);
+    // Values that bfloat16 has, so that both types have the same selection.
+    convert(place_, gradient_, bfloats_);
+    convert(place_, bfloats_, gradient_);
     launch_over(place_, "fill", n_, fill_kernel, kind, 2, 0.5F, residual_.data(), n_);
     const std::uint32_t stride = static_cast<std::uint32_t>(n_ / support_indices_.size());
     launch_over(place_, "support", support_indices_.size(), support_kernel, stride, support_indices_.data(),
@@ -147,11 +152,12 @@ class Selections {
 
   void select(const Case& each) {
     const SparseView selected{indices_.sub(0, each.k), values_.sub(0, each.k)};
+    const ConstGradientView gradient = gradient_of(each.in_16bit);
     if (each.regularized) {
       const LastSupport last{support_indices_, support_corrected_, support_aggregate_};
-      return error_feedback_regtopk(place_, gradient_, residual_, rest_, last, score_, selected, status_);
+      return error_feedback_regtopk(place_, gradient, residual_, rest_, last, score_, selected, status_);
     }
-    error_feedback_topk(place_, gradient_, residual_, rest_, selected, status_);
+    error_feedback_topk(place_, gradient, residual_, rest_, selected, status_);
   }
 
   void set_threshold(float threshold) {
@@ -182,14 +188,17 @@ class Selections {
   }
 
   /// 64 of each 4,096 entries.
-  void select_by_scope() {
-    error_feedback_topk_by_scope(place_, gradient_, residual_, rest_, scopes(), list(scopes().selected(n_)), status_);
+  void select_by_scope(bool in_16bit) {
+    error_feedback_topk_by_scope(place_, gradient_of(in_16bit), residual_, rest_, scopes(),
+                                 list(scopes().selected(n_)), status_);
   }
   /// Ends the program unless the first and the last scopes are what the processor selects from them.
   void verify_scopes() {
-    select_by_scope();
     const std::size_t count = std::min<std::size_t>(n_ / kScope, 1000);
-    for (const std::size_t first : {std::size_t{0}, n_ / kScope - count}) verify_scopes(first, count);
+    for (const bool in_16bit : {false, true}) {
+      select_by_scope(in_16bit);
+      for (const std::size_t first : {std::size_t{0}, n_ / kScope - count}) verify_scopes(first, count);
+    }
   }
   void verify_scopes(std::size_t first, std::size_t count) {
     const std::size_t begin = first * kScope, part = count * kScope, out = first * kKept, selected = count * kKept;
@@ -209,7 +218,6 @@ class Selections {
   void code(ValueFormat format, std::size_t k, View<float> errors) {
     code_values(place_, format, {}, {0, 1}, list(k), errors, status_);
   }
-  View<Status> status() const { return status_; }
 
   std::size_t size() const { return n_; }
   SparseView list(std::size_t count) const { return {indices_.sub(0, count), values_.sub(0, count)}; }
@@ -219,6 +227,10 @@ class Selections {
   FixedScopes scopes() const {
     const std::uint64_t last = n_ % kScope == 0 ? kScope : n_ % kScope;
     return {kScope, kKept, std::max<std::uint64_t>(1, last * kKept / kScope)};
+  }
+
+  ConstGradientView gradient_of(bool in_16bit) const {
+    return in_16bit ? ConstGradientView(bfloats_) : ConstGradientView(gradient_);
   }
 
   void make_keys(const Case& each) {
@@ -233,6 +245,7 @@ class Selections {
   std::size_t n_;
   RegtopkScore score_{.mu = 4.0F, .weight = 0.25F, .denominator = Denominator::previous};
   View<float> gradient_ = device_view<float>(n_);
+  GradientView bfloats_{device_view<std::byte>(2 * n_).data(), NumberType::bfloat16, n_, Device::cuda};
   View<float> residual_ = device_view<float>(n_);
   View<float> rest_ = device_view<float>(n_);
   View<std::uint32_t> keys_ = device_view<std::uint32_t>(n_);
@@ -314,7 +327,8 @@ void time_scopes_and_codes(Place& place, Selections& selections) {
     };
   };
   std::vector<Job> jobs{{"stream of 12 bytes", 0.0, [&] { selections.stream(); }, {}},
-                        {"top-k 64 of each 4096", 0.0, [&] { selections.select_by_scope(); }, {}},
+                        {"top-k 64 of each 4096", 0.0, [&] { selections.select_by_scope(false); }, {}},
+                        {"the same of bfloat16", 0.0, [&] { selections.select_by_scope(true); }, {}},
                         {percent.name, 0.0, [&] { selections.select(percent); }, {}, guess},
                         {"the same, then sign", 0.0, with(ValueFormat::sign), {}, guess},
                         {"the same, then two", 0.0, with(ValueFormat::two), {}, guess}};
@@ -345,7 +359,9 @@ void time_selections(Place& place, std::size_t n) {
               {"top-k k = n", n, 0.0F},
               {"RegTop-k 1 %, warm", percent, 1.0F, true},
               {"RegTop-k 1 %, cold", percent, 0.0F, true},
-              {"RegTop-k 0.1 %, warm", thousandth, 1.0F, true}});
+              {"RegTop-k 0.1 %, warm", thousandth, 1.0F, true},
+              {"bfloat16, top-k 1 %, warm", percent, 1.0F, false, true},
+              {"bfloat16, RegTop-k 1 %, warm", percent, 1.0F, true, true}});
   time_split(place, selections);
   time_scopes_and_codes(place, selections);
   const std::vector<Case> awkward{{"top-k 1 %, warm", percent, 1.0F}, {"top-k 1 %, cold", percent, 0.0F}};

@@ -382,7 +382,9 @@ TEST(QuantizeScopes, TheSumOfPayloadsIsThatOfAddingThemInOrder) {
           for (std::size_t rank = 0; rank < ranks; ++rank) {
             messages.push_back(message_of_two(normal_values(n, 10 * rank + scope), cut, bits, scope));
           }
-          const Floats expected = added_in_order(messages, n, cut, bits, scope);
+          Floats expected = added_in_order(messages, n, cut, bits, scope);
+          const float divisor = ranks == 1 ? 1.0F : 3.0F;
+          for (float& sum : expected) sum = sum / divisor;
           std::vector<View<const std::byte>> payloads;
           for (const Message& message : messages) payloads.emplace_back(message.bytes);
           for (const SimdLevel level : available_levels()) {
@@ -395,7 +397,9 @@ TEST(QuantizeScopes, TheSumOfPayloadsIsThatOfAddingThemInOrder) {
                 body(section);
               }
             };
-            dequantize_sum(place, payloads, sections, bits, scope);
+            Status status;
+            dequantize_sum(place, payloads, sections, bits, scope, divisor, view_of(status));
+            ASSERT_EQ(status.nonfinite, 0U);
             ASSERT_TRUE(sums.intact());
             ASSERT_TRUE(same(sums.values(), expected))
                 << simd_name(level) << " scope " << scope << " bits " << bits << " n " << n << " ranks " << ranks;
@@ -411,12 +415,26 @@ TEST(QuantizeScopes, SumsRefuseSectionsBehindThePayloadsEnd) {
   Floats values(600);
   const Bytes payload(4 + quantized_bytes(600, 8) - 1);
   const std::vector<View<const std::byte>> payloads{View<const std::byte>(payload)};
-  const auto text = message_of<InvalidConfig>(
-      [&] { dequantize_sum(place, payloads, just(DequantizeSection{0, 4, values}), 8); });
+  Status status;
+  const auto sum = [&](std::span<const View<const std::byte>> of) {
+    dequantize_sum(place, of, just(DequantizeSection{0, 4, values}), 8, 0, 1.0F, view_of(status));
+  };
+  const auto text = message_of<InvalidConfig>([&] { sum(payloads); });
   EXPECT_TRUE(contains(text, "payload has 603 entries, expected at least 604")) << text;
-  EXPECT_TRUE(contains(message_of<InvalidConfig>(
-                           [&] { dequantize_sum(place, {}, just(DequantizeSection{0, 4, values}), 8); }),
-                       "payloads has 0 entries"));
+  EXPECT_TRUE(contains(message_of<InvalidConfig>([&] { sum({}); }), "payloads has 0 entries"));
+}
+
+TEST(QuantizeScopes, ASumThatOverflowsIsFlagged) {
+  Place place({.threads = 1});
+  const float norm = 3e38F;
+  Bytes payload(sizeof(float) + quantized_bytes(1, 8));
+  std::memcpy(payload.data(), &norm, sizeof(norm));
+  payload.back() = std::byte{0x7F};  // the highest level
+  const std::vector<View<const std::byte>> payloads(2, View<const std::byte>(payload));
+  Floats values(1);
+  Status status;
+  dequantize_sum(place, payloads, just(DequantizeSection{0, 4, values}), 8, 0, 2.0F, view_of(status));
+  EXPECT_EQ(status.nonfinite, 1U);
 }
 
 }  // namespace

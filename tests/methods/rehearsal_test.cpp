@@ -41,6 +41,22 @@ TEST_P(RehearsedMethod, GivesTheSameBitsWithItsNumbers) {
   for (const MethodRun& run : runs_with_numbers(row())) check(run, kChunk, 1);
 }
 
+TEST_P(RehearsedMethod, TakesGradientsOf16Bits) {
+  rehearse_as(row().name + std::string(" with gradients of 16 bits"));
+  const auto check_one = [](const MethodRun& run) {
+    for (const std::uint64_t chunk : {kChunk, std::uint64_t{0}}) {
+      check_16bit_gradients(run, chunk, [](int) { return rehearsed_place(); });
+    }
+  };
+  check_one({&row(), small_options(row()), row().name});
+  for (const MethodRun& run : runs_with_words(row())) check_one(run);
+  for (const MethodRun& run : runs_with_numbers(row())) check_one(run);
+  if (row().face != Face::gradient) return;
+  for (const NumberType type : {NumberType::float16, NumberType::bfloat16}) {
+    check_two_levels({&row(), small_options(row()), row().name}, [](int) { return rehearsed_place(); }, type);
+  }
+}
+
 /// Enough entries for all threads of a pool, in the memory of a place that has several.
 TEST(RehearsedPlace, OpensItsMemoryToTheThreadsOfItsPool) {
   rehearse_as("kernels on three threads");

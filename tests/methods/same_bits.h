@@ -17,6 +17,7 @@
 #include "laconic/error.h"
 #include "laconic/threads.h"
 #include "laconic/two_levels.h"
+#include "methods/placed_gradient.h"
 #include "methods/resume_check.h"
 #include "support/method_names.h"
 #include "support/placed_values.h"
@@ -74,14 +75,23 @@ inline std::vector<float> gradient_at(const std::vector<float>& model, int rank,
   return gradient;
 }
 
+/// In which types a run has its gradients. The values are those of `values`, and so are what is noted of the results;
+/// they lie in memory as `memory`.
+struct GradientTypes {
+  NumberType memory = NumberType::float32;
+  NumberType values = NumberType::float32;
+};
+
 /// A gradient as tensors that lie apart from each other.
 class ApartTensors {
  public:
-  ApartTensors(Place& place, const std::vector<float>& flat) {
+  /// One tensor is float32 in any case.
+  ApartTensors(Place& place, const std::vector<float>& flat, GradientTypes types = {}) : values_(types.values) {
     auto next = flat.begin();
     for (const Tensor& tensor : small_model()) {
       const auto end = next + static_cast<std::ptrdiff_t>(tensor.size);
-      tensors_.push_back(std::make_unique<PlacedValues>(place, std::vector<float>(next, end)));
+      const NumberType type = tensors_.size() == 1 ? NumberType::float32 : types.memory;
+      tensors_.push_back(std::make_unique<PlacedGradient>(place, std::vector<float>(next, end), type));
       next = end;
     }
   }
@@ -96,11 +106,12 @@ class ApartTensors {
     method.add(second);
   }
   void note(Trace& trace) const {
-    for (const auto& tensor : tensors_) trace.note(tensor->get());
+    for (const auto& tensor : tensors_) trace.note(rounded_to(values_, tensor->get()));
   }
 
  private:
-  std::vector<std::unique_ptr<PlacedValues>> tensors_;
+  NumberType values_;
+  std::vector<std::unique_ptr<PlacedGradient>> tensors_;
 };
 
 template <class Make>
@@ -113,7 +124,7 @@ auto prepared(const MethodRun& run, const Make& make) {
 }
 
 /// By reduce and by parts in turn; saved and loaded, and given another communicator, on the way.
-inline Trace reduce_steps(const MethodRun& run, Communicator& communicator, Place& place) {
+inline Trace reduce_steps(const MethodRun& run, Communicator& communicator, Place& place, GradientTypes types) {
   Trace trace;
   std::unique_ptr<Communicator> next = communicator.duplicate();
   const std::vector<float> point(size_of(small_model()), 0.5F);
@@ -126,13 +137,13 @@ inline Trace reduce_steps(const MethodRun& run, Communicator& communicator, Plac
       method->load(state);
     }
     if (step == kResizeBefore) method->resize(next.get());
-    const auto gradient = gradient_at(point, communicator.rank(), step);
+    const auto gradient = rounded_to(types.values, gradient_at(point, communicator.rank(), step));
     if (step % 2 == 0) {
-      PlacedValues values(place, gradient);
+      PlacedGradient values(place, gradient, types.memory);
       trace.note(method->reduce(key_of(communicator, step), values.view()).extra);
-      trace.note(values.get());
+      trace.note(rounded_to(types.values, values.get()));
     } else {
-      const ApartTensors tensors(place, gradient);
+      const ApartTensors tensors(place, gradient, types);
       method->begin(key_of(communicator, step));
       tensors.add_to(*method);
       trace.note(method->finish().extra);
@@ -211,13 +222,18 @@ inline Trace model_steps(const MethodRun& run, const OptimizerOptions& optimizer
 
 /// Runs `steps` in both kinds of memory. Collective.
 template <class Steps>
-void expect_same_bits(const std::string& description, Place& other, const Steps& steps) {
-  Place ordinary({.threads = 1});
+void expect_same_bits(const std::string& description, Place& ordinary, Place& other, const Steps& steps) {
   const Trace expected = steps(ordinary);
   const Trace found = steps(other);
   const auto difference = Trace::difference(expected, found);
   EXPECT_GT(expected.size(), 0U) << description;
   EXPECT_FALSE(difference.has_value()) << description << ": the runs part at byte " << *difference;
+}
+
+template <class Steps>
+void expect_same_bits(const std::string& description, Place& other, const Steps& steps) {
+  Place ordinary({.threads = 1});
+  expect_same_bits(description, ordinary, other, steps);
 }
 
 /// Whether the method takes the optimizer.
@@ -233,24 +249,51 @@ bool is_accepted(const Make& make) {
   }
 }
 
+/// A gradient method reduces, unless it guards steps, which takes the model.
+inline bool has_gradient_face(const MethodRun& run) {
+  return run.row->face == Face::gradient && run.options.step_guard != "on";
+}
+
 inline void check_gradient_face(const MethodRun& run, const PlaceMaker& make_place) {
   const auto compare = [&](Communicator& communicator) {
     const auto other = make_place(communicator.rank());
-    expect_same_bits(run.description, *other, [&](Place& place) { return reduce_steps(run, communicator, place); });
+    expect_same_bits(run.description, *other, [&](Place& place) { return reduce_steps(run, communicator, place, {}); });
   };
   run_ranks(kRanks, compare, run.copying);
 }
 
-/// Two hosts of two ranks, and a step in which a rank has an Inf.
-inline void check_two_levels(const MethodRun& run, const PlaceMaker& make_place) {
+/// Gradients that lie in 16 bits in the other place: the memory of the method is as with the same gradients in float32,
+/// and the results are those, rounded.
+inline void check_16bit_gradients(MethodRun run, std::uint64_t chunk_entries, const PlaceMaker& make_place) {
+  if (!has_gradient_face(run)) return;
+  run.chunk_entries = chunk_entries;
+  for (const NumberType type : {NumberType::float16, NumberType::bfloat16}) {
+    const auto compare = [&](Communicator& communicator) {
+      Place ordinary({.threads = 1});
+      const auto other = make_place(communicator.rank());
+      const Trace expected = reduce_steps(run, communicator, ordinary, {NumberType::float32, type});
+      const Trace found = reduce_steps(run, communicator, *other, {type, type});
+      const auto difference = Trace::difference(expected, found);
+      EXPECT_FALSE(difference.has_value()) << run.description << ", " << format_name(format_of(type))
+                                           << ": the runs part at byte " << *difference;
+    };
+    run_ranks(kRanks, compare, run.copying);
+  }
+}
+
+/// Two hosts of two ranks, and a step in which a rank has an Inf. In the other place gradients have that type.
+inline void check_two_levels(const MethodRun& run, const PlaceMaker& make_place,
+                             NumberType type = NumberType::float32) {
   const auto compare = [&](Communicator& communicator) {
     TwoLevels levels(communicator, hosts_of_size(4, 2));
+    Place ordinary({.threads = 1});
     const auto steps = [&](Place& place) {
+      const GradientTypes types{&place == &ordinary ? NumberType::float32 : type, type};
       Trace trace;
       const std::vector<float> point(size_of(small_model()), 0.5F);
       const auto method = prepared(run, [&] { return make_method(run.row->name, run.options, levels, place); });
       for (std::uint32_t step = 0; step < 4; ++step) {
-        const ApartTensors tensors(place, gradient_at(point, communicator.rank(), step));
+        const ApartTensors tensors(place, rounded_to(type, gradient_at(point, communicator.rank(), step)), types);
         method->begin(key_of(communicator, step));
         tensors.add_to(*method);
         EXPECT_EQ(method->finish().skipped, step == kDroppedStep);
@@ -261,7 +304,7 @@ inline void check_two_levels(const MethodRun& run, const PlaceMaker& make_place)
       return trace;
     };
     const auto other = make_place(communicator.rank());
-    expect_same_bits(run.description + " on two levels", *other, steps);
+    expect_same_bits(run.description + " on two levels", ordinary, *other, steps);
   };
   run_ranks(4, compare, run.copying);
 }
@@ -285,11 +328,6 @@ inline int check_model_face(const MethodRun& run, int most, const PlaceMaker& ma
     run_ranks(kRanks, compare, run.copying);
   }
   return taken;
-}
-
-/// A gradient method reduces, unless it guards steps, which takes the model.
-inline bool has_gradient_face(const MethodRun& run) {
-  return run.row->face == Face::gradient && run.options.step_guard != "on";
 }
 
 /// Both faces, as far as the method has them.

@@ -1,12 +1,16 @@
 #include "kernels/convert/convert.h"
 
+#include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "base/check.h"
 #include "base/touch.h"
+#include "kernels/convert/blocks.h"
 #include "kernels/convert/loops.h"
 #include "kernels/cuda.h"
 #include "kernels/elementwise/flagged.h"
+#include "kernels/elementwise/loops.h"
 #include "kernels/simd.h"
 
 namespace laconic {
@@ -25,7 +29,41 @@ void require_views(Place& place, ValueFormat format, View<From> from, View<To> t
   }
 }
 
+/// Returns whether a result is NaN or Inf, if that is asked for.
+bool convert_range(SimdLevel level, ConstGradientView from, GradientView to, Range range, bool watch) {
+  bool nonfinite = false;
+  const auto convert_block = [&](View<const float> block, std::size_t begin) {
+    const GradientView out = to.sub(begin, block.size());
+    if (out.is_float32()) {
+      std::memcpy(out.data(), block.data(), block.size_bytes());
+      nonfinite |= watch && LACONIC_DISPATCH(level, find_nonfinite, block.data(), block.size());
+    } else {
+      nonfinite |= LACONIC_DISPATCH(level, to_16bit, block.data(), format_of(out.type()), out.words().data(), out.size());
+    }
+  };
+  // Block by block, so that what is looked at twice is in the first cache.
+  for (std::size_t begin = range.begin; begin < range.end; begin += kFloatBlock) {
+    for_each_float_block(level, from, {begin, std::min(begin + kFloatBlock, range.end)}, convert_block);
+  }
+  return nonfinite;
+}
+
 }  // namespace
+
+void convert(Place& place, ConstGradientView from, GradientView to, StatusView status) {
+  require_same_device("from", from.device(), place.device());
+  require_same_device("to", to.device(), place.device());
+  require_size("to", to.size(), from.size());
+  if (!status.empty()) require_status(place, status);
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(convert, place, from, to, status);
+  if (!status.empty()) {
+    return parallel_flagged(place, from.size(), status,
+                            [&](Range range) { return convert_range(place.simd(), from, to, range, true); });
+  }
+  const Touch touch(place);
+  parallel_ranges(place.pool(), from.size(), kCut,
+                  [&](Range range) { convert_range(place.simd(), from, to, range, false); });
+}
 
 const char* format_name(ValueFormat format) {
   switch (format) {

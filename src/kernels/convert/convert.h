@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "laconic/gradient_view.h"
 #include "laconic/place.h"
 #include "laconic/status.h"
 #include "laconic/view.h"
@@ -16,6 +17,19 @@ constexpr bool is_coded(ValueFormat format) { return format == ValueFormat::sign
 /// Of a format that is not coded.
 constexpr std::uint64_t bytes_of(ValueFormat format) { return format == ValueFormat::f32 ? 4 : 2; }
 const char* format_name(ValueFormat format);
+/// The format with the same bits.
+constexpr ValueFormat format_of(NumberType type) {
+  return type == NumberType::float32 ? ValueFormat::f32 : type == NumberType::float16 ? ValueFormat::f16 : ValueFormat::bf16;
+}
+
+/// The type of a format that is not coded.
+constexpr NumberType type_of(ValueFormat format) {
+  return format == ValueFormat::f32 ? NumberType::float32 : format == ValueFormat::f16 ? NumberType::float16 : NumberType::bfloat16;
+}
+
+/// Copies entries and changes their type, by the rules of to_16bit and from_16bit. If there is a status, sets
+/// status.nonfinite if an entry of `to` is NaN or Inf. The views must not overlap.
+void convert(Place& place, ConstGradientView from, GradientView to, StatusView status = {});
 
 /// Converts to IEEE binary16 or bfloat16, rounding to nearest with ties to even and keeping subnormals. Sets
 /// status.nonfinite if a value is NaN or Inf, or is finite and overflows. format must be f16 or bf16. Matches hardware

@@ -32,6 +32,7 @@ bool round_through_16bit(SimdLevel level, ValueFormat format, float* values, flo
 
 // The twins, on a place's stream.
 namespace cuda {
+void convert(Place& place, ConstGradientView from, GradientView to, StatusView status);
 void to_16bit(Place& place, View<const float> values, ValueFormat format, View<std::uint16_t> out, StatusView status);
 void from_16bit(Place& place, View<const std::uint16_t> values, ValueFormat format, View<float> out);
 void add_from_16bit(Place& place, View<const std::uint16_t> values, ValueFormat format, View<float> out);

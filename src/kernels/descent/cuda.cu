@@ -1,4 +1,4 @@
-#include "base/cuda/launch.h"
+#include "kernels/convert/cuda/numbers.h"
 #include "kernels/descent/twins.h"
 #include "kernels/residual.h"
 
@@ -76,10 +76,11 @@ __global__ void blend_kernel(float share, float rest, const float* x, float* y, 
       n, [=](std::uint64_t i) { return rest * y[i] + share * x[i]; }, [=](std::uint64_t i, float sum) { y[i] = sum; });
 }
 
-__global__ void running_mean_kernel(float beta, float fresh, const float* before, const float* gradient, float* out,
+template <class Number>
+__global__ void running_mean_kernel(float beta, float fresh, const float* before, const Number* gradient, float* out,
                                     std::uint64_t n) {
   load_then_store(
-      n, [=](std::uint64_t i) { return beta * before[i] + fresh * gradient[i]; },
+      n, [=](std::uint64_t i) { return beta * before[i] + fresh * widened(gradient[i]); },
       [=](std::uint64_t i, float mean) { out[i] = mean; });
 }
 
@@ -112,11 +113,12 @@ __global__ void subtract_difference_kernel(const float* x, const float* y, float
       [=](std::uint64_t i, float left) { out[i] = left; });
 }
 
-__global__ void add_residual_kernel(const float* values, const float* residual, float* out, std::uint64_t n,
+template <class Number>
+__global__ void add_residual_kernel(const Number* values, const float* residual, float* out, std::uint64_t n,
                                     Status* status) {
   bool nonfinite = false;
   load_then_store(
-      n, [=](std::uint64_t i) { return with_residual(values[i], residual[i]); },
+      n, [=](std::uint64_t i) { return with_residual(widened(values[i]), residual[i]); },
       [&](std::uint64_t i, float sum) {
         out[i] = sum;
         nonfinite |= is_nonfinite(sum);
@@ -216,9 +218,11 @@ void blend(Place& place, float share, View<const float> x, View<float> y) {
   launch_over(place, "blend", y.size(), blend_kernel, share, 1.0F - share, x.data(), y.data(), y.size());
 }
 
-void running_mean(Place& place, float beta, View<const float> before, View<const float> gradient, View<float> out) {
-  launch_over(place, "running_mean", out.size(), running_mean_kernel, beta, 1.0F - beta, before.data(), gradient.data(),
-              out.data(), out.size());
+void running_mean(Place& place, float beta, View<const float> before, ConstGradientView gradient, View<float> out) {
+  with_numbers(gradient, [&]<class Number>(const Number* from) {
+    launch_over(place, "running_mean", out.size(), running_mean_kernel<Number>, beta, 1.0F - beta, before.data(), from,
+                out.data(), out.size());
+  });
 }
 
 void subtract_scaled(Place& place, View<const float> x, float scale, View<const float> y, View<float> out) {
@@ -241,10 +245,12 @@ void subtract_difference(Place& place, View<const float> x, View<const float> y,
               out.size());
 }
 
-void add_residual(Place& place, View<const float> values, View<const float> residual, View<float> out,
+void add_residual(Place& place, ConstGradientView values, View<const float> residual, View<float> out,
                   StatusView status) {
-  launch_over(place, "add_residual", out.size(), add_residual_kernel, values.data(), residual.data(), out.data(),
-              out.size(), status.data());
+  with_numbers(values, [&]<class Number>(const Number* from) {
+    launch_over(place, "add_residual", out.size(), add_residual_kernel<Number>, from, residual.data(), out.data(),
+                out.size(), status.data());
+  });
 }
 
 void add_step_to_error(Place& place, const Coefficients& coefficients, View<float> gradient,

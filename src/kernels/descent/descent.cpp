@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "base/touch.h"
+#include "kernels/convert/blocks.h"
 #include "kernels/cuda.h"
 #include "kernels/descent/twins.h"
 #include "kernels/elementwise/elementwise.h"
@@ -23,6 +24,11 @@ void require_views(Place& place, std::size_t size, std::initializer_list<View<co
     require_same_device("of a step", view.device(), place.device());
     require_size("of a step", view.size(), size);
   }
+}
+
+void require_gradient(Place& place, std::size_t size, ConstGradientView gradient) {
+  require_same_device("gradient", gradient.device(), place.device());
+  require_size("gradient", gradient.size(), size);
 }
 
 enum class Momentum : std::uint8_t { none, plain, nesterov };
@@ -224,13 +230,16 @@ void blend(Place& place, float share, View<const float> x, View<float> y) {
   });
 }
 
-void running_mean(Place& place, float beta, View<const float> before, View<const float> gradient, View<float> out) {
-  require_views(place, out.size(), {before, gradient, out});
+void running_mean(Place& place, float beta, View<const float> before, ConstGradientView gradient, View<float> out) {
+  require_views(place, out.size(), {before, out});
+  require_gradient(place, out.size(), gradient);
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(running_mean, place, beta, before, gradient, out);
   const float fresh = 1.0F - beta;
   const Touch touch(place);
   parallel_ranges(place.pool(), out.size(), kCut, [&](Range range) {
-    for (std::size_t i = range.begin; i < range.end; ++i) out[i] = beta * before[i] + fresh * gradient[i];
+    for_each_float_block(place.simd(), gradient, range, [&](View<const float> block, std::size_t begin) {
+      for (std::size_t i = 0; i < block.size(); ++i) out[begin + i] = beta * before[begin + i] + fresh * block[i];
+    });
   });
 }
 
@@ -278,17 +287,20 @@ void subtract_difference(Place& place, View<const float> x, View<const float> y,
   });
 }
 
-void add_residual(Place& place, View<const float> values, View<const float> residual, View<float> out,
+void add_residual(Place& place, ConstGradientView values, View<const float> residual, View<float> out,
                   StatusView status) {
-  require_views(place, out.size(), {values, residual, out});
+  require_views(place, out.size(), {residual, out});
+  require_gradient(place, out.size(), values);
   require_status(place, status);
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(add_residual, place, values, residual, out, status);
   parallel_flagged(place, out.size(), status, [&](Range range) {
     FiniteWatch finite;
-    for (std::size_t i = range.begin; i < range.end; ++i) {
-      out[i] = with_residual(values[i], residual[i]);
-      finite.see(out[i]);
-    }
+    for_each_float_block(place.simd(), values, range, [&](View<const float> block, std::size_t begin) {
+      for (std::size_t i = 0; i < block.size(); ++i) {
+        out[begin + i] = with_residual(block[i], residual[begin + i]);
+        finite.see(out[begin + i]);
+      }
+    });
     return finite.saw_nonfinite();
   });
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "laconic/coefficients.h"
+#include "laconic/gradient_view.h"
 #include "laconic/place.h"
 #include "laconic/status.h"
 #include "laconic/view.h"
@@ -55,7 +56,7 @@ void try_adam_step(Place& place, const AdamCoefficients& coefficients, View<cons
 void blend(Place& place, float share, View<const float> x, View<float> y);
 
 /// out = beta·before + (1 − beta)·gradient: a running mean of gradients. `out` may be `before`.
-void running_mean(Place& place, float beta, View<const float> before, View<const float> gradient, View<float> out);
+void running_mean(Place& place, float beta, View<const float> before, ConstGradientView gradient, View<float> out);
 
 /// out = x − scale·y. `out` may be y.
 void subtract_scaled(Place& place, View<const float> x, float scale, View<const float> y, View<float> out);
@@ -72,7 +73,7 @@ void subtract_difference(Place& place, View<const float> x, View<const float> y,
 
 /// out = values + residual, where a residual of zero changes no bit of the value (−0 + 0 would be +0). `out` may be
 /// either. Sets status.nonfinite if a sum is NaN or Inf.
-void add_residual(Place& place, View<const float> values, View<const float> residual, View<float> out,
+void add_residual(Place& place, ConstGradientView values, View<const float> residual, View<float> out,
                   StatusView status);
 
 /// The memory of error feedback in parameter units, for entries that have the same coefficients.

@@ -2,6 +2,7 @@
 
 #include "base/cuda/launch.h"
 #include "base/cuda/list.h"
+#include "kernels/convert/cuda/numbers.h"
 #include "kernels/elementwise/loops.h"
 
 // Twins of kernels/elementwise. Products and sums are rounded separately because nvcc is told -fmad=false.
@@ -22,9 +23,10 @@ __global__ void divide_kernel(float divisor, float* values, std::uint64_t n) {
   for_each_entry(n, [=](std::uint64_t i) { values[i] = values[i] / divisor; });
 }
 
-__global__ void find_nonfinite_kernel(const float* values, std::uint64_t n, Status* status) {
+template <class Number>
+__global__ void find_nonfinite_kernel(const Number* values, std::uint64_t n, Status* status) {
   bool nonfinite = false;
-  for_each_entry(n, [&](std::uint64_t i) { nonfinite |= is_nonfinite(values[i]); });
+  for_each_entry(n, [&](std::uint64_t i) { nonfinite |= is_nonfinite(widened(values[i])); });
   if (nonfinite) status->nonfinite = 1;  // whoever writes writes the same
 }
 
@@ -91,6 +93,12 @@ void copy(Place& place, View<const float> from, View<float> to) {
   check(cudaMemcpyAsync(to.data(), from.data(), from.size_bytes(), cudaMemcpyDeviceToDevice, launch.stream()), "copy");
 }
 
+void clear(Place& place, GradientView values) {
+  if (values.empty()) return;
+  const Launch launch(place, "clear");
+  check(cudaMemsetAsync(values.data(), 0, values.size_bytes(), launch.stream()), "clear");
+}
+
 void axpy(Place& place, float alpha, View<const float> x, View<float> y) {
   launch_over(place, "axpy", y.size(), axpy_kernel, alpha, x.data(), y.data(), y.size());
 }
@@ -99,9 +107,11 @@ void divide(Place& place, float divisor, View<float> values) {
   launch_over(place, "divide", values.size(), divide_kernel, divisor, values.data(), values.size());
 }
 
-void find_nonfinite(Place& place, View<const float> values, StatusView status) {
-  launch_over(place, "find_nonfinite", values.size(), find_nonfinite_kernel, values.data(), values.size(),
-              status.data());
+void find_nonfinite(Place& place, ConstGradientView values, StatusView status) {
+  with_numbers(values, [&]<class Number>(const Number* from) {
+    launch_over(place, "find_nonfinite", values.size(), find_nonfinite_kernel<Number>, from, values.size(),
+                status.data());
+  });
 }
 
 void sum_in_rank_order(Place& place, RankViews parts, float divisor, View<float> out, StatusView status) {

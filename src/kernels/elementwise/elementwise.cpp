@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/scratch_status.h"
 #include "base/touch.h"
+#include "kernels/convert/blocks.h"
 #include "kernels/cuda.h"
 #include "kernels/elementwise/flagged.h"
 #include "kernels/elementwise/loops.h"
@@ -62,6 +63,16 @@ void copy(Place& place, View<const float> from, View<float> to) {
   const Touch touch(place);
   parallel_ranges(place.pool(), from.size(), kCut, [&](Range range) {
     std::memcpy(to.data() + range.begin, from.data() + range.begin, range.size() * sizeof(float));
+  });
+}
+
+void clear(Place& place, GradientView values) {
+  require_same_device("values", values.device(), place.device());
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(clear, place, values);
+  const Touch touch(place);
+  parallel_ranges(place.pool(), values.size(), kCut, [&](Range range) {
+    const GradientView part = values.sub(range.begin, range.size());
+    std::memset(part.data(), 0, part.size_bytes());
   });
 }
 
@@ -119,16 +130,20 @@ void spoil_if_nonfinite(Place& place, View<float> values, StatusView status) {
   if (status[0].nonfinite != 0) values[0] = std::numeric_limits<float>::quiet_NaN();
 }
 
-void find_nonfinite(Place& place, View<const float> values, StatusView status) {
+void find_nonfinite(Place& place, ConstGradientView values, StatusView status) {
   require_same_device("values", values.device(), place.device());
   require_status(place, status);
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(find_nonfinite, place, values, status);
   parallel_flagged(place, values.size(), status, [&](Range range) {
-    return LACONIC_DISPATCH(place.simd(), find_nonfinite, values.data() + range.begin, range.size());
+    bool found = false;
+    for_each_float_block(place.simd(), values, range, [&](View<const float> block, std::size_t) {
+      found |= LACONIC_DISPATCH(place.simd(), find_nonfinite, block.data(), block.size());
+    });
+    return found;
   });
 }
 
-bool is_finite(Place& place, View<const float> values) {
+bool is_finite(Place& place, ConstGradientView values) {
   const ScratchStatus status(place);
   find_nonfinite(place, values, status.view());
   return status.read().nonfinite == 0;

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "laconic/gradient_view.h"
 #include "laconic/place.h"
 #include "laconic/status.h"
 #include "laconic/view.h"
@@ -10,6 +11,9 @@ namespace laconic {
 
 void fill(Place& place, float value, View<float> values);
 void copy(Place& place, View<const float> from, View<float> to);
+
+/// Sets all entries to +0.
+void clear(Place& place, GradientView values);
 
 /// y += alpha·x, product and sum rounded separately.
 void axpy(Place& place, float alpha, View<const float> x, View<float> y);
@@ -31,9 +35,9 @@ void weighted_sum(Place& place, std::span<const View<const float>> parts, std::s
 void spoil_if_nonfinite(Place& place, View<float> values, StatusView status);
 
 /// Sets status.nonfinite if a value is NaN or Inf. It changes no value.
-void find_nonfinite(Place& place, View<const float> values, StatusView status);
+void find_nonfinite(Place& place, ConstGradientView values, StatusView status);
 
 /// Whether no value is NaN or Inf. Waits for the place's work.
-bool is_finite(Place& place, View<const float> values);
+bool is_finite(Place& place, ConstGradientView values);
 
 }  // namespace laconic

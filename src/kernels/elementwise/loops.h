@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <span>
 
+#include "laconic/gradient_view.h"
 #include "laconic/place.h"
 #include "laconic/status.h"
 #include "laconic/view.h"
@@ -48,12 +49,13 @@ bool find_nonfinite(SimdLevel level, const float* values, std::size_t n);
 namespace cuda {
 void fill(Place& place, float value, View<float> values);
 void copy(Place& place, View<const float> from, View<float> to);
+void clear(Place& place, GradientView values);
 void axpy(Place& place, float alpha, View<const float> x, View<float> y);
 void divide(Place& place, float divisor, View<float> values);
 void sum_in_rank_order(Place& place, RankViews parts, float divisor, View<float> out, StatusView status);
 void weighted_sum(Place& place, RankViews parts, std::span<const float> weights, View<float> out, StatusView status);
 void spoil_if_nonfinite(Place& place, View<float> values, StatusView status);
-void find_nonfinite(Place& place, View<const float> values, StatusView status);
+void find_nonfinite(Place& place, ConstGradientView values, StatusView status);
 }  // namespace cuda
 
 }  // namespace laconic

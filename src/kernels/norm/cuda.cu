@@ -2,6 +2,7 @@
 
 #include "base/cuda/parts.h"
 #include "base/workspace.h"
+#include "kernels/convert/cuda/numbers.h"
 #include "kernels/norm/loops.h"
 
 // Twins of kernels/norm. A chain of additions belongs to one thread, so that its order is the reference's.
@@ -42,9 +43,9 @@ __device__ double sum_in_order(std::uint64_t n, At at) {
 }
 
 /// A view and where its result goes.
-template <class Result>
+template <class Number, class Result>
 struct Part {
-  const float* values;
+  const Number* values;
   std::uint64_t n;
   Result* result;
 };
@@ -53,30 +54,30 @@ constexpr unsigned kBlocksOfThreads = kThreads / kSums;  ///< blocks of entries 
 
 /// Sixteen threads a block of entries, a thread a sum; neighbours read neighbours. A part's sums follow each other,
 /// from kBlocksOfThreads times its first block of threads on.
-template <class Result>
-__global__ void block_squares_kernel(const __grid_constant__ Parts<Part<Result>> parts, double* sums) {
+template <class Number, class Result>
+__global__ void block_squares_kernel(const __grid_constant__ Parts<Part<Number, Result>> parts, double* sums) {
   const unsigned number = parts.of_block();
-  const float* values = parts.items[number].values;
+  const Number* values = parts.items[number].values;
   const std::uint64_t n = parts.items[number].n;
   const std::uint64_t block = std::uint64_t{parts.block_in(number)} * kBlocksOfThreads + threadIdx.x / kSums;
   const std::uint64_t begin = block * kNormBlock;
   const unsigned lane = threadIdx.x % kSums;
   double sum = 0.0;
   if (begin + kNormBlock <= n) {
-    const float* column = values + begin + lane;
+    const Number* column = values + begin + lane;
     for (unsigned row = 0; row < kNormBlock / kSums; row += kRows) {
-      float rows[kRows];
+      Number rows[kRows];
 #pragma unroll
       for (unsigned i = 0; i < kRows; ++i) rows[i] = column[(row + i) * kSums];
 #pragma unroll
       for (unsigned i = 0; i < kRows; ++i) {
-        const double value = rows[i];
+        const double value = widened(rows[i]);
         sum += value * value;
       }
     }
   } else {
     for (std::uint64_t i = begin + lane; i < n; i += kSums) {
-      const double value = values[i];
+      const double value = widened(values[i]);
       sum += value * value;
     }
   }
@@ -104,16 +105,17 @@ __device__ std::uint32_t largest_of_block(std::uint32_t mine) {
 
 /// Magnitudes as bits, in which order Inf is above all numbers and NaN above Inf. A block of threads has a block of
 /// entries.
-__global__ void block_largest_kernel(const __grid_constant__ Parts<Part<float>> parts, std::uint32_t* largest) {
+template <class Number>
+__global__ void block_largest_kernel(const __grid_constant__ Parts<Part<Number, float>> parts, std::uint32_t* largest) {
   const unsigned number = parts.of_block();
-  const float* values = parts.items[number].values;
+  const Number* values = parts.items[number].values;
   const std::uint64_t n = parts.items[number].n;
   const std::uint64_t begin = std::uint64_t{parts.block_in(number)} * kNormBlock + threadIdx.x;
   std::uint32_t most = 0;
 #pragma unroll 8
   for (unsigned step = 0; step < kNormBlock / kThreads; ++step) {
     const std::uint64_t i = begin + step * kThreads;
-    if (i < n) most = max(most, __float_as_uint(values[i]) & 0x7FFF'FFFFU);
+    if (i < n) most = max(most, __float_as_uint(widened(values[i])) & 0x7FFF'FFFFU);
   }
   most = largest_of_block(most);
   if (threadIdx.x == 0) largest[blockIdx.x] = most;
@@ -122,19 +124,21 @@ __global__ void block_largest_kernel(const __grid_constant__ Parts<Part<float>> 
 // What follows from the blocks' results: one block of threads a part.
 
 /// The sum of a part's sums, in its first thread.
-template <class Result>
-__device__ double sum_of_part(const Parts<Part<Result>>& parts, const double* sums) {
+template <class Number, class Result>
+__device__ double sum_of_part(const Parts<Part<Number, Result>>& parts, const double* sums) {
   const double* mine = sums + std::uint64_t{parts.first_block[blockIdx.x]} * kBlocksOfThreads;
   return sum_in_order(norm_blocks(parts.items[blockIdx.x].n), [=](std::uint64_t i) { return mine[i]; });
 }
 
-__device__ void store_norm(float value, const Parts<Part<float>>& parts, Status* status) {
+template <class Number>
+__device__ void store_norm(float value, const Parts<Part<Number, float>>& parts, Status* status) {
   *parts.items[blockIdx.x].result = value;
   if (blockIdx.x + 1 == parts.count) status->norm = value;
   if (is_nonfinite(value)) status->nonfinite = 1;
 }
 
-__global__ void finish_squares_kernel(const __grid_constant__ Parts<Part<double>> parts, const double* sums,
+template <class Number>
+__global__ void finish_squares_kernel(const __grid_constant__ Parts<Part<Number, double>> parts, const double* sums,
                                       Status* status) {
   const double total = canonical(sum_of_part(parts, sums));
   if (threadIdx.x != 0) return;
@@ -142,12 +146,15 @@ __global__ void finish_squares_kernel(const __grid_constant__ Parts<Part<double>
   if (!(total <= std::numeric_limits<double>::max())) status->nonfinite = 1;
 }
 
-__global__ void finish_l2_kernel(const __grid_constant__ Parts<Part<float>> parts, const double* sums, Status* status) {
+template <class Number>
+__global__ void finish_l2_kernel(const __grid_constant__ Parts<Part<Number, float>> parts, const double* sums,
+                                 Status* status) {
   const double total = sum_of_part(parts, sums);
   if (threadIdx.x == 0) store_norm(canonical(static_cast<float>(__dsqrt_rn(total))), parts, status);
 }
 
-__global__ void finish_max_kernel(const __grid_constant__ Parts<Part<float>> parts, const std::uint32_t* largest,
+template <class Number>
+__global__ void finish_max_kernel(const __grid_constant__ Parts<Part<Number, float>> parts, const std::uint32_t* largest,
                                   Status* status) {
   const std::uint32_t* mine = largest + parts.first_block[blockIdx.x];
   const std::uint64_t blocks = norm_blocks(parts.items[blockIdx.x].n);
@@ -166,8 +173,8 @@ __global__ void finish_mean_kernel(const double* sums, std::uint64_t blocks, std
 // Fixed scopes: neighbouring threads share one, and a block of threads has several.
 
 /// kLanes threads per scope.
-template <unsigned kLanes>
-__global__ void scope_largest_kernel(const float* values, std::uint64_t n, std::uint64_t scope, float* norms,
+template <unsigned kLanes, class Number>
+__global__ void scope_largest_kernel(const Number* values, std::uint64_t n, std::uint64_t scope, float* norms,
                                      Status* status) {
   static_assert(kLanes == kWarp || kLanes == kThreads);
   const std::uint64_t number = thread_index() / kLanes;
@@ -176,7 +183,7 @@ __global__ void scope_largest_kernel(const float* values, std::uint64_t n, std::
   std::uint32_t most = 0;
 #pragma unroll 8
   for (std::uint64_t i = begin + threadIdx.x % kLanes; i < end; i += kLanes) {
-    most = max(most, __float_as_uint(values[i]) & 0x7FFF'FFFFU);
+    most = max(most, __float_as_uint(widened(values[i])) & 0x7FFF'FFFFU);
   }
   if constexpr (kLanes == kThreads) {
     most = largest_of_block(most);
@@ -190,7 +197,8 @@ __global__ void scope_largest_kernel(const float* values, std::uint64_t n, std::
 }
 
 /// Sixteen threads per scope, a thread a sum of each block of entries.
-__global__ void scope_l2_kernel(const float* values, std::uint64_t n, std::uint64_t scope, float* norms,
+template <class Number>
+__global__ void scope_l2_kernel(const Number* values, std::uint64_t n, std::uint64_t scope, float* norms,
                                 Status* status) {
   const std::uint64_t number = thread_index() / kSums;
   const unsigned lane = threadIdx.x % kSums;
@@ -203,7 +211,7 @@ __global__ void scope_l2_kernel(const float* values, std::uint64_t n, std::uint6
     double sum = 0.0;
 #pragma unroll 8
     for (std::uint64_t i = begin + lane; i < stop; i += kSums) {
-      const double value = values[i];
+      const double value = widened(values[i]);
       sum += value * value;
     }
     for (unsigned half = kSums / 2; half > 0; half /= 2) sum += __shfl_down_sync(kAllLanes, sum, half, kSums);
@@ -225,39 +233,42 @@ __global__ void squared_distance_kernel(const float* x, const float* y, std::uin
 }
 
 /// Gives the parts to `give` in batches. An empty part has a block all the same, since it has a result.
-template <class Result, class EachPart, class Give>
+template <class Number, class Result, class EachPart, class Give>
 void in_batches(EachPart parts, std::uint64_t entries_of_block, Give give) {
-  PartBatches<Part<Result>, Give> batches(give);
+  PartBatches<Part<Number, Result>, Give> batches(give);
   parts([&](const auto& part) {
     const std::uint64_t blocks = (part.values.size() + entries_of_block - 1) / entries_of_block;
-    batches.add({part.values.data(), part.values.size(), part.result.data()}, blocks == 0 ? 1 : blocks);
+    const auto* values = reinterpret_cast<const Number*>(part.values.data());
+    batches.add({values, part.values.size(), part.result.data()}, blocks == 0 ? 1 : blocks);
   });
   batches.finish();
 }
 
 /// The sums of squares of the blocks of all parts, then `finish`, which makes the parts' results of them.
-template <class Result, class EachPart>
+template <class Number, class Result, class EachPart>
 void add_squares(Place& place, const char* name, EachPart parts,
-                 void (*finish)(Parts<Part<Result>>, const double*, Status*), StatusView status) {
+                 void (*finish)(Parts<Part<Number, Result>>, const double*, Status*), StatusView status) {
   const Launch launch(place, name);
-  in_batches<Result>(parts, kBlocksOfThreads * kNormBlock, [&](const Parts<Part<Result>>& batch, unsigned blocks) {
+  const auto give = [&](const Parts<Part<Number, Result>>& batch, unsigned blocks) {
     const Workspace::Scope scope(place.workspace());
     const View<double> sums = place.workspace().take<double>(std::uint64_t{blocks} * kBlocksOfThreads);
-    block_squares_kernel<Result><<<blocks, kThreads, 0, launch.stream()>>>(batch, sums.data());
+    block_squares_kernel<Number, Result><<<blocks, kThreads, 0, launch.stream()>>>(batch, sums.data());
     launch.check();
     finish<<<batch.count, kThreads, 0, launch.stream()>>>(batch, sums.data(), status.data());
     launch.check();
-  });
+  };
+  in_batches<Number, Result>(parts, kBlocksOfThreads * kNormBlock, give);
 }
 
+template <class Number>
 void largest_magnitudes(Place& place, Each<NormPart> parts, StatusView status) {
   const Launch launch(place, "norm");
-  in_batches<float>(parts, kNormBlock, [&](const Parts<Part<float>>& batch, unsigned blocks) {
+  in_batches<Number, float>(parts, kNormBlock, [&](const Parts<Part<Number, float>>& batch, unsigned blocks) {
     const Workspace::Scope scope(place.workspace());
     const View<std::uint32_t> largest = place.workspace().take<std::uint32_t>(blocks);
-    block_largest_kernel<<<blocks, kThreads, 0, launch.stream()>>>(batch, largest.data());
+    block_largest_kernel<Number><<<blocks, kThreads, 0, launch.stream()>>>(batch, largest.data());
     launch.check();
-    finish_max_kernel<<<batch.count, kThreads, 0, launch.stream()>>>(batch, largest.data(), status.data());
+    finish_max_kernel<Number><<<batch.count, kThreads, 0, launch.stream()>>>(batch, largest.data(), status.data());
     launch.check();
   });
 }
@@ -265,26 +276,32 @@ void largest_magnitudes(Place& place, Each<NormPart> parts, StatusView status) {
 }  // namespace
 
 void norms(Place& place, Each<NormPart> parts, Norm kind, StatusView status) {
-  if (kind == Norm::max) return largest_magnitudes(place, parts, status);
-  add_squares<float>(place, "norm", parts, finish_l2_kernel, status);
+  with_number_of(parts, [&]<class Number>(Number) {
+    if (kind == Norm::max) return largest_magnitudes<Number>(place, parts, status);
+    add_squares<Number, float>(place, "norm", parts, finish_l2_kernel<Number>, status);
+  });
 }
 
-void scope_norms(Place& place, View<const float> values, std::uint64_t scope, Norm kind, View<float> norms,
+void scope_norms(Place& place, ConstGradientView values, std::uint64_t scope, Norm kind, View<float> norms,
                  StatusView status) {
   if (norms.empty()) return;
   const Launch launch(place, "scope_norms");
-  const auto run = [&](auto* kernel, unsigned threads_of_scope) {
-    const auto blocks = static_cast<unsigned>((norms.size() * threads_of_scope + kThreads - 1) / kThreads);
-    kernel<<<blocks, kThreads, 0, launch.stream()>>>(values.data(), values.size(), scope, norms.data(), status.data());
-    launch.check();
-  };
-  if (kind == Norm::l2) return run(scope_l2_kernel, kSums);
-  if (scope <= 1'024) return run(scope_largest_kernel<kWarp>, kWarp);
-  run(scope_largest_kernel<kThreads>, kThreads);
+  with_numbers(values, [&]<class Number>(const Number* from) {
+    const auto run = [&](auto* kernel, unsigned threads_of_scope) {
+      const auto blocks = static_cast<unsigned>((norms.size() * threads_of_scope + kThreads - 1) / kThreads);
+      kernel<<<blocks, kThreads, 0, launch.stream()>>>(from, values.size(), scope, norms.data(), status.data());
+      launch.check();
+    };
+    if (kind == Norm::l2) return run(scope_l2_kernel<Number>, kSums);
+    if (scope <= 1'024) return run(scope_largest_kernel<kWarp, Number>, kWarp);
+    run(scope_largest_kernel<kThreads, Number>, kThreads);
+  });
 }
 
 void sums_of_squares(Place& place, Each<SquaresPart> parts, StatusView status) {
-  add_squares<double>(place, "sum_of_squares", parts, finish_squares_kernel, status);
+  with_number_of(parts, [&]<class Number>(Number) {
+    add_squares<Number, double>(place, "sum_of_squares", parts, finish_squares_kernel<Number>, status);
+  });
 }
 
 void squared_distance(Place& place, View<const float> x, View<const float> y, View<double> result) {

@@ -9,7 +9,7 @@
 namespace laconic {
 /// For sums of squares what NormPart is for norms.
 struct SquaresPart {
-  View<const float> values;
+  ConstGradientView values;
   View<double> result;
 };
 }  // namespace laconic
@@ -35,7 +35,7 @@ void block_largest(SimdLevel level, View<const float> values, std::uint32_t* lar
 // here.
 namespace laconic::cuda {
 void norms(Place& place, Each<NormPart> parts, Norm kind, StatusView status);
-void scope_norms(Place& place, View<const float> values, std::uint64_t scope, Norm kind, View<float> norms,
+void scope_norms(Place& place, ConstGradientView values, std::uint64_t scope, Norm kind, View<float> norms,
                  StatusView status);
 void sums_of_squares(Place& place, Each<SquaresPart> parts, StatusView status);
 void squared_distance(Place& place, View<const float> x, View<const float> y, View<double> result);

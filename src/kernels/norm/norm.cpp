@@ -12,6 +12,7 @@
 #include "base/touch.h"
 #include "base/transfer.h"
 #include "base/workspace.h"
+#include "kernels/convert/blocks.h"
 #include "kernels/cuda.h"
 #include "kernels/norm/loops.h"
 #include "kernels/simd.h"
@@ -19,7 +20,7 @@
 namespace laconic {
 namespace {
 
-void require(Place& place, View<const float> values, std::size_t results, Device result_device, StatusView status) {
+void require(Place& place, ConstGradientView values, std::size_t results, Device result_device, StatusView status) {
   require_same_device("values", values.device(), place.device());
   require_same_device("result", result_device, place.device());
   require_same_device("status", status.device(), place.device());
@@ -33,24 +34,26 @@ T canonical(T value) {
   return std::isnan(value) ? std::numeric_limits<T>::quiet_NaN() : value;
 }
 
-double square_sum(Place& place, View<const float> values) {
+double square_sum(Place& place, ConstGradientView values) {
   Workspace::Scope scope(place.workspace());
   const auto sums = place.workspace().take<double>((values.size() + kNormBlock - 1) / kNormBlock);
   parallel_ranges(place.pool(), values.size(), kNormBlock, [&](Range range) {
-    LACONIC_DISPATCH(place.simd(), block_squares, values.sub(range.begin, range.size()),
-                     sums.data() + range.begin / kNormBlock);
+    for_each_float_block<kNormBlock>(place.simd(), values, range, [&](View<const float> block, std::size_t begin) {
+      LACONIC_DISPATCH(place.simd(), block_squares, block, sums.data() + begin / kNormBlock);
+    });
   });
   double total = 0.0;
   for (const double sum : sums) total += sum;
   return canonical(total);
 }
 
-float largest_magnitude(Place& place, View<const float> values) {
+float largest_magnitude(Place& place, ConstGradientView values) {
   Workspace::Scope scope(place.workspace());
   const auto largest = place.workspace().take<std::uint32_t>((values.size() + kNormBlock - 1) / kNormBlock);
   parallel_ranges(place.pool(), values.size(), kNormBlock, [&](Range range) {
-    LACONIC_DISPATCH(place.simd(), block_largest, values.sub(range.begin, range.size()),
-                     largest.data() + range.begin / kNormBlock);
+    for_each_float_block<kNormBlock>(place.simd(), values, range, [&](View<const float> block, std::size_t begin) {
+      LACONIC_DISPATCH(place.simd(), block_largest, block, largest.data() + begin / kNormBlock);
+    });
   });
   std::uint32_t most = 0;
   for (const std::uint32_t bits : largest) most = std::max(most, bits);
@@ -58,16 +61,20 @@ float largest_magnitude(Place& place, View<const float> values) {
 }
 
 /// One scope, on the caller's thread.
-float scope_norm(SimdLevel level, View<const float> values, Norm kind) {
+float scope_norm(SimdLevel level, ConstGradientView values, Norm kind) {
   constexpr std::size_t kMostBlocks = kMostScope / kNormBlock;
   const std::size_t blocks = (values.size() + kNormBlock - 1) / kNormBlock;
   if (kind == Norm::max) {
     std::array<std::uint32_t, kMostBlocks> largest;
-    LACONIC_DISPATCH(level, block_largest, values, largest.data());
+    for_each_float_block<kNormBlock>(level, values, {0, values.size()}, [&](View<const float> block, std::size_t begin) {
+      LACONIC_DISPATCH(level, block_largest, block, largest.data() + begin / kNormBlock);
+    });
     return canonical(std::bit_cast<float>(*std::max_element(largest.data(), largest.data() + blocks)));
   }
   std::array<double, kMostBlocks> sums;
-  LACONIC_DISPATCH(level, block_squares, values, sums.data());
+  for_each_float_block<kNormBlock>(level, values, {0, values.size()}, [&](View<const float> block, std::size_t begin) {
+    LACONIC_DISPATCH(level, block_squares, block, sums.data() + begin / kNormBlock);
+  });
   double total = 0.0;
   for (std::size_t i = 0; i < blocks; ++i) total += sums[i];
   return canonical(static_cast<float>(std::sqrt(total)));
@@ -75,7 +82,7 @@ float scope_norm(SimdLevel level, View<const float> values, Norm kind) {
 
 }  // namespace
 
-void scope_norms(Place& place, View<const float> values, std::uint64_t scope, Norm kind, View<float> norms,
+void scope_norms(Place& place, ConstGradientView values, std::uint64_t scope, Norm kind, View<float> norms,
                  StatusView status) {
   require_same_device("values", values.device(), place.device());
   require_same_device("norms", norms.device(), place.device());
@@ -96,7 +103,7 @@ void scope_norms(Place& place, View<const float> values, std::uint64_t scope, No
   }
 }
 
-void norm(Place& place, View<const float> values, Norm kind, View<float> result, StatusView status) {
+void norm(Place& place, ConstGradientView values, Norm kind, View<float> result, StatusView status) {
   require(place, values, result.size(), result.device(), status);
   if (place.device() == Device::cuda) {
     return LACONIC_CUDA_CALL(norms, place, just(NormPart{values, result}), kind, status);
@@ -122,7 +129,7 @@ void norms(Place& place, Each<NormPart> parts, Norm kind, StatusView status) {
   LACONIC_CUDA_CALL(norms, place, checked, kind, status);
 }
 
-void sum_of_squares(Place& place, View<const float> values, View<double> result, StatusView status) {
+void sum_of_squares(Place& place, ConstGradientView values, View<double> result, StatusView status) {
   require(place, values, result.size(), result.device(), status);
   if (place.device() == Device::cuda) {
     return LACONIC_CUDA_CALL(sums_of_squares, place, just(SquaresPart{values, result}), status);
@@ -132,7 +139,7 @@ void sum_of_squares(Place& place, View<const float> values, View<double> result,
   if (!std::isfinite(result[0])) status[0].nonfinite = 1;
 }
 
-void read_sums_of_squares(Place& place, View<const float> values, std::span<const std::uint64_t> sizes,
+void read_sums_of_squares(Place& place, ConstGradientView values, std::span<const std::uint64_t> sizes,
                           std::span<double> sums, StatusView status) {
   require_size("sums", sums.size(), sizes.size());
   const Workspace::Scope scope(place.workspace());
@@ -155,7 +162,7 @@ void read_sums_of_squares(Place& place, View<const float> values, std::span<cons
   copy_to_cpu<double>(place, results, sums.data());
 }
 
-double read_sum_of_squares(Place& place, View<const float> values, StatusView status) {
+double read_sum_of_squares(Place& place, ConstGradientView values, StatusView status) {
   const std::uint64_t size = values.size();
   double sum = 0.0;
   read_sums_of_squares(place, values, {&size, 1}, {&sum, 1}, status);

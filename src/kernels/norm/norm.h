@@ -3,6 +3,7 @@
 #include <span>
 
 #include "base/each.h"
+#include "laconic/gradient_view.h"
 #include "laconic/place.h"
 #include "laconic/status.h"
 #include "laconic/view.h"
@@ -18,28 +19,28 @@ inline constexpr std::size_t kNormBlock = 8'192;
 
 /// `result` is one float in the place's memory. l2: square root of the float64 sum of squares, rounded once.
 /// Sets status.nonfinite on NaN or Inf, and if the norm itself overflows float32. Empty views have norm 0.
-void norm(Place& place, View<const float> values, Norm kind, View<float> result, StatusView status);
+void norm(Place& place, ConstGradientView values, Norm kind, View<float> result, StatusView status);
 
-/// The norms of several views, on a device in one pass over all. status.norm is the last one's.
+/// The norms of several views of one type, on a device in one pass over all. status.norm is the last one's.
 struct NormPart {
-  View<const float> values;
+  ConstGradientView values;
   View<float> result;
 };
 void norms(Place& place, Each<NormPart> parts, Norm kind, StatusView status);
 
 /// The norms of the view's fixed scopes: norms[i] is that of the entries from i·scope on, `scope` of them or what is
 /// left. One pass on every device. `scope` is as require_fixed_scope has it. status.norm is left alone.
-void scope_norms(Place& place, View<const float> values, std::uint64_t scope, Norm kind, View<float> norms,
+void scope_norms(Place& place, ConstGradientView values, std::uint64_t scope, Norm kind, View<float> norms,
                  StatusView status);
 
 /// The float64 sum of squares in the same tree, for callers that combine the norms of several parts.
-void sum_of_squares(Place& place, View<const float> values, View<double> result, StatusView status);
+void sum_of_squares(Place& place, ConstGradientView values, View<double> result, StatusView status);
 
 /// The sums of squares of consecutive parts of a view, in CPU memory: sums[i] belongs to the sizes[i] entries behind the
 /// parts before it. Waits once for the place's work.
-void read_sums_of_squares(Place& place, View<const float> values, std::span<const std::uint64_t> sizes,
+void read_sums_of_squares(Place& place, ConstGradientView values, std::span<const std::uint64_t> sizes,
                           std::span<double> sums, StatusView status);
-double read_sum_of_squares(Place& place, View<const float> values, StatusView status);
+double read_sum_of_squares(Place& place, ConstGradientView values, StatusView status);
 
 /// ‖x − y‖² in float64, one entry after another.
 double squared_distance(Place& place, View<const float> x, View<const float> y);

@@ -2,6 +2,7 @@
 
 #include "base/cuda/parts.h"
 #include "base/cuda/words.h"
+#include "kernels/convert/cuda/numbers.h"
 #include "kernels/quantize/cuda/fields.h"
 
 // Twins of kernels/quantize: the reference's formulas, on the layout of kernels/bitpack. A thread owns one lane of one
@@ -42,13 +43,14 @@ __device__ std::uint32_t field_of(float value, std::uint32_t random, const Quant
 }
 
 /// Which of the rows that tie carry. Few do, so their values are read again.
-__device__ std::uint32_t carried_rows(std::uint32_t ties, const float* column, const QuantizeScale& scale,
+template <class Number>
+__device__ std::uint32_t carried_rows(std::uint32_t ties, const Number* column, const QuantizeScale& scale,
                                       const RandomStream& rounding, std::uint64_t first) {
   std::uint32_t carried = 0;
 #pragma unroll 1
   for (; ties != 0; ties &= ties - 1) {
     const auto row = static_cast<unsigned>(__ffs(static_cast<int>(ties))) - 1;
-    const float units = units_of(column[row * kPackLanes], scale);
+    const float units = units_of(widened(column[row * kPackLanes]), scale);
     carried |= carries(units, rounding, first + row * kPackLanes) ? 1U << row : 0U;
   }
   return carried;
@@ -56,8 +58,8 @@ __device__ std::uint32_t carried_rows(std::uint32_t ties, const float* column, c
 
 /// The fields of kRows rows of a lane. What is to be added to their units is in `fields`. Ties are decided after all of
 /// them: inlined in each row, that rare code would be most of the kernel.
-template <unsigned kRows>
-__device__ void make_fields(const float (&rows)[kRows], const float* column, const QuantizeScale& scale,
+template <unsigned kRows, class Number>
+__device__ void make_fields(const float (&rows)[kRows], const Number* column, const QuantizeScale& scale,
                             const Quantizer& quantizer, std::uint64_t first, std::uint32_t (&fields)[kRows]) {
   std::uint32_t ties = 0;
 #pragma unroll
@@ -81,8 +83,9 @@ __device__ float rest_of(float value, std::uint32_t field, const QuantizeScale& 
   return value - ((field & scale.sign_mask) != 0 ? -magnitude : magnitude);
 }
 
+template <class Number>
 struct QuantizePart {
-  const float* values;
+  const Number* values;
   const float* norms;
   std::byte* packed;
   std::uint64_t n;
@@ -117,18 +120,19 @@ struct LaneWriter {
   }
 };
 
-__device__ void quantize_lane(const Lane& lane, const float* values, std::uint64_t groups, const float* norm,
+template <class Number>
+__device__ void quantize_lane(const Lane& lane, const Number* values, std::uint64_t groups, const float* norm,
                               const Quantizer& quantizer, std::byte* packed) {
   if (lane.group >= groups) return;
   const QuantizeScale scale = scope_scale(*norm, quantizer.bits);
-  const float* column = values + lane.value;
+  const Number* column = values + lane.value;
   LaneWriter writer{packed + lane.word_offset(quantizer.bits), quantizer.bits};
 #pragma unroll
   for (unsigned part = 0; part < kParts; ++part, column += kDrawRows * kPackLanes) {
     const std::uint64_t first = quantizer.first + lane.value + part * kDrawRows * kPackLanes;
     float rows[kDrawRows];
 #pragma unroll
-    for (unsigned row = 0; row < kDrawRows; ++row) rows[row] = column[row * kPackLanes];
+    for (unsigned row = 0; row < kDrawRows; ++row) rows[row] = widened(column[row * kPackLanes]);
     const PhiloxBlock random = quantizer.rounding.block(first / 128 * 16 + first % 16);  // as draw16 has it
     std::uint32_t fields[kDrawRows];
 #pragma unroll
@@ -141,7 +145,8 @@ __device__ void quantize_lane(const Lane& lane, const float* values, std::uint64
 
 /// A lane of a part with fixed scopes, rounding to nearest, or a rest. No scope is smaller than half of the rows that
 /// one block of Philox serves; one that is larger than a group has a single norm there.
-__device__ void quantize_scopes_lane(const Lane& lane, const QuantizePart& part, const Quantizer& quantizer,
+template <class Number>
+__device__ void quantize_scopes_lane(const Lane& lane, const QuantizePart<Number>& part, const Quantizer& quantizer,
                                      int shift) {
   if (lane.group >= part.n / kPackGroup) return;
   constexpr unsigned kRows = kDrawRows / 2;
@@ -157,7 +162,7 @@ __device__ void quantize_scopes_lane(const Lane& lane, const QuantizePart& part,
     }
     float rows[kRows];
 #pragma unroll
-    for (unsigned row = 0; row < kRows; ++row) rows[row] = part.values[in_part + row * kPackLanes];
+    for (unsigned row = 0; row < kRows; ++row) rows[row] = widened(part.values[in_part + row * kPackLanes]);
     const std::uint64_t first = quantizer.first + in_part;
     if (half % 2 == 0 && quantizer.kind == Rounding::stochastic) {
       random = quantizer.rounding.block(first / 128 * 16 + first % 16);  // as draw16 has it
@@ -180,29 +185,32 @@ __device__ void quantize_scopes_lane(const Lane& lane, const QuantizePart& part,
 // kBits is 0 if they are in the quantizer alone.
 
 /// One part. What is the same in all of its threads takes no registers here, so that more threads run at once: six
-/// blocks per multiprocessor are a tenth faster than four. Widths that the compiler does not know would spill then.
-template <int kBits>
-__global__ void __launch_bounds__(kThreads, kBits == 0 ? 4 : 6)
-quantize_groups(const float* values, std::uint64_t groups, const float* norm, Quantizer quantizer, std::byte* packed) {
+/// blocks per multiprocessor are a tenth faster than four. Widths that the compiler does not know would spill then, and so
+/// would float16, which takes longer to widen.
+template <int kBits, class Number>
+__global__ void __launch_bounds__(kThreads, kBits == 0 || std::is_same_v<Number, Half> ? 4 : 6)
+quantize_groups(const Number* values, std::uint64_t groups, const float* norm, Quantizer quantizer, std::byte* packed) {
   if constexpr (kBits != 0) quantizer.bits = kBits;
   quantize_lane(Lane(blockIdx.x), values, groups, norm, quantizer, packed);
 }
 
 /// The quantizer has all but the tensor and the place in it.
-template <int kBits>
-__global__ void quantize_groups_of_parts(const __grid_constant__ Parts<QuantizePart> parts, Quantizer quantizer) {
+template <int kBits, class Number>
+__global__ void quantize_groups_of_parts(const __grid_constant__ Parts<QuantizePart<Number>> parts,
+                                         Quantizer quantizer) {
   const unsigned number = parts.of_block();
-  const QuantizePart& part = parts.items[number];
+  const QuantizePart<Number>& part = parts.items[number];
   if constexpr (kBits != 0) quantizer.bits = kBits;
   quantizer.rounding.tensor = part.tensor;
   quantizer.first = part.first;
   quantize_lane(Lane(parts.block_in(number)), part.values, part.n / kPackGroup, part.norms, quantizer, part.packed);
 }
 
-template <int kBits>
-__global__ void quantize_scopes(const __grid_constant__ Parts<QuantizePart> parts, Quantizer quantizer, int shift) {
+template <int kBits, class Number>
+__global__ void quantize_scopes(const __grid_constant__ Parts<QuantizePart<Number>> parts, Quantizer quantizer,
+                                int shift) {
   const unsigned number = parts.of_block();
-  const QuantizePart& part = parts.items[number];
+  const QuantizePart<Number>& part = parts.items[number];
   if constexpr (kBits != 0) quantizer.bits = kBits;
   quantizer.rounding.tensor = part.tensor;
   quantizer.first = part.first;
@@ -210,10 +218,12 @@ __global__ void quantize_scopes(const __grid_constant__ Parts<QuantizePart> part
 }
 
 /// Fewer than 512 fields as one bit stream: a thread has every 256th byte, which up to five fields share.
-__global__ void quantize_rest(const __grid_constant__ Parts<QuantizePart> parts, Quantizer quantizer, int shift) {
-  const QuantizePart& part = parts.items[blockIdx.x];
+template <class Number>
+__global__ void quantize_rest(const __grid_constant__ Parts<QuantizePart<Number>> parts, Quantizer quantizer,
+                              int shift) {
+  const QuantizePart<Number>& part = parts.items[blockIdx.x];
   const std::uint64_t done = part.n / kPackGroup * kPackGroup;
-  const float* values = part.values + done;
+  const Number* values = part.values + done;
   const auto n = static_cast<std::uint32_t>(part.n - done);
   std::byte* packed = part.packed + packed_bytes(done, quantizer.bits);
   quantizer.rounding.tensor = part.tensor;
@@ -226,9 +236,9 @@ __global__ void quantize_rest(const __grid_constant__ Parts<QuantizePart> parts,
       const std::uint64_t index = quantizer.first + i;
       const QuantizeScale scale = scope_scale(part.norms[(done + i) >> shift], quantizer.bits);
       const std::uint32_t field =
-          field_of(values[i], draw16(quantizer.rounding, index), scale, quantizer, index);
+          field_of(widened(values[i]), draw16(quantizer.rounding, index), scale, quantizer, index);
       value |= i * bits >= 8 * byte ? field << (i * bits - 8 * byte) : field >> (8 * byte - i * bits);
-      if (part.rest != nullptr) part.rest[done + i] = rest_of(values[i], field, scale);
+      if (part.rest != nullptr) part.rest[done + i] = rest_of(widened(values[i]), field, scale);
     }
     packed[byte] = static_cast<std::byte>(value);
   }
@@ -285,23 +295,25 @@ __global__ void dequantize_kernel(const __grid_constant__ Parts<DequantizePart> 
 }
 
 /// Whether all that is asked for is drawn rounding with one norm for each part.
-bool is_simple(const Quantizer& quantizer, const QuantizePart& part) {
+template <class Number>
+bool is_simple(const Quantizer& quantizer, const QuantizePart<Number>& part) {
   return quantizer.scope == 0 && quantizer.kind == Rounding::stochastic && part.rest == nullptr;
 }
 
 /// The usual widths are known to the compiler; the others share one kernel. Either all parts have a rest or none has.
-template <int kBits>
-void launch_groups(const Launch& launch, const Parts<QuantizePart>& parts, unsigned blocks, Quantizer quantizer) {
-  const QuantizePart& part = parts.items[0];
+template <int kBits, class Number>
+void launch_groups(const Launch& launch, const Parts<QuantizePart<Number>>& parts, unsigned blocks,
+                   Quantizer quantizer) {
+  const QuantizePart<Number>& part = parts.items[0];
   if (!is_simple(quantizer, part)) {
-    quantize_scopes<kBits><<<blocks, kThreads, 0, launch.stream()>>>(parts, quantizer, scope_shift(quantizer.scope));
+    quantize_scopes<kBits, Number><<<blocks, kThreads, 0, launch.stream()>>>(parts, quantizer, scope_shift(quantizer.scope));
   } else if (parts.count == 1) {
     quantizer.rounding.tensor = part.tensor;
     quantizer.first = part.first;
-    quantize_groups<kBits><<<blocks, kThreads, 0, launch.stream()>>>(part.values, part.n / kPackGroup, part.norms,
-                                                                     quantizer, part.packed);
+    quantize_groups<kBits, Number><<<blocks, kThreads, 0, launch.stream()>>>(
+        part.values, part.n / kPackGroup, part.norms, quantizer, part.packed);
   } else {
-    quantize_groups_of_parts<kBits><<<blocks, kThreads, 0, launch.stream()>>>(parts, quantizer);
+    quantize_groups_of_parts<kBits, Number><<<blocks, kThreads, 0, launch.stream()>>>(parts, quantizer);
   }
   launch.check();
 }
@@ -311,26 +323,37 @@ void launch_groups(const Launch& launch, const Parts<QuantizePart>& parts, unsig
 void quantize(Place& place, Each<QuantizeSlice> slices, const Quantizer& quantizer) {
   const Launch launch(place, "quantize");
   const int bits = quantizer.bits;
-  const auto give_groups = [&](const Parts<QuantizePart>& parts, unsigned blocks) {
-    const auto launch_them = bits == 4 ? launch_groups<4> : bits == 8 ? launch_groups<8> : launch_groups<0>;
-    launch_them(launch, parts, blocks, quantizer);
-  };
-  const auto give_rests = [&](const Parts<QuantizePart>& parts, unsigned blocks) {
-    quantize_rest<<<blocks, kThreads, 0, launch.stream()>>>(parts, quantizer, scope_shift(quantizer.scope));
-    launch.check();
-  };
-  PartBatches<QuantizePart, decltype(give_groups)> groups(give_groups);
-  PartBatches<QuantizePart, decltype(give_rests)> rests(give_rests);
-  slices([&](const QuantizeSlice& slice) {
-    const std::uint64_t n = slice.values.size();
-    const auto filling = static_cast<std::uint32_t>(slice.packed.size() - packed_bytes(n, bits));
-    const QuantizePart part{slice.values.data(), slice.norms.data(), slice.packed.data(), n, slice.first,
-                            slice.tensor,        filling,            slice.rest.data()};
-    groups.add(part, group_blocks(n));
-    rests.add(part, n % kPackGroup != 0 || filling != 0 ? 1 : 0);
+  with_number_of(slices, [&]<class Number>(Number) {
+    using Part = QuantizePart<Number>;
+    const auto give_groups = [&](const Parts<Part>& parts, unsigned blocks) {
+      const auto launch_them = bits == 4   ? launch_groups<4, Number>
+                               : bits == 8 ? launch_groups<8, Number>
+                                           : launch_groups<0, Number>;
+      launch_them(launch, parts, blocks, quantizer);
+    };
+    const auto give_rests = [&](const Parts<Part>& parts, unsigned blocks) {
+      quantize_rest<Number><<<blocks, kThreads, 0, launch.stream()>>>(parts, quantizer, scope_shift(quantizer.scope));
+      launch.check();
+    };
+    PartBatches<Part, decltype(give_groups)> groups(give_groups);
+    PartBatches<Part, decltype(give_rests)> rests(give_rests);
+    slices([&](const QuantizeSlice& slice) {
+      const std::uint64_t n = slice.values.size();
+      const auto filling = static_cast<std::uint32_t>(slice.packed.size() - packed_bytes(n, bits));
+      const Part part{reinterpret_cast<const Number*>(slice.values.data()),
+                      slice.norms.data(),
+                      slice.packed.data(),
+                      n,
+                      slice.first,
+                      slice.tensor,
+                      filling,
+                      slice.rest.empty() ? nullptr : slice.rest.data()};
+      groups.add(part, group_blocks(n));
+      rests.add(part, n % kPackGroup != 0 || filling != 0 ? 1 : 0);
+    });
+    groups.finish();
+    rests.finish();
   });
-  groups.finish();
-  rests.finish();
 }
 
 void dequantize_add(Place& place, Each<DequantizeSlice> slices, int bits, std::uint64_t scope) {

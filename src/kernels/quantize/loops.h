@@ -39,6 +39,12 @@ struct ScopeNorms {
   constexpr float of(std::uint64_t i) const { return norms[i >> shift]; }
 };
 inline constexpr int kOneNorm = 63;
+
+/// The norms of entries [begin, end), which begin with a scope or lie in one.
+constexpr ScopeNorms norms_in(const float* norms, int shift, std::uint64_t begin, std::uint64_t end) {
+  const bool one = begin >> shift == (end - 1) >> shift;
+  return {norms + (begin >> shift), one ? kOneNorm : shift};
+}
 inline constexpr std::size_t kScopesOfGroup = kPackGroup / kLeastScope;  ///< at most
 
 /// A run that is not the simple one below: fixed scopes, rounding to nearest, or a rest.
@@ -105,5 +111,5 @@ namespace laconic::cuda {
 void quantize(Place& place, Each<QuantizeSlice> slices, const Quantizer& quantizer);
 void dequantize_add(Place& place, Each<DequantizeSlice> slices, int bits, std::uint64_t scope);
 void dequantize_sum(Place& place, std::span<const View<const std::byte>> payloads, Each<DequantizeSection> sections,
-                    int bits, std::uint64_t scope);
+                    int bits, std::uint64_t scope, float divisor, StatusView status);
 }  // namespace laconic::cuda

@@ -1,6 +1,7 @@
 #include "kernels/quantize/quantize.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <string>
 
@@ -9,16 +10,20 @@
 #include "base/thread_pool.h"
 #include "base/touch.h"
 #include "kernels/bitpack/bitpack.h"
+#include "kernels/convert/blocks.h"
 #include "kernels/cuda.h"
+#include "kernels/elementwise/flagged.h"
+#include "kernels/elementwise/loops.h"
 #include "kernels/quantize/loops.h"
 #include "kernels/simd.h"
 
 namespace laconic {
 namespace {
 
-constexpr std::uint64_t kSumBlock = 4096;  ///< entries that stay in the first cache while payloads are added to them
+/// A block of entries has whole groups of fields. It has whole scopes too, or lies in one.
+static_assert(kFloatBlock % kPackGroup == 0);
 
-void require(Place& place, View<const float> values, View<const float> norms, int bits, std::uint64_t scope,
+void require(Place& place, ConstGradientView values, View<const float> norms, int bits, std::uint64_t scope,
              View<const std::byte> packed) {
   require_same_device("values", values.device(), place.device());
   require_same_device("norms", norms.device(), place.device());
@@ -43,7 +48,7 @@ void require(Place& place, const QuantizeSlice& slice, const Quantizer& quantize
 }
 
 /// A norm for all values, drawn rounding and no rest.
-void quantize_simple(Place& place, View<const float> values, float norm, const Quantizer& quantizer,
+void quantize_simple(Place& place, ConstGradientView values, float norm, const Quantizer& quantizer,
                      View<std::byte> packed) {
   if (!(norm > 0.0F)) {
     if (!packed.empty()) std::memset(packed.data(), 0, packed.size());
@@ -51,36 +56,37 @@ void quantize_simple(Place& place, View<const float> values, float norm, const Q
   }
   const QuantizeScale scale = quantize_scale(norm, quantizer.bits);
   parallel_ranges(place.pool(), values.size(), kPackGroup, [&](Range range) {
-    Quantizer part = quantizer;
-    part.first += range.begin;
-    LACONIC_DISPATCH(place.simd(), quantize, values.sub(range.begin, range.size()), scale, part,
-                     packed.data() + packed_bytes(range.begin, quantizer.bits));
+    for_each_float_block(place.simd(), values, range, [&](View<const float> block, std::size_t begin) {
+      Quantizer part = quantizer;
+      part.first += begin;
+      LACONIC_DISPATCH(place.simd(), quantize, block, scale, part, packed.data() + packed_bytes(begin, quantizer.bits));
+    });
   });
 }
 
-void quantize_scopes(Place& place, View<const float> values, View<const float> norms, const Quantizer& quantizer,
+void quantize_scopes(Place& place, ConstGradientView values, View<const float> norms, const Quantizer& quantizer,
                      View<std::byte> packed, View<float> rest) {
   const int shift = scope_shift(quantizer.scope);
   parallel_ranges(place.pool(), values.size(), std::max(kPackGroup, quantizer.scope), [&](Range range) {
-    Quantizer part = quantizer;
-    part.first += range.begin;
-    const ScopedRun run{{norms.data() + (range.begin >> shift), shift},
-                        rest.empty() ? nullptr : rest.data() + range.begin};
-    LACONIC_DISPATCH(place.simd(), quantize_scopes, values.sub(range.begin, range.size()), run, part,
-                     packed.data() + packed_bytes(range.begin, quantizer.bits));
+    for_each_float_block(place.simd(), values, range, [&](View<const float> block, std::size_t begin) {
+      Quantizer part = quantizer;
+      part.first += begin;
+      const ScopedRun run{norms_in(norms.data(), shift, begin, begin + block.size()),
+                          rest.empty() ? nullptr : rest.data() + begin};
+      LACONIC_DISPATCH(place.simd(), quantize_scopes, block, run, part,
+                       packed.data() + packed_bytes(begin, quantizer.bits));
+    });
   });
 }
 
-/// Adds the fields of a range of a slice. `packed`, `norms` and `values` are the whole slice's.
-void add_fields(Place& place, const std::byte* packed, const float* norms, int bits, std::uint64_t scope, Range range,
-                View<float> values) {
-  const std::byte* fields = packed + packed_bytes(range.begin, bits);
-  const View<float> sums = values.sub(range.begin, range.size());
-  if (scope == 0) {
-    LACONIC_DISPATCH(place.simd(), dequantize_add, fields, quantize_step(norms[0], bits), bits, sums);
+/// Adds the fields of a slice from `begin` on to the sums. `packed` and `norms` are the whole slice's.
+void add_fields(Place& place, const std::byte* packed, const float* norms, int bits, std::uint64_t scope,
+                std::size_t begin, View<float> sums) {
+  const std::byte* fields = packed + packed_bytes(begin, bits);
+  const ScopeNorms own = norms_in(norms, scope_shift(scope), begin, begin + sums.size());
+  if (own.shift == kOneNorm) {
+    LACONIC_DISPATCH(place.simd(), dequantize_add, fields, quantize_step(own.norms[0], bits), bits, sums);
   } else {
-    const int shift = scope_shift(scope);
-    const ScopeNorms own{norms + (range.begin >> shift), shift};
     LACONIC_DISPATCH(place.simd(), dequantize_add_scopes, fields, own, bits, sums);
   }
 }
@@ -88,12 +94,15 @@ void add_fields(Place& place, const std::byte* packed, const float* norms, int b
 bool in_words(const std::byte* memory) { return reinterpret_cast<std::uintptr_t>(memory) % sizeof(std::uint32_t) == 0; }
 
 /// The section's part of a payload.
-DequantizeSlice slice_of(View<const std::byte> payload, const DequantizeSection& section, int bits,
-                         std::uint64_t scope) {
+struct PayloadSlice {
+  View<const std::byte> packed;
+  View<const float> norms;
+};
+PayloadSlice slice_of(View<const std::byte> payload, const DequantizeSection& section, int bits, std::uint64_t scope) {
   const std::uint64_t n = section.values.size();
   const auto* norms = reinterpret_cast<const float*>(payload.data() + section.norms_offset);
   return {payload.sub(section.fields_offset, quantized_bytes(n, bits)),
-          View<const float>(norms, norms_of(n, scope), payload.device()), section.values};
+          View<const float>(norms, norms_of(n, scope), payload.device())};
 }
 
 }  // namespace
@@ -103,7 +112,7 @@ std::uint64_t quantized_bytes(std::uint64_t n, int bits) {
   return packed_bytes(n, bits);
 }
 
-void quantize(Place& place, View<const float> values, View<const float> norms, const Quantizer& quantizer,
+void quantize(Place& place, ConstGradientView values, View<const float> norms, const Quantizer& quantizer,
               View<std::byte> packed, View<float> rest) {
   const QuantizeSlice slice{values, norms, packed, quantizer.rounding.tensor, quantizer.first, rest};
   require_size("packed", packed.size(), quantized_bytes(values.size(), quantizer.bits));
@@ -146,7 +155,7 @@ void dequantize_add(Place& place, View<const std::byte> packed, View<const float
   }
   const Touch touch(place);
   parallel_ranges(place.pool(), values.size(), std::max(kPackGroup, scope), [&](Range range) {
-    add_fields(place, packed.data(), norms.data(), bits, scope, range, values);
+    add_fields(place, packed.data(), norms.data(), bits, scope, range.begin, values.sub(range.begin, range.size()));
   });
 }
 
@@ -166,8 +175,9 @@ void dequantize_add(Place& place, Each<DequantizeSlice> slices, int bits, std::u
 }
 
 void dequantize_sum(Place& place, std::span<const View<const std::byte>> payloads, Each<DequantizeSection> sections,
-                    int bits, std::uint64_t scope) {
+                    int bits, std::uint64_t scope, float divisor, StatusView status) {
   require_at_least("payloads", payloads.size(), 1);
+  require_status(place, status);
   sections([&](const DequantizeSection& section) {
     const std::uint64_t n = section.values.size();
     for (const auto& payload : payloads) {
@@ -175,29 +185,35 @@ void dequantize_sum(Place& place, std::span<const View<const std::byte>> payload
       LACONIC_CHECK(in_words(payload.data() + section.fields_offset));
       require_at_least("payload", payload.size(), section.norms_offset + norms_of(n, scope) * sizeof(float));
       require_at_least("payload", payload.size(), section.fields_offset + quantized_bytes(n, bits));
-      const DequantizeSlice slice = slice_of(payload, section, bits, scope);
-      require(place, slice.values, slice.norms, bits, scope, slice.packed);
+      const PayloadSlice slice = slice_of(payload, section, bits, scope);
+      require(place, section.values, slice.norms, bits, scope, slice.packed);
     }
   });
   if (place.device() == Device::cuda) {
-    return LACONIC_CUDA_CALL(dequantize_sum, place, payloads, sections, bits, scope);
+    return LACONIC_CUDA_CALL(dequantize_sum, place, payloads, sections, bits, scope, divisor, status);
   }
   const Touch touch(place);
-  const std::uint64_t unit = std::max(kPackGroup, scope);
-  const std::uint64_t block = (kSumBlock + unit - 1) / unit * unit;
+  std::atomic<bool> nonfinite{false};
+  const auto sum_block = [&](const DequantizeSection& section, View<float> sums, std::size_t begin) {
+    std::fill(sums.begin(), sums.end(), -0.0F);  // -0 + x is x, bit for bit
+    for (const auto& payload : payloads) {
+      const PayloadSlice slice = slice_of(payload, section, bits, scope);
+      add_fields(place, slice.packed.data(), slice.norms.data(), bits, scope, begin, sums);
+    }
+    if (divisor != 1.0F) LACONIC_DISPATCH(place.simd(), divide, divisor, sums.data(), sums.size());
+    if (LACONIC_DISPATCH(place.simd(), find_nonfinite, sums.data(), sums.size())) nonfinite = true;
+  };
   sections([&](const DequantizeSection& section) {
-    const View<float> values = section.values;
-    parallel_ranges(place.pool(), values.size(), unit, [&](Range range) {
-      for (std::uint64_t begin = range.begin; begin < range.end; begin += block) {
-        const Range part{begin, std::min(begin + block, range.end)};
-        std::fill_n(values.data() + part.begin, part.size(), -0.0F);  // -0 + x is x, bit for bit
-        for (const auto& payload : payloads) {
-          const DequantizeSlice slice = slice_of(payload, section, bits, scope);
-          add_fields(place, slice.packed.data(), slice.norms.data(), bits, scope, part, values);
-        }
+    parallel_ranges(place.pool(), section.values.size(), std::max(kPackGroup, scope), [&](Range range) {
+      // Block by block, so that the sums stay in the first cache while payloads are added to them.
+      for (std::size_t begin = range.begin; begin < range.end; begin += kFloatBlock) {
+        const Range block{begin, std::min(begin + kFloatBlock, range.end)};
+        for_each_written_block(place.simd(), section.values, block,
+                               [&](View<float> sums, std::size_t first) { sum_block(section, sums, first); });
       }
     });
   });
+  if (nonfinite) status[0].nonfinite = 1;
 }
 
 }  // namespace laconic

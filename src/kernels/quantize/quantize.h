@@ -6,6 +6,7 @@
 #include "base/each.h"
 #include "base/layout.h"
 #include "base/philox.h"
+#include "laconic/gradient_view.h"
 #include "laconic/place.h"
 #include "laconic/status.h"
 #include "laconic/view.h"
@@ -44,13 +45,13 @@ std::uint64_t quantized_bytes(std::uint64_t n, int bits);
 /// `norms` are floats in the place's memory, >= 0 and finite: norms_of(n, quantizer.scope). packed.size() must be
 /// quantized_bytes(n, bits). If `rest` is not empty, rest[i] = values[i] − the value of field i; it must not overlap
 /// the values.
-void quantize(Place& place, View<const float> values, View<const float> norms, const Quantizer& quantizer,
+void quantize(Place& place, ConstGradientView values, View<const float> norms, const Quantizer& quantizer,
               View<std::byte> packed, View<float> rest = {});
 
-/// Parts of several tensors, on a device in a few launches. The quantizer gives everything but the tensor and the first
+/// Parts of several tensors, all of one type, on a device in a few launches. The quantizer gives everything but the tensor and the first
 /// index. `packed` may be longer than the fields; the rest of it becomes zero.
 struct QuantizeSlice {
-  View<const float> values;
+  ConstGradientView values;
   View<const float> norms;
   View<std::byte> packed;
   std::uint32_t tensor;  ///< its number in the model
@@ -74,12 +75,13 @@ void dequantize_add(Place& place, Each<DequantizeSlice> slices, int bits, std::u
 struct DequantizeSection {
   std::uint64_t norms_offset;  ///< in bytes, a multiple of 4, like fields_offset
   std::uint64_t fields_offset;
-  View<float> values;
+  GradientView values;
 };
-/// values[i] = the sum over the payloads, in their order, of the value of field i, in one pass over the values. The sum
-/// starts with the first payload's value. There is at least one payload, and all have the same size and lie at multiples
-/// of 4 bytes.
+/// values[i] = the sum over the payloads, in their order, of the value of field i, divided by `divisor` and rounded to the
+/// type of the values, which is one for all sections. One pass over the values; the sum is made in float32 and starts
+/// with the first payload's value. There is at least one payload, and all have the same size and lie at multiples of 4
+/// bytes. Sets status.nonfinite if a quotient is NaN or Inf before it is rounded.
 void dequantize_sum(Place& place, std::span<const View<const std::byte>> payloads, Each<DequantizeSection> sections,
-                    int bits, std::uint64_t scope = 0);
+                    int bits, std::uint64_t scope, float divisor, StatusView status);
 
 }  // namespace laconic

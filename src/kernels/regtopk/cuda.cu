@@ -179,15 +179,15 @@ void error_feedback_regtopk(Place& place, const topk::Selection& selection, cons
                      static_cast<std::uint32_t>(last.indices.size()),
                      score,
                      nullptr};
-  if (search.entries.size <= kMostSmall) return select_small(launch, search, scores);
   const Workspace::Scope scope(place.workspace());
-  take_scratch(place.workspace(), search, Regularized::kRescored);
-  if (search.k == search.entries.size) return select_all(launch, search, scores);
-  scores.tile_begin = place.workspace().take<std::uint32_t>(search.entries.tiles() + 1).data();
-  const unsigned blocks = blocks_for(last.indices.size() + 1, kEntries);
-  tile_begin_kernel<<<blocks, kThreads, 0, launch.stream()>>>(search.entries, scores);
-  launch.check();
-  select(launch, search, scores);
+  if (!is_small(search)) take_scratch(place.workspace(), search, Regularized::kRescored);
+  if (!is_small(search) && search.k < search.entries.size) {
+    scores.tile_begin = place.workspace().take<std::uint32_t>(search.entries.tiles() + 1).data();
+    const unsigned blocks = blocks_for(last.indices.size() + 1, kEntries);
+    tile_begin_kernel<<<blocks, kThreads, 0, launch.stream()>>>(search.entries, scores);
+    launch.check();
+  }
+  select(launch, selection.gradient, search, scores);
 }
 
 }  // namespace laconic::cuda

@@ -40,7 +40,7 @@ void score_support(SimdLevel level, const LastSupport& last, const RegtopkScore&
 
 }  // namespace
 
-void error_feedback_regtopk(Place& place, View<const float> gradient, View<const float> residual, View<float> rest,
+void error_feedback_regtopk(Place& place, ConstGradientView gradient, View<const float> residual, View<float> rest,
                             const LastSupport& last, const RegtopkScore& score, SparseView selected,
                             StatusView status) {
   require_positive("mu", score.mu);

@@ -24,7 +24,7 @@ struct LastSupport {
 /// paper's constant Q makes tanh 1 there, to float rounding). Selected values are not scaled. A support entry whose D
 /// is 0 has regularizer 1. Scores never exceed |a|, so the same candidates suffice; the only additional work is on the
 /// last support. status.threshold is the smallest score selected.
-void error_feedback_regtopk(Place& place, View<const float> gradient, View<const float> residual, View<float> rest,
+void error_feedback_regtopk(Place& place, ConstGradientView gradient, View<const float> residual, View<float> rest,
                             const LastSupport& last, const RegtopkScore& score, SparseView selected, StatusView status);
 
 }  // namespace laconic

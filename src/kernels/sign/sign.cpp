@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "base/touch.h"
+#include "kernels/convert/blocks.h"
 #include "kernels/cuda.h"
 #include "kernels/sign/loops.h"
 #include "kernels/simd.h"
@@ -15,7 +16,7 @@ namespace {
 /// Threads meet at values whose words begin a cache line.
 constexpr std::size_t kCut = 16 * kSignsPerWord;
 
-void require(Place& place, View<const float> values, View<const std::uint32_t> words) {
+void require(Place& place, ConstGradientView values, View<const std::uint32_t> words) {
   require_same_device("values", values.device(), place.device());
   require_same_device("words", words.device(), place.device());
   require_size("words", words.size(), sign_words(values.size()));
@@ -28,17 +29,18 @@ void require_status(Place& place, StatusView status) {
 
 }  // namespace
 
-void pack_signs(Place& place, View<const float> values, View<std::uint32_t> words, StatusView status) {
+void pack_signs(Place& place, ConstGradientView values, View<std::uint32_t> words, StatusView status) {
   if (place.device() == Device::cuda) return pack_signs(place, just(SignsToPack{values, words}), status);
   require(place, values, words);
   require_status(place, status);
   const Touch touch(place);
   std::atomic<bool> nonfinite{false};
   parallel_ranges(place.pool(), values.size(), kCut, [&](Range range) {
-    if (LACONIC_DISPATCH(place.simd(), pack_signs, values.sub(range.begin, range.size()),
-                         words.data() + range.begin / kSignsPerWord)) {
-      nonfinite.store(true, std::memory_order_relaxed);
-    }
+    for_each_float_block(place.simd(), values, range, [&](View<const float> block, std::size_t begin) {
+      if (LACONIC_DISPATCH(place.simd(), pack_signs, block, words.data() + begin / kSignsPerWord)) {
+        nonfinite.store(true, std::memory_order_relaxed);
+      }
+    });
   });
   if (nonfinite.load(std::memory_order_relaxed)) status[0].nonfinite = 1;
 }
@@ -57,13 +59,14 @@ void pack_signs(Place& place, Each<SignsToPack> slices, StatusView status) {
   LACONIC_CUDA_CALL(pack_signs, place, checked, status);
 }
 
-void unpack_signs(Place& place, View<const std::uint32_t> words, float magnitude, View<float> values) {
+void unpack_signs(Place& place, View<const std::uint32_t> words, float magnitude, GradientView values) {
   if (place.device() == Device::cuda) return unpack_signs(place, just(SignsToUnpack{words, values}), magnitude);
   require(place, values, words);
   const Touch touch(place);
   parallel_ranges(place.pool(), values.size(), kCut, [&](Range range) {
-    LACONIC_DISPATCH(place.simd(), unpack_signs, words.data() + range.begin / kSignsPerWord, magnitude,
-                     values.sub(range.begin, range.size()));
+    for_each_written_block(place.simd(), values, range, [&](View<float> block, std::size_t begin) {
+      LACONIC_DISPATCH(place.simd(), unpack_signs, words.data() + begin / kSignsPerWord, magnitude, block);
+    });
   });
 }
 

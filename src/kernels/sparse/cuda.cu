@@ -1,4 +1,5 @@
 #include "base/cuda/list.h"
+#include "kernels/convert/cuda/numbers.h"
 #include "kernels/sparse/twins.h"
 
 // Twins of the single-entry loops of kernels/sparse. Indices are distinct, so no two threads meet in an entry.
@@ -17,16 +18,39 @@ __global__ void scatter_add_kernel(const std::uint32_t* indices, const float* va
       [=](std::uint64_t, const Entry& entry) { out[entry.index] = entry.value; });
 }
 
-__global__ void scatter_kernel(const std::uint32_t* indices, const float* values, float* out, std::uint64_t n) {
+template <class Number>
+__global__ void scatter_kernel(const std::uint32_t* indices, const float* values, Number* out, std::uint64_t n) {
   load_then_store(
       n, [=](std::uint64_t i) { return Entry{indices[i], values[i]}; },
-      [=](std::uint64_t, const Entry& entry) { out[entry.index] = entry.value; });
+      [=](std::uint64_t, const Entry& entry) { out[entry.index] = narrowed<Number>(entry.value); });
 }
 
 __global__ void gather_kernel(const float* from, const std::uint32_t* indices, float* values, std::uint64_t n) {
   load_then_store(
       n, [=](std::uint64_t i) { return from[indices[i]]; },
       [=](std::uint64_t i, float value) { values[i] = value; });
+}
+
+/// The first position from which on the ascending indices are at least `index`.
+__device__ std::uint64_t first_from(const std::uint32_t* indices, std::uint64_t n, std::uint64_t index) {
+  std::uint64_t low = 0;
+  for (std::uint64_t high = n; low < high;) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    if (indices[middle] < index) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+__global__ void find_entries_kernel(const std::uint32_t* entry_indices, const float* entry_values, std::uint64_t entries,
+                                    const std::uint32_t* indices, float* values, std::uint64_t n) {
+  for_each_entry(n, [=](std::uint64_t i) {
+    const std::uint64_t at = first_from(entry_indices, entries, indices[i]);
+    values[i] = at < entries && entry_indices[at] == indices[i] ? entry_values[at] : 0.0F;
+  });
 }
 
 __global__ void shift_kernel(std::uint32_t by, std::uint32_t* indices, std::uint64_t n) {
@@ -38,16 +62,7 @@ __global__ void count_below_kernel(const std::uint32_t* indices, std::uint64_t n
                                    std::uint64_t* counts, unsigned count) {
   const auto i = static_cast<unsigned>(thread_index());
   if (i >= count) return;
-  std::uint64_t low = 0;
-  for (std::uint64_t high = n; low < high;) {
-    const std::uint64_t middle = low + (high - low) / 2;
-    if (indices[middle] < bounds[i]) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  counts[i] = low;
+  counts[i] = first_from(indices, n, bounds[i]);
 }
 
 template <class Positions>
@@ -64,9 +79,16 @@ void scatter_add(Place& place, ConstSparseView entries, View<float> out) {
               out.data(), entries.size());
 }
 
-void scatter(Place& place, ConstSparseView entries, View<float> out) {
-  launch_over(place, "scatter", entries.size(), scatter_kernel, entries.indices.data(), entries.values.data(),
-              out.data(), entries.size());
+void scatter(Place& place, ConstSparseView entries, GradientView out) {
+  with_numbers(out, [&]<class Number>(Number* to) {
+    launch_over(place, "scatter", entries.size(), scatter_kernel<Number>, entries.indices.data(),
+                entries.values.data(), to, entries.size());
+  });
+}
+
+void find_entries(Place& place, ConstSparseView entries, View<const std::uint32_t> indices, View<float> values) {
+  launch_over(place, "find_entries", indices.size(), find_entries_kernel, entries.indices.data(),
+              entries.values.data(), entries.size(), indices.data(), values.data(), indices.size());
 }
 
 void gather(Place& place, View<const float> from, View<const std::uint32_t> indices, View<float> values) {

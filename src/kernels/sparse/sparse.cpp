@@ -7,6 +7,7 @@
 #include "base/touch.h"
 #include "base/transfer.h"
 #include "base/workspace.h"
+#include "kernels/convert/formats.h"
 #include "kernels/cuda.h"
 #include "kernels/sparse/merge.h"
 #include "kernels/sparse/twins.h"
@@ -21,8 +22,8 @@ constexpr std::size_t kCut = 64;
 constexpr std::size_t kAhead = 256;
 
 /// Calls body(i) for each of these indices, whose entries in `memory` are far apart, on several threads.
-template <class Body>
-void each_distant(Place& place, View<const std::uint32_t> indices, const float* memory, const Body& body) {
+template <class Entry, class Body>
+void each_distant(Place& place, View<const std::uint32_t> indices, const Entry* memory, const Body& body) {
   parallel_ranges(place.pool(), indices.size(), kCut, [&](Range range) {
     for (std::size_t i = range.begin; i < range.end; ++i) {
       __builtin_prefetch(memory + indices[std::min(i + kAhead, range.end - 1)], 0, 2);
@@ -60,13 +61,22 @@ void scatter_add(Place& place, ConstSparseView entries, View<float> out) {
   });
 }
 
-void scatter(Place& place, ConstSparseView entries, View<float> out) {
+void scatter(Place& place, ConstSparseView entries, GradientView out) {
   require_entries(place, entries);
   require_same_device("out", out.device(), place.device());
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(scatter, place, entries, out);
   const Touch touch(place);
-  each_distant(place, entries.indices, out.data(),
-               [&](std::size_t i) { out[entries.indices[i]] = entries.values[i]; });
+  if (out.is_float32()) {
+    const View<float> floats = out.floats();
+    return each_distant(place, entries.indices, floats.data(),
+                        [&](std::size_t i) { floats[entries.indices[i]] = entries.values[i]; });
+  }
+  const View<std::uint16_t> words = out.words();
+  const bool half = out.type() == NumberType::float16;
+  each_distant(place, entries.indices, words.data(), [&](std::size_t i) {
+    const float value = entries.values[i];
+    words[entries.indices[i]] = half ? formats::half_of(value) : formats::bfloat_of(value);
+  });
 }
 
 void gather(Place& place, View<const float> from, View<const std::uint32_t> indices, View<float> values) {
@@ -77,6 +87,21 @@ void gather(Place& place, View<const float> from, View<const std::uint32_t> indi
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(gather, place, from, indices, values);
   const Touch touch(place);
   each_distant(place, indices, from.data(), [&](std::size_t i) { values[i] = from[indices[i]]; });
+}
+
+void find_entries(Place& place, ConstSparseView entries, View<const std::uint32_t> indices, View<float> values) {
+  require_entries(place, entries);
+  require_entries(place, {indices, values});
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(find_entries, place, entries, indices, values);
+  const Touch touch(place);
+  parallel_ranges(place.pool(), indices.size(), kCut, [&](Range range) {
+    const auto* next = std::lower_bound(entries.indices.begin(), entries.indices.end(), indices[range.begin]);
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      while (next != entries.indices.end() && *next < indices[i]) ++next;
+      const bool found = next != entries.indices.end() && *next == indices[i];
+      values[i] = found ? entries.values[static_cast<std::size_t>(next - entries.indices.begin())] : 0.0F;
+    }
+  });
 }
 
 void shift_indices(Place& place, std::uint64_t by, View<std::uint32_t> indices) {

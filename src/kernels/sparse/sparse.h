@@ -9,11 +9,14 @@ namespace laconic {
 /// out[indices[i]] += values[i]. Indices are distinct and below out.size(); the caller has checked that.
 void scatter_add(Place& place, ConstSparseView entries, View<float> out);
 
-/// out[indices[i]] = values[i].
-void scatter(Place& place, ConstSparseView entries, View<float> out);
+/// out[indices[i]] = values[i], rounded to the type of `out`.
+void scatter(Place& place, ConstSparseView entries, GradientView out);
 
 /// values[i] = from[indices[i]].
 void gather(Place& place, View<const float> from, View<const std::uint32_t> indices, View<float> values);
+
+/// values[i] is the value of the entry at indices[i], or 0 if there is none. Both lists ascend.
+void find_entries(Place& place, ConstSparseView entries, View<const std::uint32_t> indices, View<float> values);
 
 /// indices[i] += by, where every sum is below 2^32.
 void shift_indices(Place& place, std::uint64_t by, View<std::uint32_t> indices);

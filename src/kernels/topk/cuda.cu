@@ -56,31 +56,31 @@ void copy_entries(const Launch& launch, ConstSparseView from, SparseView to) {
 void error_feedback_topk(Place& place, const topk::Selection& selection, StatusView status) {
   const Launch launch(place, "error_feedback_topk");
   Search search = search_of(selection, status);
-  if (search.entries.size <= kMostSmall) return select_small(launch, search, Magnitudes{});
   const Workspace::Scope scope(place.workspace());
-  take_scratch(place.workspace(), search, Magnitudes::kRescored);
-  const bool all = search.k == search.entries.size;
-  all ? select_all(launch, search, Magnitudes{}) : select(launch, search, Magnitudes{});
+  if (!is_small(search)) take_scratch(place.workspace(), search, Magnitudes::kRescored);
+  select(launch, selection.gradient, search, Magnitudes{});
 }
 
 void error_feedback_topk_by_scope(Place& place, const topk::Selection& selection, const FixedScopes& scopes,
                                   StatusView status) {
   const Launch launch(place, "error_feedback_topk_by_scope");
-  const ScopeTask task{selection.gradient.data(),
-                       selection.residual.data(),
-                       selection.rest.data(),
-                       selection.gradient.size(),
-                       scopes,
-                       static_cast<unsigned>(scopes.count(selection.gradient.size())),
-                       selection.selected.indices.data(),
-                       selection.selected.values.data(),
-                       status.data()};
-  if (scopes.each <= kMostHeld) {
-    scopes_kernel<<<blocks_for_scopes(task.count), kThreads, 0, launch.stream()>>>(task);
-  } else {
-    long_scopes_kernel<<<task.count, kThreads, 0, launch.stream()>>>(task);
-  }
-  launch.check();
+  with_numbers(selection.gradient, [&]<class Number>(const Number* gradient) {
+    const ScopeTask<Number> task{gradient,
+                                 selection.residual.data(),
+                                 selection.rest.data(),
+                                 selection.gradient.size(),
+                                 scopes,
+                                 static_cast<unsigned>(scopes.count(selection.gradient.size())),
+                                 selection.selected.indices.data(),
+                                 selection.selected.values.data(),
+                                 status.data()};
+    if (scopes.each <= kMostHeld) {
+      scopes_kernel<Number><<<blocks_for_scopes(task.count), kThreads, 0, launch.stream()>>>(task);
+    } else {
+      long_scopes_kernel<Number><<<task.count, kThreads, 0, launch.stream()>>>(task);
+    }
+    launch.check();
+  });
 }
 
 void split_largest(Place& place, ConstSparseView entries, SparseView kept, SparseView left) {

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "base/workspace.h"
+#include "kernels/convert/blocks.h"
 #include "kernels/residual.h"
 #include "kernels/topk/selection.h"
 
@@ -29,7 +30,7 @@ void select_largest(Place& place, const topk::Selection& selection, Status& stat
 
   std::uint32_t highest = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    selection.rest[i] = with_residual(selection.gradient[i], selection.residual[i]);
+    selection.rest[i] = with_residual(number_at(selection.gradient, i), selection.residual[i]);
     keys[i] = topk::key_of(selection.rest[i]);
     highest = std::max(highest, keys[i]);
   }

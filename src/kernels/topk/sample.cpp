@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "kernels/convert/blocks.h"
 #include "kernels/residual.h"
 #include "kernels/topk/kth_largest.h"
 
@@ -14,6 +15,11 @@ constexpr std::size_t kFewestLines = kLeastSampled / kLine;
 constexpr std::size_t kWarmLines = 1024;  // to confirm a guess
 constexpr std::size_t kColdLines = 2048;  // to make one
 constexpr std::size_t kAhead = 12;        // lines asked for before they are read; they are far apart
+
+/// An entry of a, before `rest` has it.
+float value_at(const Selection& selection, std::size_t i) {
+  return with_residual(number_at(selection.gradient, i), selection.residual[i]);
+}
 
 /// Keys of whole cache lines, one from each of equal ranges of the view.
 class Sample {
@@ -76,7 +82,7 @@ class Sample {
   void ask_for(const Selection& selection, std::size_t line, bool again) const {
     const std::size_t begin = sampled_at(selection.rest.size(), lines_, std::min(line, lines_ - 1), again);
     if (again) return __builtin_prefetch(selection.rest.data() + begin);
-    __builtin_prefetch(selection.gradient.data() + begin);
+    __builtin_prefetch(selection.gradient.sub(begin, 1).data());
     __builtin_prefetch(selection.residual.data() + begin);
   }
 
@@ -86,7 +92,7 @@ class Sample {
     std::uint32_t* keys = keys_.data() + line * kLine;
     for (std::size_t i = 0; i < kLine; ++i) {
       const std::size_t at = begin + i;
-      keys[i] = key_of(again ? selection.rest[at] : with_residual(selection.gradient[at], selection.residual[at]));
+      keys[i] = key_of(again ? selection.rest[at] : value_at(selection, at));
     }
     if (selection.rescored != nullptr) rescore(*selection.rescored, selection, begin, again, keys);
   }
@@ -97,7 +103,7 @@ class Sample {
     for (auto next = std::lower_bound(support.begin(), support.end(), begin);
          next != support.end() && *next < begin + kLine; ++next) {
       const std::size_t at = *next;
-      const float value = again ? selection.rest[at] : with_residual(selection.gradient[at], selection.residual[at]);
+      const float value = again ? selection.rest[at] : value_at(selection, at);
       keys[at - begin] = key_of(rescored.score_at(static_cast<std::uint32_t>(next - support.begin()), value));
     }
   }

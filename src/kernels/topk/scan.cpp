@@ -2,6 +2,7 @@
 #include <array>
 #include <optional>
 
+#include "kernels/convert/blocks.h"
 #include "kernels/simd.h"
 #include "kernels/topk/candidates.h"
 #include "kernels/topk/kth_largest.h"
@@ -113,6 +114,7 @@ void scan_section(SimdLevel level, const Selection& selection, Section& section,
   const std::int32_t start = section.bounds.candidate;
   std::optional<Rescorer> rescorer;
   if (selection.rescored != nullptr) rescorer.emplace(selection, section);
+  FloatBlock<kBlock> floats;
   for (std::size_t begin = section.range.begin; begin < section.range.end; begin += kBlock) {
     // Many entries may equal the bound's next key; once k candidates are there, those that follow are not needed.
     if (section.sound >= k && section.bounds.candidate == start && start < INT32_MAX) ++section.bounds.candidate;
@@ -120,7 +122,8 @@ void scan_section(SimdLevel level, const Selection& selection, Section& section,
 
     const std::size_t end = std::min(begin + kBlock, section.range.end);
     const Bounds bounds{section.bounds.candidate, std::max(section.bounds.zero, section.bounds.candidate)};
-    const ScanBlock block{selection.gradient.data() + begin, selection.residual.data() + begin,
+    const float* gradient = again ? nullptr : floats.read(level, selection.gradient.sub(begin, end - begin)).data();
+    const ScanBlock block{gradient,                          selection.residual.data() + begin,
                           selection.rest.data() + begin,     end - begin,
                           static_cast<std::uint32_t>(begin), bounds,
                           section.indices + section.count,         section.values + section.count};

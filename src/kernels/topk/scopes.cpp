@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/workspace.h"
+#include "kernels/convert/blocks.h"
 #include "kernels/simd.h"
 #include "kernels/topk/candidates.h"
 #include "kernels/topk/kth_largest.h"
@@ -94,7 +95,9 @@ class ScopeSearch {
     section_.count = 0;
     for (std::size_t begin = section_.range.begin; begin < section_.range.end; begin += kBlock) {
       const std::size_t end = std::min(begin + kBlock, section_.range.end);
-      const ScanBlock block{selection_.gradient.data() + begin, selection_.residual.data() + begin,
+      const float* gradient =
+          again ? nullptr : floats_.read(level_, selection_.gradient.sub(begin, end - begin)).data();
+      const ScanBlock block{gradient,                           selection_.residual.data() + begin,
                             selection_.rest.data() + begin,     end - begin,
                             static_cast<std::uint32_t>(begin),  section_.bounds,
                             section_.indices + section_.count,  section_.values + section_.count};
@@ -122,6 +125,7 @@ class ScopeSearch {
   const FixedScopes& scopes_;
   Section section_;
   Bounds bounds_{0, INT32_MAX};  ///< of the next scope
+  FloatBlock<kBlock> floats_;
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ struct Rescored {
 
 /// Inputs and outputs of a selection. The contract is that of error_feedback_topk, with scores in place of magnitudes.
 struct Selection {
-  View<const float> gradient;
+  ConstGradientView gradient;
   View<const float> residual;
   View<float> rest;
   const Rescored* rescored;  ///< null: every score is a magnitude

@@ -61,7 +61,7 @@ void give_up_nonfinite(const Selection& selection, Status& status) {
 
 }  // namespace topk
 
-void error_feedback_topk(Place& place, View<const float> gradient, View<const float> residual, View<float> rest,
+void error_feedback_topk(Place& place, ConstGradientView gradient, View<const float> residual, View<float> rest,
                          SparseView selected, StatusView status) {
   const topk::Selection selection{gradient, residual, rest, nullptr, selected};
   topk::require_selection(place, selection, status);
@@ -69,7 +69,7 @@ void error_feedback_topk(Place& place, View<const float> gradient, View<const fl
   topk::select(place, selection, status);
 }
 
-void error_feedback_topk_by_scope(Place& place, View<const float> gradient, View<const float> residual,
+void error_feedback_topk_by_scope(Place& place, ConstGradientView gradient, View<const float> residual,
                                   View<float> rest, const FixedScopes& scopes, SparseView selected,
                                   StatusView status) {
   const topk::Selection selection{gradient, residual, rest, nullptr, selected};

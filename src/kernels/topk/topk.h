@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "laconic/gradient_view.h"
 #include "laconic/place.h"
 #include "laconic/status.h"
 #include "laconic/view.h"
@@ -35,12 +36,13 @@ inline constexpr std::uint64_t kMostSparseEntries = 0xFFFF'FFFF;
 /// larger sample gives the threshold. Either way a count checks whether the candidates contain the k largest; if they
 /// do not, another read-only pass follows (status.rescans). Outputs: status.threshold is the smallest magnitude
 /// selected; status.count; status.nonfinite. If status.nonfinite is set, `selected` and `rest` are unspecified, with
-/// indices in bounds, and status.threshold is unchanged. Moves 12 bytes per entry if the guess holds. No allocation
+/// indices in bounds, and status.threshold is unchanged. Moves 12 bytes per entry if the guess holds, or 10 if
+/// the gradient has 16 bits. No allocation
 /// after the first call of a size.
 ///
 /// On CUDA the result is the same, but other entries are sampled, and status.rescans counts calls whose candidates did
 /// not suffice, so it may differ. Takes about 0.5 bytes of scratch memory per entry if k is 1 % of them.
-void error_feedback_topk(Place& place, View<const float> gradient, View<const float> residual, View<float> rest,
+void error_feedback_topk(Place& place, ConstGradientView gradient, View<const float> residual, View<float> rest,
                          SparseView selected, StatusView status);
 
 /// A view cut at multiples of `each` entries into scopes, from each of which `keep` entries are selected, or `last_keep`
@@ -61,7 +63,7 @@ struct FixedScopes {
 /// another, with indices in the whole view. A thread selects from a scope while it is in the cache. No threshold is
 /// read or written. If status.nonfinite is set, `selected` and `rest` are unspecified, with indices in bounds. On CUDA it
 /// is one launch.
-void error_feedback_topk_by_scope(Place& place, View<const float> gradient, View<const float> residual,
+void error_feedback_topk_by_scope(Place& place, ConstGradientView gradient, View<const float> residual,
                                   View<float> rest, const FixedScopes& scopes, SparseView selected, StatusView status);
 
 /// Writes the kept.size() entries with the largest magnitudes to `kept` and the others to `left`, both by ascending

@@ -18,8 +18,8 @@ namespace laconic::plugin {
 
 class Staging {
  public:
-  Staging(DdpModel model, std::optional<c10::Stream> stream)
-      : model_(std::move(model)), method_stream_(std::move(stream)) {
+  Staging(DdpModel model, std::optional<c10::Stream> stream, bool takes_16bit)
+      : model_(std::move(model)), method_stream_(std::move(stream)), takes_16bit_(takes_16bit && !scaled()) {
     for (std::uint32_t i = 0; i < model_.parameters.size(); ++i) {
       index_of_[model_.parameters[i].unsafeGetTensorImpl()] = i;
     }
@@ -39,6 +39,13 @@ class Staging {
 
   /// Whether the methods work on the device, rather than on the CPU.
   bool works_on_device() const { return method_stream_.has_value(); }
+
+  /// Whether the methods can work on a bucket where it is and in its type. A scaled gradient of 16 bits cannot be unscaled
+  /// in its type: small entries would become 0.
+  bool can_use(const at::Tensor& bucket) const {
+    if (!bucket.is_contiguous() || !(bucket.is_cpu() || works_on_device())) return false;
+    return bucket.scalar_type() == at::kFloat || (takes_16bit_ && has_16bit(bucket));
+  }
 
   /// Memory for a bucket that the methods cannot work on where it is or in its type; kept from step to step.
   at::Tensor floats(std::size_t number, const at::Tensor& bucket) {
@@ -71,6 +78,7 @@ class Staging {
  private:
   DdpModel model_;
   std::optional<c10::Stream> method_stream_;
+  bool takes_16bit_;
   std::unordered_map<const c10::TensorImpl*, std::uint32_t> index_of_;
   std::vector<at::Tensor> floats_;
   std::unordered_map<c10::Device, c10::Stream> streams_;
@@ -113,7 +121,7 @@ class BucketDelivery final : public Delivery {
     if (stream) written_->block(*stream);
     const c10::OptionalStreamGuard ours(stream);
     const bool reachable = buffer_.is_cpu() || staging_->works_on_device();
-    const bool in_place = reachable && buffer_.scalar_type() == at::kFloat && buffer_.is_contiguous();
+    const bool in_place = staging_->can_use(buffer_);
     values_ = in_place ? buffer_ : staging_->floats(number_, buffer_);
     if (!in_place) values_.copy_(buffer_, /*non_blocking=*/true);
     if (staging_->scaled()) {
@@ -122,7 +130,7 @@ class BucketDelivery final : public Delivery {
     }
     if (!reachable) stream->synchronize();
     if (scale_.defined()) values_.mul_(scale_.to(at::kDouble).reciprocal().to(at::kFloat));
-    const View<float> all = float_view(values_, "a bucket");
+    const GradientView all = gradient_view(values_, "a bucket");
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       const auto offset = static_cast<std::size_t>(gradients_[i].storage_offset() - buffer_.storage_offset());
       parts_.push_back(
@@ -169,7 +177,7 @@ class BucketDelivery final : public Delivery {
   Future future_;
   std::optional<c10::Event> written_;
   std::vector<std::uint32_t> unused_;
-  at::Tensor values_;  ///< the buffer, or its copy in float32 where the methods work
+  at::Tensor values_;  ///< the buffer, or a copy in float32 where the methods work
   at::Tensor scale_;   ///< in this step, where the values are; undefined: none
   std::vector<TensorPart> parts_;
 };
@@ -194,7 +202,7 @@ DdpHost::DdpHost(std::shared_ptr<Communicator> communicator, int threads, DdpMod
     : used_(options.drops_unused ? std::make_unique<UsedParameters>(model.parameters) : nullptr) {
   Workplace work = workplace_for(model.parameters, threads, WorkStream::own);
   reason_for_cpu_ = std::move(work.reason);
-  staging_ = std::make_shared<Staging>(model, work.stream);
+  staging_ = std::make_shared<Staging>(model, work.stream, options.takes_16bit());
   host_ = std::make_unique<GradientHost>(std::move(communicator), std::move(work.place), tensors_of(model),
                                          std::move(groups), options, staging_->scaled());
 }

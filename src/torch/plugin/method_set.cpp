@@ -158,6 +158,7 @@ void MethodSet::begin() {
 void MethodSet::add(std::span<const TensorPart> parts) {
   for (const TensorPart& part : parts) {
     if (part.tensor >= parameters_.size()) throw InvalidConfig("a part of an unknown parameter was added");
+    if (!options_.takes_16bit()) LACONIC_CHECK(part.values.is_float32() == true);
   }
   arrived_ += parts.size();
   if (options_.clip == 0.0) return pass_on(parts);
@@ -172,7 +173,7 @@ void MethodSet::clip_held() {
   if (!std::isfinite(norm)) return;  // the methods meet the value and act by the policy
   const double factor = options_.clip / (norm + kClipEpsilon);
   if (factor >= 1.0) return;
-  for (const TensorPart& part : held_) scale(place_, static_cast<float>(factor), part.values);
+  for (const TensorPart& part : held_) scale(place_, static_cast<float>(factor), part.values.floats());
 }
 
 /// The norm of the parameters' norms, in the order of registration: the same in whatever order they arrived.
@@ -229,7 +230,7 @@ void MethodSet::pass_on(std::span<const TensorPart> parts) {
 }
 
 void MethodSet::add_carried(const TensorPart& part) {
-  axpy(place_, 1.0F, carried_.view().sub(offsets_[part.tensor], part.values.size()), part.values);
+  axpy(place_, 1.0F, carried_.view().sub(offsets_[part.tensor], part.values.size()), part.values.floats());
 }
 
 bool MethodSet::streams() const {
@@ -336,7 +337,7 @@ void MethodSet::carry(const std::vector<std::byte>& used) {
     is_carried_[i] = (used[i] & kUsed) == kUnused && !dense && groups_[group_of_[i]].owes ? 1 : 0;
     if (is_carried_[i] == 0) continue;
     reserve_carried();
-    copy(place_, parts_[i], carried_.view().sub(offsets_[i], parts_[i].size()));
+    copy(place_, parts_[i].floats(), carried_.view().sub(offsets_[i], parts_[i].size()));
   }
 }
 

@@ -35,6 +35,9 @@ struct MethodSetOptions {
   /// If it is above 0, the gradient of this rank is scaled down to this norm over all parameters before a method sees
   /// it. The norm needs the whole gradient, so nothing is exchanged before the last parameter has arrived.
   double clip = 0.0;
+
+  /// Whether gradients of 16 bits are taken where they lie. Clipped gradients and carried aggregates are float32.
+  bool takes_16bit() const { return clip == 0.0 && !drops_unused; }
   std::vector<int> hosts{};  ///< the machine of each rank, for two levels; empty: one level
 };
 
@@ -167,7 +170,7 @@ class MethodSet {
   std::uint32_t step_ = 0;
   std::uint64_t skipped_ = 0;
   std::size_t arrived_ = 0;
-  std::vector<View<float>> parts_;
+  std::vector<GradientView> parts_;
   std::vector<TensorPart> held_;  ///< with clip, until all are there
   Buffer<float> norms_;           ///< with clip, of each parameter's gradient
   std::vector<float> read_norms_;

@@ -12,9 +12,11 @@ namespace laconic::plugin {
 namespace {
 
 /// Whether kernels of the place can work on the tensor itself.
+bool is_reached(const Place& place, const at::Tensor& tensor) {
+  return (place.device() == Device::cpu ? tensor.is_cpu() : tensor.is_cuda()) && tensor.is_contiguous();
+}
 bool is_plain(const Place& place, const at::Tensor& tensor) {
-  const bool reached = place.device() == Device::cpu ? tensor.is_cpu() : tensor.is_cuda();
-  return reached && tensor.scalar_type() == at::kFloat && tensor.is_contiguous();
+  return is_reached(place, tensor) && tensor.scalar_type() == at::kFloat;
 }
 
 void require_usable(const std::string& name, const at::Tensor& parameter, const at::Tensor& first) {
@@ -205,17 +207,23 @@ void ParameterSet::give_gradients(const std::vector<at::Tensor>& gradients) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) parameters_[i].mutable_grad() = gradients[i];
 }
 
-std::span<const TensorPart> ParameterSet::open_gradients(Place& place, float factor, const at::Tensor& scaling) {
+std::span<const TensorPart> ParameterSet::open_gradients(Place& place, float factor, const at::Tensor& scaling,
+                                                         bool takes_16bit) {
   const c10::NoGradGuard no_graph;
   require_frozen();
   parts_.clear();
   copied_.clear();
   const at::Tensor multiplier = on_place(scaling, place);
+  const bool scales = factor != 1.0F || multiplier.defined();
   for (std::uint32_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor gradient = gradient_of(i);
     if (!gradient.defined()) {
       gradient = at::zeros_like(parameters_[i]);
       parameters_[i].mutable_grad() = gradient;
+    }
+    if (takes_16bit && !scales && has_16bit(gradient) && is_reached(place, gradient)) {
+      parts_.push_back({i, gradient_view(gradient, "a gradient")});
+      continue;
     }
     View<float> values;
     if (is_plain(place, gradient)) {
@@ -237,7 +245,7 @@ void ParameterSet::close_gradients() {
   const c10::NoGradGuard no_graph;
   for (const std::uint32_t i : copied_) {
     at::Tensor gradient = gradient_of(i);
-    gradient.copy_(shaped(parts_[i].values, gradient));
+    gradient.copy_(shaped(parts_[i].values.floats(), gradient));
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!trains(i)) parameters_[i].mutable_grad() = at::Tensor();

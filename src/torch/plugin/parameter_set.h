@@ -61,11 +61,12 @@ class ParameterSet {
   std::vector<at::Tensor> take_gradients();
   void give_gradients(const std::vector<at::Tensor>& gradients);
 
-  /// Gradients times `factor`, for a method to work on: in their own memory if they are float32 without gaps on the
-  /// place's device, otherwise in a copy there. A missing gradient is created as zeros. They are valid until
+  /// Gradients times `factor`, for a method to work on: in their own memory if they have no gaps and are on the place's
+  /// device, otherwise in a copy in float32 there. Gradients of 16 bits are copied too if they must be scaled or the
+  /// method does not take them. A missing gradient is created as zeros. They are valid until
   /// close_gradients, which writes the copies back. It leaves a parameter that has been frozen meanwhile without a
   /// gradient; otherwise an optimizer would still change it by weight decay or momentum.
-  std::span<const TensorPart> open_gradients(Place& place, float factor, const at::Tensor& scaling);
+  std::span<const TensorPart> open_gradients(Place& place, float factor, const at::Tensor& scaling, bool takes_16bit);
   void close_gradients();
 
  private:

@@ -9,6 +9,7 @@ namespace laconic::plugin {
 ReducingHost::ReducingHost(std::shared_ptr<Communicator> communicator, Workplace work, ParameterSet the_parameters,
                            std::vector<MethodGroup> groups, const MethodSetOptions& options)
     : OptimizerHost(std::move(communicator), std::move(work), options.seed, std::move(the_parameters)),
+      takes_16bit_(options.takes_16bit()),
       groups_(groups),
       methods_(parameters().tensors(), std::move(groups), options, this->communicator(), place()) {
   this->communicator().barrier().wait();
@@ -18,7 +19,7 @@ StepReport ReducingHost::do_step(const HostStepInput& input) {
   std::span<const TensorPart> parts;
   {
     const Stopwatch watch(costs().copy_seconds);
-    parts = parameters().open_gradients(place(), input.factor, input.scaling);
+    parts = parameters().open_gradients(place(), input.factor, input.scaling, takes_16bit_);
   }
   methods_.begin();
   methods_.add(parts);

@@ -23,6 +23,7 @@ class ReducingHost final : public OptimizerHost {
   double residual_norm() override { return methods_.residual_norm(); }
   std::string method() const override { return "gradient methods"; }
 
+  bool takes_16bit_;
   std::vector<MethodGroup> groups_;
   MethodSet methods_;
 };

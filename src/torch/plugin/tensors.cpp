@@ -39,6 +39,18 @@ View<float> float_view(const at::Tensor& tensor, const char* what) {
   return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel()), device};
 }
 
+bool has_16bit(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
+}
+
+GradientView gradient_view(const at::Tensor& tensor, const char* what) {
+  if (!has_16bit(tensor)) return float_view(tensor, what);
+  require_plain(tensor, tensor.scalar_type(), what);
+  const NumberType type = tensor.scalar_type() == at::kHalf ? NumberType::float16 : NumberType::bfloat16;
+  return {static_cast<std::byte*>(tensor.data_ptr()), type, static_cast<std::size_t>(tensor.numel()),
+          device_of(tensor, what)};
+}
+
 View<std::byte> byte_view(const at::Tensor& tensor, const char* what) {
   require_plain(tensor, at::kByte, what);
   const Device device = device_of(tensor, what);

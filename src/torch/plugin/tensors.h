@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "laconic/gradient_view.h"
 #include "laconic/view.h"
 
 namespace laconic::plugin {
@@ -9,6 +10,9 @@ namespace laconic::plugin {
 /// The memory of a dense, contiguous tensor. Throws an InvalidConfig that names `what` for another type, a tensor with
 /// gaps, or a device that a method cannot read.
 View<float> float_view(const at::Tensor& tensor, const char* what);
+/// The same for a tensor of any type that a gradient may have: float32, float16 or bfloat16.
+GradientView gradient_view(const at::Tensor& tensor, const char* what);
+bool has_16bit(const at::Tensor& tensor);
 View<std::byte> byte_view(const at::Tensor& tensor, const char* what);
 
 /// Bytes in CPU memory: the tensor itself, or a copy if it lies on a CUDA device. Throws InvalidConfig as above.

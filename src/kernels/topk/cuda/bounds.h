@@ -79,15 +79,15 @@ struct Sample {
   __device__ bool has_line() const { return threadIdx.x < lines; }
   __device__ unsigned size() const { return lines * kLine; }
 
-  template <class Scores>
+  template <class Number, class Scores>
   __device__ void read(const Search& search, const Scores& scores) {
     const std::uint64_t all = search.entries.size / kLine;
     lines = static_cast<unsigned>(all < kSampleThreads ? all : kSampleThreads);
     if (!has_line()) return;
     const std::uint64_t begin = laconic::topk::sampled_at(search.entries.size, lines, threadIdx.x, false);
-    const float* gradient = search.gradient + begin;
+    const Number* gradient = static_cast<const Number*>(search.gradient) + begin;
     const float* residual = search.residual + begin;
-    const bool aligned = is_vector(gradient) && is_vector(residual);
+    const bool aligned = is_aligned(gradient) && is_aligned(residual);
     float values[kLine];
     aligned ? add_line<true>(gradient, residual, values) : add_line<false>(gradient, residual, values);
 #pragma unroll
@@ -104,11 +104,11 @@ struct Sample {
     }
   }
 
-  template <bool kAligned>
-  __device__ static void add_line(const float* gradient, const float* residual, float* values) {
+  template <bool kAligned, class Number>
+  __device__ static void add_line(const Number* gradient, const float* residual, float* values) {
 #pragma unroll
     for (unsigned j = 0; j < kLine; j += 4) {
-      add_vectors(load_vector<kAligned>(gradient + j), load_vector<kAligned>(residual + j), values + j);
+      add_vectors(load_four<kAligned>(gradient + j), load_four<kAligned>(residual + j), values + j);
     }
   }
 
@@ -194,13 +194,13 @@ inline __device__ ScanBounds sampled_bounds(const Sample& sample, const Search& 
 }
 
 /// One block of kSampleThreads.
-template <class Scores>
+template <class Number, class Scores>
 __global__ void __launch_bounds__(kSampleThreads) bounds_kernel(Search search, Scores scores) {
   ScanBounds bounds{kNonfiniteKey, kNonfiniteKey, 0};  // k = 0: only what is not finite
   if (search.k > 0) {
     const float guess = search.status->threshold;  // comes while the sample is read
     Sample sample;
-    sample.read(search, scores);
+    sample.read<Number>(search, scores);
     bounds = sampled_bounds(sample, search, guess);
   }
   if (threadIdx.x != 0) return;

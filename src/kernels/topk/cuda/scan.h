@@ -22,35 +22,38 @@ struct OfThread {
     return warp() * kWarp * kPerThread + i / 4 * kWarp * 4 + lane() * 4 + i % 4;
   }
 
+  template <class Number>
   __device__ void load_whole(const Search& search, std::int64_t begin) {
-    const float* gradient = search.gradient + begin;
+    const Number* gradient = static_cast<const Number*>(search.gradient) + begin;
     const float* residual = search.residual + begin;
-    const bool aligned = is_vector(gradient) && is_vector(residual);
+    const bool aligned = is_aligned(gradient) && is_aligned(residual);
     aligned ? load_vectors<true>(gradient, residual) : load_vectors<false>(gradient, residual);
     valid = (1U << kPerThread) - 1;
   }
 
   /// All loads are under way before the first is used.
-  template <bool kAligned>
-  __device__ void load_vectors(const float* gradient, const float* residual) {
+  template <bool kAligned, class Number>
+  __device__ void load_vectors(const Number* gradient, const float* residual) {
     float4 g[kVectors];
     float4 e[kVectors];
 #pragma unroll
     for (unsigned v = 0; v < kVectors; ++v) {
-      g[v] = load_vector<kAligned>(gradient + offset(4 * v));
-      e[v] = load_vector<kAligned>(residual + offset(4 * v));
+      g[v] = load_four<kAligned>(gradient + offset(4 * v));
+      e[v] = load_four<kAligned>(residual + offset(4 * v));
     }
 #pragma unroll
     for (unsigned v = 0; v < kVectors; ++v) add_vectors(g[v], e[v], values + 4 * v);
   }
 
   /// The first and the last tile may have entries outside the view.
+  template <class Number>
   __device__ void load_part(const Search& search, std::int64_t begin) {
+    const auto* gradient = static_cast<const Number*>(search.gradient);
 #pragma unroll
     for (unsigned i = 0; i < kPerThread; ++i) {
       const std::int64_t index = begin + offset(i);
       const bool inside = index >= 0 && index < static_cast<std::int64_t>(search.entries.size);
-      values[i] = inside ? with_residual(search.gradient[index], search.residual[index]) : 0.0F;
+      values[i] = inside ? with_residual(widened(gradient[index]), search.residual[index]) : 0.0F;
       valid |= inside ? 1U << i : 0U;
     }
   }
@@ -135,7 +138,8 @@ inline __device__ std::uint32_t sum_of_bytes(std::uint32_t packed) {
 inline constexpr unsigned kGathered = 1024;
 
 /// A tile per block. Candidates of a tile are neighbours in the workspace, in a place that one addition reserves.
-inline __device__ void scan_tile(const Search& search) {
+template <class Number>
+__device__ void scan_tile(const Search& search) {
   __shared__ std::uint32_t gathered_indices[kGathered];
   __shared__ std::uint32_t gathered_values[kGathered];
   __shared__ std::uint32_t counts[kThreads / kWarp];
@@ -143,7 +147,7 @@ inline __device__ void scan_tile(const Search& search) {
   const std::int64_t begin = std::int64_t{blockIdx.x} * kTile - search.entries.lead;
   const bool whole = begin >= 0 && begin + kTile <= static_cast<std::int64_t>(search.entries.size);
   OfThread mine;
-  whole ? mine.load_whole(search, begin) : mine.load_part(search, begin);
+  whole ? mine.load_whole<Number>(search, begin) : mine.load_part<Number>(search, begin);
   mine.compare(search.state->candidate, search.state->zero);
   mine.store_rest(search.rest, begin, whole);
 
@@ -186,13 +190,13 @@ inline __device__ void scan_tile(const Search& search) {
 inline constexpr unsigned kScanBlocks = 3;  ///< on a multiprocessor: registers for eight vectors under way per thread
 
 /// Also clears what later kernels count in.
-template <class Scores>
+template <class Number, class Scores>
 __global__ void __launch_bounds__(kThreads, kScanBlocks) scan_kernel(Search search) {
   for (std::uint64_t i = thread_index(); i < kPasses * kHistogram; i += std::uint64_t{gridDim.x} * kThreads) {
     search.histograms[i] = 0;
   }
   if (threadIdx.x == 0 && blockIdx.x < search.emit_blocks) search.greater[blockIdx.x] = search.equal[blockIdx.x] = 0;
-  scan_tile(search);
+  scan_tile<Number>(search);
 }
 
 }  // namespace laconic::cuda::search

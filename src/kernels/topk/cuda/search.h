@@ -17,6 +17,7 @@
 
 #include "base/cuda/scan.h"
 #include "base/workspace.h"
+#include "kernels/convert/cuda/numbers.h"
 #include "kernels/residual.h"
 #include "kernels/topk/selection.h"
 
@@ -101,7 +102,7 @@ struct Candidates {
 
 /// A selection, with the scratch memory that it uses. It travels as a parameter of kernels.
 struct Search {
-  const float* gradient;
+  const void* gradient;  ///< of the type that kernels are compiled for
   const float* residual;
   float* rest;
   Entries entries;  ///< their values are in `rest` once it is scanned and restored
@@ -124,16 +125,6 @@ struct Magnitudes {
 };
 
 #ifdef __CUDACC__
-inline __device__ bool is_vector(const float* memory) {
-  return reinterpret_cast<std::uintptr_t>(memory) % sizeof(float4) == 0;
-}
-
-template <bool kAligned>
-__device__ float4 load_vector(const float* from) {
-  if constexpr (kAligned) return *reinterpret_cast<const float4*>(from);  // __ldcs is a tenth slower
-  return make_float4(from[0], from[1], from[2], from[3]);
-}
-
 /// Four entries of a.
 inline __device__ void add_vectors(const float4& gradient, const float4& residual, float* values) {
   values[0] = with_residual(gradient.x, residual.x);

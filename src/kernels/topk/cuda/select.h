@@ -78,13 +78,13 @@ void count(const Launch& launch, const Search& search, const Scores& scores, uns
   launch.check();
 }
 
-/// A selection of k < n entries.
-template <class Scores>
-void select(const Launch& launch, const Search& search, const Scores& scores) {
+/// A selection of k < n entries of a long view.
+template <class Number, class Scores>
+void search_largest(const Launch& launch, const Search& search, const Scores& scores) {
   const auto tiles = static_cast<unsigned>(search.entries.tiles());
-  bounds_kernel<Scores><<<1, kSampleThreads, 0, launch.stream()>>>(search, scores);
+  bounds_kernel<Number, Scores><<<1, kSampleThreads, 0, launch.stream()>>>(search, scores);
   launch.check();
-  scan_kernel<Scores><<<tiles, kThreads, 0, launch.stream()>>>(search);
+  scan_kernel<Number, Scores><<<tiles, kThreads, 0, launch.stream()>>>(search);
   launch.check();
   if constexpr (Scores::kRescored) scores.rescore(launch, search);
   for (unsigned pass = kCoarse; pass < kPasses; ++pass) count(launch, search, scores, pass);
@@ -101,13 +101,14 @@ __global__ void start_all_kernel(Search search) {
   *search.state = state;
 }
 
-template <class Scores>
+template <class Number, class Scores>
 __global__ void take_all_kernel(Search search) {
+  const auto* gradient = static_cast<const Number*>(search.gradient);
   std::uint32_t smallest = kNonfiniteKey;
   bool nonfinite = false;
   load_then_store(
       search.entries.size,
-      [=](std::uint64_t i) { return with_residual(search.gradient[i], search.residual[i]); },
+      [=](std::uint64_t i) { return with_residual(widened(gradient[i]), search.residual[i]); },
       [&](std::uint64_t i, float value) {
         select_entry(search, static_cast<std::uint32_t>(i), value, static_cast<std::uint32_t>(i));
         search.rest[i] = 0.0F;
@@ -129,17 +130,33 @@ __global__ void finish_all_kernel(Search search) {
   }
 }
 
-template <class Scores>
+template <class Number, class Scores>
 void select_all(const Launch& launch, const Search& search, const Scores& scores) {
   start_all_kernel<Scores><<<1, 1, 0, launch.stream()>>>(search);
   launch.check();
   if (search.k > 0) {
-    take_all_kernel<Scores><<<blocks_for(search.k, kEntries), kThreads, 0, launch.stream()>>>(search);
+    take_all_kernel<Number, Scores><<<blocks_for(search.k, kEntries), kThreads, 0, launch.stream()>>>(search);
     launch.check();
     if constexpr (Scores::kRescored) scores.rescore_all(launch, search);
   }
   finish_all_kernel<Scores><<<1, 1, 0, launch.stream()>>>(search);
   launch.check();
+}
+
+/// Whether a selection takes one launch, without scratch memory.
+inline bool is_small(const Search& search) { return search.entries.size <= kMostSmall; }
+
+template <class Scores>
+void select(const Launch& launch, ConstGradientView gradient, const Search& search, const Scores& scores) {
+  with_numbers(gradient, [&]<class Number>(const Number*) {
+    if (is_small(search)) {
+      select_small<Number>(launch, search, scores);
+    } else if (search.k == search.entries.size) {
+      select_all<Number>(launch, search, scores);
+    } else {
+      search_largest<Number>(launch, search, scores);
+    }
+  });
 }
 
 }  // namespace laconic::cuda::search

@@ -20,13 +20,20 @@ struct SmallPart {
   __device__ static unsigned index(unsigned i) { return (warp() * kSmallEach + i) * kWarp + lane(); }
   __device__ bool is_valid(unsigned i) const { return (valid >> i & 1U) != 0; }
 
+  /// An entry of a.
+  template <class Number>
+  __device__ static float value_at(const Search& search, std::uint32_t i) {
+    return with_residual(widened(static_cast<const Number*>(search.gradient)[i]), search.residual[i]);
+  }
+
   /// True if all are finite.
+  template <class Number>
   __device__ bool read(const Search& search) {
     bool finite = true;
 #pragma unroll
     for (unsigned i = 0; i < kSmallEach; ++i) {
       const bool inside = index(i) < search.entries.size;
-      values[i] = inside ? with_residual(search.gradient[index(i)], search.residual[index(i)]) : 0.0F;
+      values[i] = inside ? value_at<Number>(search, index(i)) : 0.0F;
       valid |= inside ? 1U << i : 0U;
       keys[i] = key_of(values[i]);
       finite = finite && keys[i] < kNonfiniteKey;
@@ -35,7 +42,7 @@ struct SmallPart {
   }
 
   /// Each thread scores a part of the support. `rest` may not be written before.
-  template <class Scores>
+  template <class Number, class Scores>
   __device__ void rescore(const Search& search, const Scores& scores) {
     constexpr std::uint32_t kNone = 0xFFFF'FFFFU;
     __shared__ std::uint32_t scored[kMostSmall];
@@ -44,7 +51,7 @@ struct SmallPart {
     for (std::uint32_t position = threadIdx.x; position < scores.size; position += kSampleThreads) {
       const std::uint32_t at = scores.indices[position];
       if (at >= search.entries.size) break;
-      scored[at] = scores.key_at(position, with_residual(search.gradient[at], search.residual[at]));
+      scored[at] = scores.key_at(position, value_at<Number>(search, at));
     }
     __syncthreads();
 #pragma unroll
@@ -78,11 +85,11 @@ struct SmallPart {
   }
 };
 
-template <class Scores>
+template <class Number, class Scores>
 __global__ void __launch_bounds__(kSampleThreads) small_kernel(Search search, Scores scores) {
   SmallPart part;
-  const bool finite = part.read(search);
-  if constexpr (Scores::kRescored) part.rescore(search, scores);
+  const bool finite = part.read<Number>(search);
+  if constexpr (Scores::kRescored) part.rescore<Number>(search, scores);
   const bool all_finite = __syncthreads_and(finite) != 0;
   if (threadIdx.x == 0) {
     search.status->count = search.k;
@@ -98,9 +105,9 @@ __global__ void __launch_bounds__(kSampleThreads) small_kernel(Search search, Sc
   if (threadIdx.x == 0) search.status->threshold = search.k == 0 ? 0.0F : __uint_as_float(last.key);
 }
 
-template <class Scores>
+template <class Number, class Scores>
 void select_small(const Launch& launch, const Search& search, const Scores& scores) {
-  small_kernel<Scores><<<1, kSampleThreads, 0, launch.stream()>>>(search, scores);
+  small_kernel<Number, Scores><<<1, kSampleThreads, 0, launch.stream()>>>(search, scores);
   launch.check();
 }
 
