@@ -25,11 +25,10 @@ void decode_one(const std::uint8_t* input, std::size_t size) {
   require(flat.intact());
   require(accepted || flat.untouched());
 
-  Guarded<float> values(count);
+  ConstGradientView found;
   Status again;
-  require(block::decode_add(place(), payload, blocks, begin, format, values.view(), view_of(again)) == accepted);
-  require(values.intact());
-  require(accepted || values.untouched());
+  require(block::open(place(), payload, blocks, begin, count, format, found, view_of(again)) == accepted);
+  require(found.size() == (accepted ? count : 0));
 }
 
 }  // namespace

@@ -25,14 +25,6 @@ void require_range(std::span<const Block> blocks, std::uint64_t begin, std::uint
                       " on asked for, they have " + std::to_string(total) + ": stay within blocks_size(blocks)");
 }
 
-void seal(Place& place, std::span<const Block> blocks, std::uint64_t begin, std::uint64_t count, ValueFormat format,
-          View<std::byte> payload, StatusView status) {
-  PayloadHeader header =
-      header_of(Codec::block, static_cast<std::uint8_t>(format), max_payload_bytes(count, format), count);
-  header.count = signature(blocks, begin, count);
-  seal_payload(place, header, payload, status);
-}
-
 bool open(Received& received, std::span<const Block> blocks, std::uint64_t begin, std::uint64_t count,
           ValueFormat format) {
   require_format(format);
@@ -48,6 +40,16 @@ bool open(Received& received, std::span<const Block> blocks, std::uint64_t begin
 
 std::uint64_t max_payload_bytes(std::uint64_t count, ValueFormat format) {
   return sizeof(PayloadHeader) + value_bytes(count, format);
+}
+
+void seal(Place& place, std::span<const Block> blocks, std::uint64_t begin, std::uint64_t count, ValueFormat format,
+          View<std::byte> payload, StatusView status) {
+  const Touch touch(place);
+  const std::uint64_t bytes = max_payload_bytes(count, format);
+  put_filling(place, payload, sizeof(PayloadHeader) + count * bytes_of(format), bytes);
+  PayloadHeader header = header_of(Codec::block, static_cast<std::uint8_t>(format), bytes, count);
+  header.count = signature(blocks, begin, count);
+  seal_payload(place, header, payload, status);
 }
 
 void encode(Place& place, View<const float> flat, std::span<const Block> blocks, std::uint64_t begin,
@@ -76,8 +78,7 @@ void encode_values(Place& place, View<const float> values, std::span<const Block
   require_range(blocks, begin, values.size());
   require_payload(payload, max_payload_bytes(values.size(), format));
   require_same_device("payload", payload.device(), place.device());
-  const Touch touch(place);
-  put_values(place, values, format, payload, sizeof(PayloadHeader), status);
+  convert(place, values, values_in(payload, sizeof(PayloadHeader), format, values.size()), status);
   seal(place, blocks, begin, values.size(), format, payload, status);
 }
 
@@ -97,12 +98,13 @@ bool decode(Place& place, View<const std::byte> payload, std::span<const Block> 
   return received.accept();
 }
 
-bool decode_add(Place& place, View<const std::byte> payload, std::span<const Block> blocks, std::uint64_t begin,
-                ValueFormat format, View<float> values, StatusView status) {
+bool open(Place& place, View<const std::byte> payload, std::span<const Block> blocks, std::uint64_t begin,
+          std::uint64_t count, ValueFormat format, ConstGradientView& values, StatusView status) {
   const Touch touch(place);
+  values = {};
   Received received(place, payload, status);
-  if (!open(received, blocks, begin, values.size(), format)) return false;
-  add_values(place, payload, sizeof(PayloadHeader), format, values);
+  if (!open(received, blocks, begin, count, format)) return false;
+  values = values_in(payload, sizeof(PayloadHeader), format, count);
   return received.accept();
 }
 

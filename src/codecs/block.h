@@ -19,9 +19,14 @@ void encode(Place& place, View<const float> flat, std::span<const Block> blocks,
 bool decode(Place& place, View<const std::byte> payload, std::span<const Block> blocks, std::uint64_t begin,
             std::uint64_t count, ValueFormat format, View<float> flat, StatusView status);
 
-/// Adds the decoded values to `values`, which holds the entries one after another.
-bool decode_add(Place& place, View<const std::byte> payload, std::span<const Block> blocks, std::uint64_t begin,
-                ValueFormat format, View<float> values, StatusView status);
+/// The values of a received payload, where they lie, the entries one after another. On a fault it returns false and no
+/// values.
+bool open(Place& place, View<const std::byte> payload, std::span<const Block> blocks, std::uint64_t begin,
+          std::uint64_t count, ValueFormat format, ConstGradientView& values, StatusView status);
+
+/// For a body that is written in place (dense::body): the rest of a payload once its values are there.
+void seal(Place& place, std::span<const Block> blocks, std::uint64_t begin, std::uint64_t count, ValueFormat format,
+          View<std::byte> payload, StatusView status);
 
 /// Like encode, for values that already lie one after another.
 void encode_values(Place& place, View<const float> values, std::span<const Block> blocks, std::uint64_t begin,

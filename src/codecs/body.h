@@ -57,12 +57,15 @@ constexpr std::uint64_t value_bytes(std::uint64_t n, ValueFormat format) { retur
 void put_values(Place& place, ConstGradientView values, ValueFormat format, View<std::byte> payload,
                 std::uint64_t offset, StatusView status);
 
-/// Reads values.size() values, in the type of `values`, or adds them. The caller has checked that the payload contains
-/// them.
+/// `count` values in the body of a payload, at `offset`.
+template <class Byte>
+BasicGradientView<Byte> values_in(View<Byte> payload, std::uint64_t offset, ValueFormat format, std::uint64_t count) {
+  return {payload.data() + offset, type_of(format), static_cast<std::size_t>(count), payload.device()};
+}
+
+/// Reads values.size() values, in the type of `values`. The caller has checked that the payload contains them.
 void get_values(Place& place, View<const std::byte> payload, std::uint64_t offset, ValueFormat format,
                 GradientView values);
-void add_values(Place& place, View<const std::byte> payload, std::uint64_t offset, ValueFormat format,
-                View<float> values);
 
 /// Sets status.nonfinite.
 void set_nonfinite(Place& place, StatusView status);

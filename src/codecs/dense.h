@@ -12,11 +12,16 @@ std::uint64_t max_payload_bytes(std::uint64_t n, ValueFormat format);
 void encode(Place& place, ConstGradientView values, ValueFormat format, View<std::byte> payload, StatusView status,
             std::uint32_t signature = 0);
 
-/// values.size(), format and signature must be those that were encoded. On a fault both functions write nothing and
-/// return false. A payload whose sender met non-finite values decodes and sets status.nonfinite.
+/// For a body that is written in place: where its n values go, and the rest of a payload once they are there.
+GradientView body(View<std::byte> payload, std::uint64_t n, ValueFormat format);
+void seal(Place& place, std::uint64_t n, ValueFormat format, View<std::byte> payload, StatusView status,
+          std::uint32_t signature = 0);
+
+/// The values of a received payload, where they lie. Their number, format and signature must be those that were encoded.
+/// On a fault `open` returns false and no values, and `decode` writes nothing and returns false. A payload whose sender met non-finite values decodes and sets status.nonfinite.
+bool open(Place& place, View<const std::byte> payload, std::uint64_t n, ValueFormat format, ConstGradientView& values,
+          StatusView status, std::uint32_t signature = 0);
 bool decode(Place& place, View<const std::byte> payload, ValueFormat format, GradientView values, StatusView status,
             std::uint32_t signature = 0);
-bool decode_add(Place& place, View<const std::byte> payload, ValueFormat format, View<float> values, StatusView status,
-                std::uint32_t signature = 0);
 
 }  // namespace laconic::dense

@@ -121,16 +121,6 @@ void require_format(ValueFormat format) {
                       std::to_string(static_cast<int>(format)) + ": use the names of ValueFormat");
 }
 
-namespace {
-
-/// Values of a format in 32 or 16 bits, at `offset`.
-template <class Byte>
-BasicGradientView<Byte> values_in(View<Byte> payload, std::uint64_t offset, ValueFormat format, std::uint64_t n) {
-  return {payload.data() + offset, type_of(format), static_cast<std::size_t>(n), payload.device()};
-}
-
-}  // namespace
-
 void put_values(Place& place, ConstGradientView values, ValueFormat format, View<std::byte> payload,
                 std::uint64_t offset, StatusView status) {
   convert(place, values, values_in(payload, offset, format, values.size()), status);
@@ -140,15 +130,6 @@ void put_values(Place& place, ConstGradientView values, ValueFormat format, View
 void get_values(Place& place, View<const std::byte> payload, std::uint64_t offset, ValueFormat format,
                 GradientView values) {
   convert(place, values_in(payload, offset, format, values.size()), values);
-}
-
-void add_values(Place& place, View<const std::byte> payload, std::uint64_t offset, ValueFormat format,
-                View<float> values) {
-  if (format == ValueFormat::f32) {
-    axpy(place, 1.0F, body_of<float>(payload, offset, values.size()), values);
-  } else {
-    add_from_16bit(place, body_of<std::uint16_t>(payload, offset, values.size()), format, values);
-  }
 }
 
 void set_nonfinite(Place& place, StatusView status) {

@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "base/scratch_status.h"
 #include "base/transfer.h"
-#include "base/workspace.h"
 #include "codecs/block.h"
 #include "codecs/dense.h"
 #include "kernels/elementwise/elementwise.h"
@@ -14,7 +13,7 @@
 namespace laconic {
 
 DenseSum::DenseSum(Communicator& communicator, Place& place, DenseSumOptions options)
-    : OwnerExchange(communicator, place), options_(std::move(options)) {
+    : OwnerExchange(communicator, place), options_(std::move(options)), parts_(static_cast<std::size_t>(size())) {
   if (options_.order == SumOrder::engine && options_.format != ValueFormat::f32) {
     throw InvalidConfig(std::string("order = engine takes values in f32 only, got ") + format_name(options_.format) +
                         ": use order = rank_order, or f32");
@@ -29,7 +28,7 @@ DenseSum::DenseSum(Communicator& communicator, Place& place, std::uint64_t n, De
 void DenseSum::resize(std::uint64_t n) {
   set_even_borders(n, borders_);
   if (options_.order == SumOrder::engine) return;
-  lay_out([&](int owner) { return range_bytes(count_of(owner)); });
+  lay_out([&](int owner) { return dense::max_payload_bytes(count_of(owner), format()); });
 }
 
 void DenseSum::start(GradientView values, StatusView status, std::uint32_t signature) {
@@ -51,35 +50,30 @@ Handle DenseSum::stage(int index) {
 }
 
 void DenseSum::write_ranges() {
-  for (int owner = 0; owner < size(); ++owner) encode_mine(begin_of(owner), end_of(owner), send_.slot(owner));
+  for (int owner = 0; owner < size(); ++owner) encode_mine(begin_of(owner), count_of(owner), send_.slot(owner));
 }
 
-/// A sum is made in place, unless that would round it to 16 bits on its way.
+/// One pass over the payloads, whose result goes where it travels from.
 void DenseSum::make_own_range() {
-  const Workspace::Scope scope(place().workspace());
-  const GradientView range = range_of(values_, rank());
-  const View<float> sum = range.is_float32() ? range.floats() : place().workspace().take<float>(range.size());
-  add_in_rank_order(sum);
-  if (options_.divide) divide(place(), static_cast<float>(size()), sum);
-  encode_sum(sum, begin_of(rank()), returned_.slot(rank()));
-}
-
-void DenseSum::add_in_rank_order(View<float> sum) {
   const std::uint64_t begin = begin_of(rank());
-  for (int from = 0; from < size(); ++from) {
-    const auto payload = receive_.payload(from);
-    if (from == 0) {
-      decode(payload, begin, sum);
-    } else {
-      decode_add(payload, begin, sum);
-    }
+  const std::uint64_t count = count_of(rank());
+  bool sound = true;
+  for (int from = 0; from < size() && sound; ++from) {
+    sound = open(receive_.payload(from), begin, count, parts_[static_cast<std::size_t>(from)]);
   }
-  require_payloads_sound();
+  require_payloads_sound(sound);
   note_nonfinite(receive_);
+  const View<std::byte> payload = returned_.slot(rank());
+  sum_in_rank_order(place(), parts_, options_.divide ? static_cast<float>(size()) : 1.0F,
+                    dense::body(payload, count, format()), status());
+  seal(begin, count, payload);
 }
 
 bool DenseSum::read_range(int owner) {
-  return decode(returned_.payload(owner), begin_of(owner), range_of(values_, owner));
+  ConstGradientView values;
+  if (!open(returned_.payload(owner), begin_of(owner), count_of(owner), values)) return false;
+  convert(place(), values, range_of(values_, owner));
+  return true;
 }
 
 /// What the engine sums: the values where they lie, or a copy that it can reach.
@@ -111,22 +105,17 @@ Handle DenseSum::engine_stage(int index) {
   return {};
 }
 
-std::uint64_t DenseSum::range_bytes(std::uint64_t count) const { return dense::max_payload_bytes(count, format()); }
-
-void DenseSum::encode_mine(std::uint64_t begin, std::uint64_t end, View<std::byte> payload) {
-  dense::encode(place(), values_.sub(begin, end - begin), format(), payload, status(), signature_);
+void DenseSum::encode_mine(std::uint64_t begin, std::uint64_t count, View<std::byte> payload) {
+  dense::encode(place(), values_.sub(begin, count), format(), payload, status(), signature_);
 }
 
-void DenseSum::encode_sum(View<const float> range, std::uint64_t /*begin*/, View<std::byte> payload) {
-  dense::encode(place(), range, format(), payload, status(), signature_);
+bool DenseSum::open(View<const std::byte> payload, std::uint64_t /*begin*/, std::uint64_t count,
+                    ConstGradientView& values) {
+  return dense::open(place(), payload, count, format(), values, status(), signature_);
 }
 
-bool DenseSum::decode(View<const std::byte> payload, std::uint64_t /*begin*/, GradientView range) {
-  return dense::decode(place(), payload, format(), range, status(), signature_);
-}
-
-bool DenseSum::decode_add(View<const std::byte> payload, std::uint64_t /*begin*/, View<float> range) {
-  return dense::decode_add(place(), payload, format(), range, status(), signature_);
+void DenseSum::seal(std::uint64_t /*begin*/, std::uint64_t count, View<std::byte> payload) {
+  dense::seal(place(), count, format(), payload, status(), signature_);
 }
 
 BlockSum::BlockSum(Communicator& communicator, Place& place, std::uint64_t most, DenseSumOptions options)
@@ -153,23 +142,17 @@ void BlockSum::start(View<const float> flat, std::span<const Block> blocks, View
   start_values(mean, status);
 }
 
-std::uint64_t BlockSum::range_bytes(std::uint64_t count) const { return block::max_payload_bytes(count, format()); }
-
-void BlockSum::encode_mine(std::uint64_t begin, std::uint64_t end, View<std::byte> payload) {
-  block::encode(place(), flat_, blocks_, begin, end - begin, format(), payload, status());
+void BlockSum::encode_mine(std::uint64_t begin, std::uint64_t count, View<std::byte> payload) {
+  block::encode(place(), flat_, blocks_, begin, count, format(), payload, status());
 }
 
-void BlockSum::encode_sum(View<const float> range, std::uint64_t begin, View<std::byte> payload) {
-  block::encode_values(place(), range, blocks_, begin, format(), payload, status());
+bool BlockSum::open(View<const std::byte> payload, std::uint64_t begin, std::uint64_t count,
+                    ConstGradientView& values) {
+  return block::open(place(), payload, blocks_, begin, count, format(), values, status());
 }
 
-bool BlockSum::decode(View<const std::byte> payload, std::uint64_t begin, GradientView range) {
-  fill(place(), -0.0F, range.floats());  // -0 + x is x, bit for bit
-  return decode_add(payload, begin, range.floats());
-}
-
-bool BlockSum::decode_add(View<const std::byte> payload, std::uint64_t begin, View<float> range) {
-  return block::decode_add(place(), payload, blocks_, begin, format(), range, status());
+void BlockSum::seal(std::uint64_t begin, std::uint64_t count, View<std::byte> payload) {
+  block::seal(place(), blocks_, begin, count, format(), payload, status());
 }
 
 void average_over_ranks(Communicator& communicator, Place& place, View<float> values) {

@@ -44,12 +44,11 @@ class DenseSum : public OwnerExchange {
 
   Handle stage(int index) override;
 
-  // How a range [begin, end) is written and read: plain here, as blocks in BlockSum.
-  virtual std::uint64_t range_bytes(std::uint64_t count) const;
-  virtual void encode_mine(std::uint64_t begin, std::uint64_t end, View<std::byte> payload);
-  virtual void encode_sum(View<const float> range, std::uint64_t begin, View<std::byte> payload);
-  virtual bool decode(View<const std::byte> payload, std::uint64_t begin, GradientView range);
-  virtual bool decode_add(View<const std::byte> payload, std::uint64_t begin, View<float> range);
+  // How the `count` values of a range that begins at `begin` are written and read: plain here, as blocks in BlockSum.
+  virtual void encode_mine(std::uint64_t begin, std::uint64_t count, View<std::byte> payload);
+  virtual bool open(View<const std::byte> payload, std::uint64_t begin, std::uint64_t count,
+                    ConstGradientView& values);
+  virtual void seal(std::uint64_t begin, std::uint64_t count, View<std::byte> payload);
 
   ValueFormat format() const { return options_.format; }
   SumOrder order() const { return options_.order; }
@@ -60,11 +59,11 @@ class DenseSum : public OwnerExchange {
   bool read_range(int owner) override;
   Handle engine_stage(int index);
   View<float> engine_values();
-  void add_in_rank_order(View<float> sum);
 
   DenseSumOptions options_;
   GradientView values_;
   std::uint32_t signature_ = 0;
+  std::vector<ConstGradientView> parts_;  ///< of the own range, by rank
   MessageMemory engine_copy_;  ///< copy of the values if the place's memory is not ordinary CPU memory
 };
 
@@ -80,11 +79,10 @@ class BlockSum : public DenseSum {
   void start(View<const float> flat, std::span<const Block> blocks, View<float> mean, StatusView status);
 
  private:
-  std::uint64_t range_bytes(std::uint64_t count) const override;
-  void encode_mine(std::uint64_t begin, std::uint64_t end, View<std::byte> payload) override;
-  void encode_sum(View<const float> range, std::uint64_t begin, View<std::byte> payload) override;
-  bool decode(View<const std::byte> payload, std::uint64_t begin, GradientView range) override;
-  bool decode_add(View<const std::byte> payload, std::uint64_t begin, View<float> range) override;
+  void encode_mine(std::uint64_t begin, std::uint64_t count, View<std::byte> payload) override;
+  bool open(View<const std::byte> payload, std::uint64_t begin, std::uint64_t count,
+            ConstGradientView& values) override;
+  void seal(std::uint64_t begin, std::uint64_t count, View<std::byte> payload) override;
 
   View<const float> flat_;
   std::span<const Block> blocks_;

@@ -36,6 +36,7 @@ void Exchange::begin(StatusView status) {
   LACONIC_CHECK(done_ == true);
   require_at_least("status", status.size(), 1);
   status_ = status;
+  seen_.reset();
   forget_nonfinite_rank(place_, status_);
   traffic_ = {};
   next_stage_ = 0;
@@ -113,7 +114,7 @@ void Exchange::count_gathered(std::uint64_t own_bytes, std::uint64_t all_bytes) 
 }
 
 void Exchange::flag_nonfinite(Slots& slots) {
-  if (read_status(place_, status_).nonfinite == 0) return;
+  if (require_own_sound().nonfinite == 0) return;
   for (int to = 0; to < slots.ranks(); ++to) flag_payload(place_, slots.slot(to), status_);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,6 +39,10 @@ class Exchange {
 
   const Traffic& traffic() const { return traffic_; }
 
+  /// The status when start has returned: whether this rank's own values are finite. On a device it waits, unless the
+  /// exchange had to.
+  Status status_after_start() const { return seen_ ? *seen_ : read_status(place_, status_); }
+
  protected:
   Exchange(Communicator& communicator, Place& place);
 
@@ -72,6 +77,12 @@ class Exchange {
   void note_nonfinite(View<const std::byte> payload, int from);
   /// Throws on a fault, so that no later stage uses damaged data. Returns the status.
   Status require_payloads_sound() { return require_sound(place_, status_); }
+  /// The same where decoders have told whether there is a fault, so that nothing need be read.
+  void require_payloads_sound(bool sound) {
+    if (!sound) require_payloads_sound();
+  }
+  /// The same in the first stage, for what this rank encodes: the status is remembered for status_after_start.
+  Status require_own_sound() { return seen_.emplace(require_sound(place_, status_)); }
 
  private:
   void run_stage();
@@ -81,6 +92,7 @@ class Exchange {
 
   Communicator& communicator_;
   Place& place_;
+  std::optional<Status> seen_;  ///< in the first stage, if it was read
   StatusView status_;
   Handle pending_;
   int next_stage_ = 0;

@@ -35,7 +35,10 @@ Handle RangeExchange::stage(int index) {
 }
 
 ScatteredMean::ScatteredMean(Communicator& communicator, Place& place)
-    : RangeExchange(communicator, place), send_(place, size()), receive_(place, size()) {}
+    : RangeExchange(communicator, place),
+      send_(place, size()),
+      receive_(place, size()),
+      parts_(static_cast<std::size_t>(size())) {}
 
 void ScatteredMean::start(ConstGradientView values, View<float> own, StatusView status) {
   cut(values, own);
@@ -62,13 +65,14 @@ Handle ScatteredMean::send() {
 
 void ScatteredMean::receive() {
   const Stopwatch watch(cost().decode_seconds);
-  dense::decode(place(), receive_.payload(0), ValueFormat::f32, own_, status());
-  for (int from = 1; from < size(); ++from) {
-    dense::decode_add(place(), receive_.payload(from), ValueFormat::f32, own_, status());
+  bool sound = true;
+  for (int from = 0; from < size() && sound; ++from) {
+    sound = dense::open(place(), receive_.payload(from), own_.size(), ValueFormat::f32,
+                        parts_[static_cast<std::size_t>(from)], status());
   }
-  require_payloads_sound();
+  require_payloads_sound(sound);
   note_nonfinite(receive_);
-  divide(place(), static_cast<float>(size()), own_);
+  sum_in_rank_order(place(), parts_, static_cast<float>(size()), own_, status());
 }
 
 GatheredRanges::GatheredRanges(Communicator& communicator, Place& place)

@@ -44,6 +44,7 @@ class ScatteredMean : public RangeExchange {
 
   Slots send_;
   Slots receive_;
+  std::vector<ConstGradientView> parts_;  ///< of the own range, by rank
   ConstGradientView values_;
   View<float> own_;
 };

@@ -30,10 +30,11 @@ void PackedVote::write_ranges() {
 }
 
 void PackedVote::make_own_range() {
-  for (int from = 0; from < size(); ++from) {
-    if (!open_own(receive_.payload(from), ballots_[static_cast<std::size_t>(from)])) break;
+  bool sound = true;
+  for (int from = 0; from < size() && sound; ++from) {
+    sound = open_own(receive_.payload(from), ballots_[static_cast<std::size_t>(from)]);
   }
-  require_payloads_sound();
+  require_payloads_sound(sound);
   note_nonfinite(receive_);
   const auto slices = [&](const auto& body) { for_each_own_slice(body); };
   vote(place(), ballots_, tie_rule(), slices, own_words(returned_.slot(rank())));

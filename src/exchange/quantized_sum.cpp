@@ -165,8 +165,8 @@ void QuantizedSum::quantize_mine(int slot, std::uint64_t begin, std::uint64_t en
 void QuantizedSum::add_in_rank_order(const Slots& slots, std::uint64_t begin, std::uint64_t end, float divisor,
                                      GradientView out) {
   for (int from = 0; from < size(); ++from) payloads_[static_cast<std::size_t>(from)] = slots.payload(from);
-  uniform::decode_sum(place(), payloads_, layout_, begin, end, bits_, divisor, out, status(), own_norms_);
-  require_payloads_sound();
+  require_payloads_sound(
+      uniform::decode_sum(place(), payloads_, layout_, begin, end, bits_, divisor, out, status(), own_norms_));
   note_nonfinite(slots);
 }
 

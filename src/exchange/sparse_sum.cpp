@@ -159,7 +159,7 @@ void SparseSum::encode_mine() {
     send_.lay_out(
         [&](int to) { return to == rank() ? sparse::max_payload_bytes(mine_.size(), {0, n_}, sent_) : 0; });
     sparse::encode(place(), mine_, {0, n_}, sent_, send_.slot(rank()), status());
-    send_.set_length(rank(), read_status(place(), status()).payload_bytes);
+    send_.set_length(rank(), require_own_sound().payload_bytes);
   }
   cost().payload_bytes = send_.length(rank());
   lengths_sent_[0] = send_.length(rank());
@@ -173,10 +173,11 @@ Handle SparseSum::gather_lengths() {
 }
 
 Handle SparseSum::gather_payloads() {
+  bool sound = true;
   for (int from = 0; from < size(); ++from) {
-    expect(lengths_[static_cast<std::size_t>(from)], most_, {0, n_}, sent_);
+    sound &= expect(lengths_[static_cast<std::size_t>(from)], most_, {0, n_}, sent_);
   }
-  require_payloads_sound();
+  require_payloads_sound(sound);
   receive_.lay_out([&](int from) { return lengths_[static_cast<std::size_t>(from)]; });
   count_gathered(send_.length(rank()), receive_.payload_bytes());
   return communicator().all_gather_varying(send_.payload(rank()), receive_.bytes(), receive_.ranges());
@@ -217,7 +218,7 @@ Handle SparseSum::send_lengths() {
     });
     for (int owner = 0; owner < size(); ++owner) {
       sparse::encode(place(), piece_of(owner), range_of(owner), sent_, send_.slot(owner), status());
-      send_.set_length(owner, read_status(place(), status()).payload_bytes);
+      send_.set_length(owner, require_own_sound().payload_bytes);
       lengths_sent_[static_cast<std::size_t>(owner)] = send_.length(owner);
     }
     flag_nonfinite(send_);
@@ -231,10 +232,11 @@ Handle SparseSum::send_lengths() {
 }
 
 Handle SparseSum::send_entries() {
+  bool sound = true;
   for (int from = 0; from < size(); ++from) {
-    expect(lengths_[static_cast<std::size_t>(from)], most_, range_of(rank()), sent_);
+    sound &= expect(lengths_[static_cast<std::size_t>(from)], most_, range_of(rank()), sent_);
   }
-  require_payloads_sound();
+  require_payloads_sound(sound);
   receive_.lay_out([&](int from) { return lengths_[static_cast<std::size_t>(from)]; });
   count_sent(send_);
   count_received(receive_);
@@ -255,7 +257,7 @@ Handle SparseSum::sum_own_range() {
       return to == rank() ? sparse::max_payload_bytes(kept, range_of(rank()), returned_) : 0;
     });
     sparse::encode(place(), sums.sub(0, kept), range_of(rank()), returned_, send_.slot(rank()), status());
-    send_.set_length(rank(), read_status(place(), status()).payload_bytes);
+    send_.set_length(rank(), require_payloads_sound().payload_bytes);
   }
   lengths_sent_[0] = send_.length(rank());
   lengths_sent_[1] = load;
@@ -295,11 +297,12 @@ void SparseSum::keep_coding_error(std::uint64_t kept) {
 
 Handle SparseSum::gather_sums() {
   const auto ranks = static_cast<std::uint64_t>(size());
+  bool sound = true;
   for (int owner = 0; owner < size(); ++owner) {
     const sparse::IndexRange range = range_of(owner);
-    expect(notices_[static_cast<std::size_t>(owner)].bytes, std::min(most_ * ranks, range.size), range, returned_);
+    sound &= expect(notices_[static_cast<std::size_t>(owner)].bytes, std::min(most_ * ranks, range.size), range, returned_);
   }
-  require_payloads_sound();
+  require_payloads_sound(sound);
   receive_.lay_out([&](int owner) { return notices_[static_cast<std::size_t>(owner)].bytes; });
   count_gathered(send_.length(rank()), receive_.payload_bytes());
   return communicator().all_gather_varying(send_.payload(rank()), receive_.bytes(), receive_.ranges());
@@ -339,8 +342,7 @@ Handle SparseSum::broadcast_length() {
 }
 
 Handle SparseSum::broadcast_payload() {
-  expect(lengths_sent_[0], most_, {0, n_}, sent_);
-  require_payloads_sound();
+  require_payloads_sound(expect(lengths_sent_[0], most_, {0, n_}, sent_));
   if (rank() != leader_) send_.lay_out([&](int to) { return to == leader_ ? lengths_sent_[0] : 0; });
   count_forwarded(lengths_sent_[0]);
   return communicator().broadcast(send_.slot(leader_).sub(0, lengths_sent_[0]), leader_);
@@ -351,8 +353,7 @@ void SparseSum::read_payload() {
   const View<const std::byte> payload = send_.slot(leader_).sub(0, lengths_sent_[0]);
   const SparseView room = union_.sub(0, most_);
   std::uint64_t count = 0;
-  sparse::decode(place(), payload, {0, n_}, sent_, room, status(), &count);
-  require_payloads_sound();
+  require_payloads_sound(sparse::decode(place(), payload, {0, n_}, sent_, room, status(), &count));
   note_nonfinite(payload, leader_);
   write_dense(room.sub(0, count));
 }
@@ -360,29 +361,30 @@ void SparseSum::read_payload() {
 // ---- both
 
 /// A length that another rank announced must be possible before memory is laid out for it.
-void SparseSum::expect(std::uint64_t bytes, std::uint64_t most_entries, sparse::IndexRange range,
+bool SparseSum::expect(std::uint64_t bytes, std::uint64_t most_entries, sparse::IndexRange range,
                        const sparse::ValueCoding& coding) {
   const std::uint64_t most_bytes = sparse::max_payload_bytes(std::min(most_entries, range.size), range, coding);
   if (bytes < sizeof(PayloadHeader)) {
-    note_fault(place(), status(), PayloadFault::too_short, 0, bytes, sizeof(PayloadHeader));
-  } else if (bytes > most_bytes) {
-    note_fault(place(), status(), PayloadFault::wrong_length, 0, bytes, most_bytes);
+    return note_fault(place(), status(), PayloadFault::too_short, 0, bytes, sizeof(PayloadHeader));
   }
+  if (bytes > most_bytes) return note_fault(place(), status(), PayloadFault::wrong_length, 0, bytes, most_bytes);
+  return true;
 }
 
 /// Decodes every rank's payload into parts_ and returns how many entries they have together.
 std::uint64_t SparseSum::decode_parts(sparse::IndexRange range) {
   std::uint64_t total = 0;
-  for (int from = 0; from < size(); ++from) {
+  bool sound = true;
+  for (int from = 0; from < size() && sound; ++from) {
     const auto payload = receive_.payload(from);
     const auto room = decoded_.sub(total, std::min(most_, decoded_.indices.capacity() - total));
     std::uint64_t count = 0;
-    if (!sparse::decode(place(), payload, range, sent_, room, status(), &count)) break;
+    sound = sparse::decode(place(), payload, range, sent_, room, status(), &count);
     const SparseView part = room.sub(0, count);
     parts_[static_cast<std::size_t>(from)] = part;
     total += part.size();
   }
-  require_payloads_sound();
+  require_payloads_sound(sound);
   note_nonfinite(receive_);
   return total;
 }

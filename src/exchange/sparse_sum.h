@@ -113,7 +113,7 @@ class SparseSum : public Exchange {
   void read_sums();
 
   sparse::IndexRange range_of(int owner) const;
-  void expect(std::uint64_t bytes, std::uint64_t most_entries, sparse::IndexRange range,
+  bool expect(std::uint64_t bytes, std::uint64_t most_entries, sparse::IndexRange range,
               const sparse::ValueCoding& coding);
   std::uint64_t decode_parts(sparse::IndexRange range);
   std::uint64_t keep_largest(std::uint64_t summed);

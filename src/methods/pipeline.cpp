@@ -171,7 +171,7 @@ void ChunkPipeline::start(const Chunk& chunk) {
   Flight& flight = flights_[chunk.number];
   flight.exchange = &step_.start_chunk(chunk, flight.gradient, status_of(chunk), *report_);
   ++started_;
-  core_.note_nonfinite(chunk, flight.gradient, read_status(core_.place(), status_of(chunk)));
+  core_.note_nonfinite(chunk, flight.gradient, flight.exchange->status_after_start());
 }
 
 void ChunkPipeline::complete(const Chunk& chunk) {

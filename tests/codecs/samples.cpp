@@ -46,10 +46,10 @@ Outcome outcome_of(bool accepted, const Placed<Status>& status, const Placed<flo
 
 class DenseSample : public Sample {
  public:
-  DenseSample(std::size_t n, ValueFormat format, bool add)
-      : values_(normal_values(n, n + 1)), format_(format), add_(add) {}
+  DenseSample(std::size_t n, ValueFormat format, bool open)
+      : values_(normal_values(n, n + 1)), format_(format), open_(open) {}
   std::string name() const override {
-    return std::string("dense ") + format_name(format_) + (add_ ? " add " : " ") + std::to_string(values_.size());
+    return std::string("dense ") + format_name(format_) + (open_ ? " in place " : " ") + std::to_string(values_.size());
   }
   std::uint64_t max_payload_bytes() const override { return dense::max_payload_bytes(values_.size(), format_); }
   void encode_into(Place& place, View<std::byte> payload, StatusView status) const override {
@@ -59,21 +59,23 @@ class DenseSample : public Sample {
   Outcome decode(Place& place, View<const std::byte> payload) const override {
     const Placed<float> out(place, std::vector<float>(values_.size(), kFill), 5);
     const Placed<Status> status(place, {{}});
-    const bool accepted = add_ ? dense::decode_add(place, payload, format_, out.view(), status.view())
-                               : dense::decode(place, payload, format_, out.view(), status.view());
+    if (!open_) {
+      return outcome_of(dense::decode(place, payload, format_, out.view(), status.view()), status, out);
+    }
+    ConstGradientView found;
+    const bool accepted = dense::open(place, payload, values_.size(), format_, found, status.view());
+    if (accepted) convert(place, found, out.view());
     return outcome_of(accepted, status, out);
   }
   void expect_sound(const Outcome& outcome) const override {
     expect_accepted(outcome);
-    auto expected = seen_as(values_, format_);
-    for (float& value : expected) value = add_ ? kFill + value : value;
-    EXPECT_EQ(outcome.values, expected);
+    EXPECT_EQ(outcome.values, seen_as(values_, format_));
   }
 
  private:
   std::vector<float> values_;
   ValueFormat format_;
-  bool add_;
+  bool open_;
 };
 
 /// What shares magnitudes.
@@ -154,8 +156,8 @@ class SparseSample : public Sample {
 class BlockSample : public Sample {
  public:
   /// Three tensors, each with a block that wraps; the middle half of their entries travels.
-  BlockSample(std::size_t n, ValueFormat format, bool add)
-      : flat_(normal_values(n, 2 * n)), format_(format), add_(add) {
+  BlockSample(std::size_t n, ValueFormat format, bool open)
+      : flat_(normal_values(n, 2 * n)), format_(format), open_(open) {
     std::uint64_t offset = 0;
     for (const std::uint64_t size : {n / 2, n / 3, n - n / 2 - n / 3}) {
       if (size > 0) blocks_.push_back({offset, size, size - 1, (size + 1) / 2});
@@ -165,22 +167,24 @@ class BlockSample : public Sample {
     count_ = blocks_size(blocks_) / 2;
   }
   std::string name() const override {
-    return std::string("block ") + format_name(format_) + (add_ ? " add " : " ") + std::to_string(flat_.size());
+    return std::string("block ") + format_name(format_) + (open_ ? " in place " : " ") + std::to_string(flat_.size());
   }
   std::uint64_t max_payload_bytes() const override { return block::max_payload_bytes(count_, format_); }
   void encode_into(Place& place, View<std::byte> payload, StatusView status) const override {
     const Given<float> flat(place, flat_, 1);
-    if (!add_) return block::encode(place, flat.view(), blocks_, begin_, count_, format_, payload, status);
+    if (!open_) return block::encode(place, flat.view(), blocks_, begin_, count_, format_, payload, status);
     const Placed<float> values(place, std::vector<float>(count_), 3);
     gather_blocks(place, flat.view(), blocks_, begin_, values.view());
     block::encode_values(place, values.view(), blocks_, begin_, format_, payload, status);
   }
   Outcome decode(Place& place, View<const std::byte> payload) const override {
-    const Placed<float> out(place, std::vector<float>(add_ ? count_ : flat_.size(), kFill), 5);
+    const Placed<float> out(place, std::vector<float>(open_ ? count_ : flat_.size(), kFill), 5);
     const Placed<Status> status(place, {{}});
+    ConstGradientView found;
     const bool accepted =
-        add_ ? block::decode_add(place, payload, blocks_, begin_, format_, out.view(), status.view())
-             : block::decode(place, payload, blocks_, begin_, count_, format_, out.view(), status.view());
+        open_ ? block::open(place, payload, blocks_, begin_, count_, format_, found, status.view())
+              : block::decode(place, payload, blocks_, begin_, count_, format_, out.view(), status.view());
+    if (open_ && accepted) convert(place, found, out.view());
     return outcome_of(accepted, status, out);
   }
   void expect_sound(const Outcome& outcome) const override {
@@ -190,10 +194,10 @@ class BlockSample : public Sample {
       for (std::uint64_t i = 0; i < each.count; ++i) positions.push_back(each.offset + (each.start + i) % each.size);
     }
     const auto seen = seen_as(flat_, format_);
-    std::vector<float> expected(add_ ? count_ : flat_.size(), kFill);
+    std::vector<float> expected(open_ ? count_ : flat_.size(), kFill);
     for (std::uint64_t i = 0; i < count_; ++i) {
       const float value = seen[positions[begin_ + i]];
-      (add_ ? expected[i] : expected[positions[begin_ + i]]) = add_ ? kFill + value : value;
+      expected[open_ ? i : positions[begin_ + i]] = value;
     }
     EXPECT_EQ(outcome.values, expected);
   }
@@ -204,7 +208,7 @@ class BlockSample : public Sample {
   std::uint64_t begin_ = 0;
   std::uint64_t count_ = 0;
   ValueFormat format_;
-  bool add_;
+  bool open_;
 };
 
 /// Four tensors, one of them empty, together n entries.

@@ -146,7 +146,6 @@ TEST_F(OnDevice, TwinsRefuseViewsOfTheHost) {
       {"values", [&] { mean_magnitude(place_, here); }},
       {"out", [&] { to_16bit(place_, floats, ValueFormat::f16, halves, status); }},
       {"values", [&] { from_16bit(place_, halves, ValueFormat::f16, floats); }},
-      {"values", [&] { add_from_16bit(place_, halves, ValueFormat::bf16, floats); }},
       {"out", [&] { round_through_16bit(place_, ValueFormat::bf16, floats, here, status); }},
       {"out", [&] { gather_blocks(place_, floats, blocks, 0, here); }},
       {"values", [&] { scatter_blocks(place_, here, blocks, 0, floats); }},

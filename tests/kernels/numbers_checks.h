@@ -93,6 +93,7 @@ class NumberChecks {
     write_entries();
     write_signs();
     for (const std::size_t ranks : {1UL, 3UL, 70UL}) write_sums(ranks);
+    for (const std::size_t ranks : {1UL, 3UL, 70UL}) write_mean(ranks);
     convert_all();
   }
 
@@ -303,6 +304,31 @@ class NumberChecks {
                    just(DequantizeSection{0, sizeof(float), numbers_in(out.view(), type_)}), kBits, 0, divisor,
                    status.view());
     EXPECT_TRUE(out.intact() && equal_bits(out.values(), rounded(expected, type_))) << "sum of " << ranks;
+    EXPECT_EQ(status.read().nonfinite, 0U);
+  }
+
+  /// The mean of parts of the same type.
+  void write_mean(std::size_t ranks) {
+    std::vector<Words> parts(ranks);
+    std::vector<FloatList> floats(ranks);
+    std::vector<std::unique_ptr<Array<std::uint16_t>>> there;
+    std::vector<View<const float>> float_views;
+    std::vector<ConstGradientView> views;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      parts[rank] = awkward_words(n_, rank, type_);
+      floats[rank] = widened_copy(parts[rank], type_);
+      float_views.emplace_back(floats[rank]);
+      there.push_back(std::make_unique<Array<std::uint16_t>>(parts[rank], rank % 3));
+      views.emplace_back(numbers_in(there.back()->view(), type_));
+    }
+    FloatList expected(n_);
+    const ScratchStatus unused(reference_);
+    const auto divisor = static_cast<float>(ranks);
+    sum_in_rank_order(reference_, float_views, divisor, expected, unused.view());
+    Array<std::uint16_t> out(words_, 1);
+    const ScratchStatus status(place_);
+    sum_in_rank_order(place_, views, divisor, numbers_in(out.view(), type_), status.view());
+    EXPECT_TRUE(out.intact() && equal_bits(out.values(), rounded(expected, type_))) << "mean of " << ranks;
     EXPECT_EQ(status.read().nonfinite, 0U);
   }
 

@@ -96,16 +96,6 @@ void from_16bit(Place& place, View<const std::uint16_t> values, ValueFormat form
   });
 }
 
-void add_from_16bit(Place& place, View<const std::uint16_t> values, ValueFormat format, View<float> out) {
-  require_views(place, format, values, out);
-  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(add_from_16bit, place, values, format, out);
-  const Touch touch(place);
-  parallel_ranges(place.pool(), values.size(), kCut, [&](Range range) {
-    LACONIC_DISPATCH(place.simd(), add_from_16bit, values.data() + range.begin, format, out.data() + range.begin,
-                     range.size());
-  });
-}
-
 void round_through_16bit(Place& place, ValueFormat format, View<float> values, View<float> errors, StatusView status) {
   require_views(place, format, values, errors);
   require_status(place, status);

@@ -37,9 +37,6 @@ void convert(Place& place, ConstGradientView from, GradientView to, StatusView s
 void to_16bit(Place& place, View<const float> values, ValueFormat format, View<std::uint16_t> out, StatusView status);
 void from_16bit(Place& place, View<const std::uint16_t> values, ValueFormat format, View<float> out);
 
-/// out[i] += the value.
-void add_from_16bit(Place& place, View<const std::uint16_t> values, ValueFormat format, View<float> out);
-
 /// Replaces `values` by what a receiver of that format will see. errors[i] = values[i] before - after, exact in float32
 /// unless it underflows. Used for the residuals of values sent in 16 bits.
 void round_through_16bit(Place& place, ValueFormat format, View<float> values, View<float> errors, StatusView status);

@@ -20,13 +20,6 @@ __global__ void convert_kernel(const From* from, To* to, std::uint64_t n, Status
 }
 
 template <class Number>
-__global__ void add_widened_kernel(const Number* values, float* out, std::uint64_t n) {
-  load_then_store(
-      n, [=](std::uint64_t i) { return out[i] + widened(values[i]); },
-      [=](std::uint64_t i, float sum) { out[i] = sum; });
-}
-
-template <class Number>
 __global__ void round_kernel(float* values, float* errors, std::uint64_t n, Status* status) {
   bool nonfinite = false;
   load_then_store(
@@ -65,12 +58,6 @@ void to_16bit(Place& place, View<const float> values, ValueFormat format, View<s
 
 void from_16bit(Place& place, View<const std::uint16_t> values, ValueFormat format, View<float> out) {
   cuda::convert(place, numbers_of(values, format), out, {});
-}
-
-void add_from_16bit(Place& place, View<const std::uint16_t> values, ValueFormat format, View<float> out) {
-  with_numbers(numbers_of(values, format), [&]<class Number>(const Number* from) {
-    launch_over(place, "add_from_16bit", values.size(), add_widened_kernel<Number>, from, out.data(), values.size());
-  });
 }
 
 void round_through_16bit(Place& place, ValueFormat format, View<float> values, View<float> errors, StatusView status) {

@@ -82,13 +82,10 @@ LACONIC_INLINE bool narrow_loop(const float* values, std::uint16_t* out, std::si
   return static_cast<std::uint32_t>(most) >= Format::kInfinity;
 }
 
-template <class Format, bool kAdd>
+template <class Format>
 LACONIC_INLINE void widen_loop(const std::uint16_t* values, float* out, std::size_t n) {
   LACONIC_INDEPENDENT
-  for (std::size_t i = 0; i < n; ++i) {
-    const float widened = Format::widen(values[i]);
-    out[i] = kAdd ? out[i] + widened : widened;
-  }
+  for (std::size_t i = 0; i < n; ++i) out[i] = Format::widen(values[i]);
 }
 
 template <class Format>
@@ -113,13 +110,8 @@ bool to_16bit(SimdLevel level, const float* values, ValueFormat format, std::uin
 }
 
 void from_16bit(SimdLevel level, const std::uint16_t* values, ValueFormat format, float* out, std::size_t n) {
-  format == ValueFormat::f16 ? Clones<widen_loop<Half, false>>::run(level, values, out, n)
-                             : Clones<widen_loop<Bfloat, false>>::run(level, values, out, n);
-}
-
-void add_from_16bit(SimdLevel level, const std::uint16_t* values, ValueFormat format, float* out, std::size_t n) {
-  format == ValueFormat::f16 ? Clones<widen_loop<Half, true>>::run(level, values, out, n)
-                             : Clones<widen_loop<Bfloat, true>>::run(level, values, out, n);
+  format == ValueFormat::f16 ? Clones<widen_loop<Half>>::run(level, values, out, n)
+                             : Clones<widen_loop<Bfloat>>::run(level, values, out, n);
 }
 
 bool round_through_16bit(SimdLevel level, ValueFormat format, float* values, float* errors, std::size_t n) {

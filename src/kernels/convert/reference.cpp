@@ -51,12 +51,6 @@ void from_16bit(const std::uint16_t* values, ValueFormat format, float* out, std
   }
 }
 
-void add_from_16bit(const std::uint16_t* values, ValueFormat format, float* out, std::size_t n) {
-  for (std::size_t i = 0; i < n; ++i) {
-    out[i] = out[i] + (format == ValueFormat::f16 ? Half::widen(values[i]) : Bfloat::widen(values[i]));
-  }
-}
-
 bool round_through_16bit(ValueFormat format, float* values, float* errors, std::size_t n) {
   return format == ValueFormat::f16 ? round_all<Half>(values, errors, n) : round_all<Bfloat>(values, errors, n);
 }

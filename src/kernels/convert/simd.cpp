@@ -126,21 +126,15 @@ bool Narrow(const float* HWY_RESTRICT values, ValueFormat format, std::uint16_t*
   return AnyNonfinite<Format>(most) || tail;
 }
 
-template <class Format, bool kAdd>
+template <class Format>
 void Widen(const std::uint16_t* HWY_RESTRICT values, ValueFormat format, float* HWY_RESTRICT out, std::size_t n) {
   const FloatTag floats;
   const std::size_t lanes = hn::Lanes(floats);
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    auto widened = Format::Widen(values + i);
-    if constexpr (kAdd) widened = hn::Add(hn::LoadU(floats, out + i), widened);
-    hn::StoreU(widened, floats, out + i);
+    hn::StoreU(Format::Widen(values + i), floats, out + i);
   }
-  if constexpr (kAdd) {
-    reference::add_from_16bit(values + i, format, out + i, n - i);
-  } else {
-    reference::from_16bit(values + i, format, out + i, n - i);
-  }
+  reference::from_16bit(values + i, format, out + i, n - i);
 }
 
 template <class Format>
@@ -166,12 +160,7 @@ bool NarrowLoop(const float* values, ValueFormat format, std::uint16_t* out, std
 }
 
 void WidenLoop(const std::uint16_t* values, ValueFormat format, float* out, std::size_t n) {
-  format == ValueFormat::f16 ? Widen<Half, false>(values, format, out, n)
-                             : Widen<Bfloat, false>(values, format, out, n);
-}
-
-void WidenAddLoop(const std::uint16_t* values, ValueFormat format, float* out, std::size_t n) {
-  format == ValueFormat::f16 ? Widen<Half, true>(values, format, out, n) : Widen<Bfloat, true>(values, format, out, n);
+  format == ValueFormat::f16 ? Widen<Half>(values, format, out, n) : Widen<Bfloat>(values, format, out, n);
 }
 
 bool RoundLoop(ValueFormat format, float* values, float* errors, std::size_t n) {
@@ -190,9 +179,6 @@ bool to_16bit(SimdLevel level, const float* values, ValueFormat format, std::uin
 }
 void from_16bit(SimdLevel level, const std::uint16_t* values, ValueFormat format, float* out, std::size_t n) {
   LACONIC_SIMD_CALL(level, WidenLoop)(values, format, out, n);
-}
-void add_from_16bit(SimdLevel level, const std::uint16_t* values, ValueFormat format, float* out, std::size_t n) {
-  LACONIC_SIMD_CALL(level, WidenAddLoop)(values, format, out, n);
 }
 bool round_through_16bit(SimdLevel level, ValueFormat format, float* values, float* errors, std::size_t n) {
   return LACONIC_SIMD_CALL(level, RoundLoop)(format, values, errors, n);

@@ -34,24 +34,26 @@ __global__ void spoil_kernel(float not_a_number, float* values, const Status* st
   if (status->nonfinite != 0) values[0] = not_a_number;
 }
 
+template <class Number>
 struct Part {
-  const float* values;
+  const Number* values;
   float weight;
 };
 
 /// All parts of an entry are read before it is written, so `out` may be one of them.
-template <bool kWeighted, class Parts>
-__global__ void sum_kernel(const __grid_constant__ Parts parts, unsigned count, float divisor, float* out,
+template <bool kWeighted, class Number, class Parts>
+__global__ void sum_kernel(const __grid_constant__ Parts parts, unsigned count, float divisor, Number* out,
                            std::uint64_t n, Status* status) {
   const std::uint64_t first = std::uint64_t{blockIdx.x} * kThreads * kEntries + threadIdx.x;
   float sums[kEntries] = {};
   for (unsigned part = 0; part < count; ++part) {
-    const Part each = parts[part];
+    const Part<Number> each = parts[part];
 #pragma unroll
     for (unsigned step = 0; step < kEntries; ++step) {
       const std::uint64_t i = first + step * kThreads;
       if (i >= n) continue;
-      const float term = kWeighted ? each.weight * each.values[i] : each.values[i];
+      const float value = widened(each.values[i]);
+      const float term = kWeighted ? each.weight * value : value;
       sums[step] = part == 0 ? term : sums[step] + term;
     }
   }
@@ -60,23 +62,25 @@ __global__ void sum_kernel(const __grid_constant__ Parts parts, unsigned count, 
   for (unsigned step = 0; step < kEntries; ++step) {
     const std::uint64_t i = first + step * kThreads;
     if (i >= n) continue;
-    const float sum = divisor != 1.0F ? sums[step] / divisor : sums[step];
-    nonfinite |= is_nonfinite(sum);
+    const Number sum = narrowed<Number>(divisor != 1.0F ? sums[step] / divisor : sums[step]);
+    nonfinite |= is_nonfinite(widened(sum));
     out[i] = sum;
   }
   if (nonfinite) status->nonfinite = 1;
 }
 
-/// `weights` is empty for a plain sum.
-template <bool kWeighted>
-void sum_parts(Place& place, RankViews parts, std::span<const float> weights, float divisor, View<float> out,
-               StatusView status) {
-  if (out.empty()) return;
-  const auto part_at = [&](std::size_t i) { return Part{parts[i].data(), kWeighted ? weights[i] : 1.0F}; };
-  with_list<Part>(place, parts.size(), part_at, [&](const auto& list) {
+/// `weights` is empty for a plain sum. The parts have n entries of the type Number.
+template <bool kWeighted, class Number, class Views>
+void sum_parts(Place& place, const Views& parts, std::span<const float> weights, float divisor, Number* out,
+               std::uint64_t n, StatusView status) {
+  if (n == 0) return;
+  const auto part_at = [&](std::size_t i) {
+    return Part<Number>{reinterpret_cast<const Number*>(parts[i].data()), kWeighted ? weights[i] : 1.0F};
+  };
+  with_list<Part<Number>>(place, parts.size(), part_at, [&](const auto& list) {
     const Launch launch(place, kWeighted ? "weighted_sum" : "sum_in_rank_order");
-    sum_kernel<kWeighted><<<blocks_for(out.size(), kEntries), kThreads, 0, launch.stream()>>>(
-        list, static_cast<unsigned>(parts.size()), divisor, out.data(), out.size(), status.data());
+    sum_kernel<kWeighted, Number><<<blocks_for(n, kEntries), kThreads, 0, launch.stream()>>>(
+        list, static_cast<unsigned>(parts.size()), divisor, out, n, status.data());
     launch.check();
   });
 }
@@ -115,11 +119,18 @@ void find_nonfinite(Place& place, ConstGradientView values, StatusView status) {
 }
 
 void sum_in_rank_order(Place& place, RankViews parts, float divisor, View<float> out, StatusView status) {
-  sum_parts<false>(place, parts, {}, divisor, out, status);
+  sum_parts<false>(place, parts, {}, divisor, out.data(), out.size(), status);
+}
+
+void sum_in_rank_order(Place& place, std::span<const ConstGradientView> parts, float divisor, GradientView out,
+                       StatusView status) {
+  with_numbers(out, [&]<class Number>(Number* sums) {
+    sum_parts<false>(place, parts, {}, divisor, sums, out.size(), status);
+  });
 }
 
 void weighted_sum(Place& place, RankViews parts, std::span<const float> weights, View<float> out, StatusView status) {
-  sum_parts<true>(place, parts, weights, 1.0F, out, status);
+  sum_parts<true>(place, parts, weights, 1.0F, out.data(), out.size(), status);
 }
 
 void spoil_if_nonfinite(Place& place, View<float> values, StatusView status) {

@@ -1,6 +1,7 @@
 #include "kernels/elementwise/elementwise.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <limits>
@@ -21,7 +22,8 @@ namespace {
 // Ranges begin at whole cache lines of the first view, so that threads do not share one.
 constexpr std::size_t kCut = 64;
 
-void require_parts(Place& place, RankViews parts, View<float> out) {
+template <class Parts, class Out>
+void require_parts(Place& place, const Parts& parts, const Out& out) {
   require_same_device("out", out.device(), place.device());
   if (parts.empty()) throw InvalidConfig("a sum needs at least 1 part, got 0: pass one view per worker");
   for (const auto& part : parts) {
@@ -106,6 +108,49 @@ void sum_in_rank_order(Place& place, RankViews parts, float divisor, View<float>
     const EntryRange entries{range.begin, range.end};
     return LACONIC_DISPATCH(place.simd(), sum_in_rank_order, parts, divisor, out.data(), entries);
   });
+}
+
+namespace {
+
+/// The sum of a range of the parts, block by block: it stays in the first cache while parts are added.
+bool sum_range(SimdLevel level, std::span<const ConstGradientView> parts, float divisor, GradientView out,
+               Range range) {
+  bool nonfinite = false;
+  std::array<float, kFloatBlock> sums;
+  FloatBlock<> widened;
+  for (std::size_t begin = range.begin; begin < range.end; begin += kFloatBlock) {
+    const std::size_t count = std::min(kFloatBlock, range.end - begin);
+    const auto block_of = [&](const ConstGradientView& part) { return widened.read(level, part.sub(begin, count)); };
+    std::memcpy(sums.data(), block_of(parts[0]).data(), count * sizeof(float));
+    for (const ConstGradientView& part : parts.subspan(1)) {
+      LACONIC_DISPATCH(level, axpy, 1.0F, block_of(part).data(), sums.data(), count);
+    }
+    if (divisor != 1.0F) LACONIC_DISPATCH(level, divide, divisor, sums.data(), count);
+    const GradientView result = out.sub(begin, count);
+    if (result.is_float32()) {
+      std::memcpy(result.data(), sums.data(), count * sizeof(float));
+      nonfinite |= LACONIC_DISPATCH(level, find_nonfinite, sums.data(), count);
+    } else {
+      nonfinite |= LACONIC_DISPATCH(level, to_16bit, sums.data(), format_of(out.type()), result.words().data(), count);
+    }
+  }
+  return nonfinite;
+}
+
+}  // namespace
+
+void sum_in_rank_order(Place& place, std::span<const ConstGradientView> parts, float divisor, GradientView out,
+                       StatusView status) {
+  require_parts(place, parts, out);
+  require_status(place, status);
+  for (const ConstGradientView& part : parts) {
+    LACONIC_CHECK(static_cast<int>(part.type()) == static_cast<int>(out.type()));
+  }
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(sum_in_rank_order, place, parts, divisor, out, status);
+  }
+  parallel_flagged(place, out.size(), status,
+                   [&](Range range) { return sum_range(place.simd(), parts, divisor, out, range); });
 }
 
 void weighted_sum(Place& place, RankViews parts, std::span<const float> weights, View<float> out, StatusView status) {

@@ -26,6 +26,9 @@ void divide(Place& place, float divisor, View<float> values);
 /// the result has NaN or Inf.
 void sum_in_rank_order(Place& place, std::span<const View<const float>> parts, float divisor, View<float> out,
                        StatusView status);
+/// The same for parts and a result of any one type, which do not overlap. The sum is made in float32 and rounded once.
+void sum_in_rank_order(Place& place, std::span<const ConstGradientView> parts, float divisor, GradientView out,
+                       StatusView status);
 
 /// out = ω0·x0 + ω1·x1 + ..., each product rounded before it is added. weights.size() == parts.size().
 void weighted_sum(Place& place, std::span<const View<const float>> parts, std::span<const float> weights,

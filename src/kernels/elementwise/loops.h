@@ -53,6 +53,8 @@ void clear(Place& place, GradientView values);
 void axpy(Place& place, float alpha, View<const float> x, View<float> y);
 void divide(Place& place, float divisor, View<float> values);
 void sum_in_rank_order(Place& place, RankViews parts, float divisor, View<float> out, StatusView status);
+void sum_in_rank_order(Place& place, std::span<const ConstGradientView> parts, float divisor, GradientView out,
+                       StatusView status);
 void weighted_sum(Place& place, RankViews parts, std::span<const float> weights, View<float> out, StatusView status);
 void spoil_if_nonfinite(Place& place, View<float> values, StatusView status);
 void find_nonfinite(Place& place, ConstGradientView values, StatusView status);
