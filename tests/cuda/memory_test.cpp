@@ -19,7 +19,7 @@ namespace {
 constexpr int kRanks = 8;
 /// What does not grow with the model is the same for two sizes; it drops out of their difference. A GPU gives memory in
 /// units of 2 MiB, the emulation byte by byte.
-constexpr std::size_t kSize = std::size_t{1} << (LACONIC_CUDA_EMULATED ? 17 : 23);
+constexpr std::size_t kSize = std::size_t{1} << (LACONIC_CUDA_EMULATED ? 17 : 24);
 constexpr double kUnit = LACONIC_CUDA_EMULATED ? 0.03 : 0.5;  ///< of a parameter's bytes
 
 double free_bytes() {

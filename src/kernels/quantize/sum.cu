@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "base/cuda/list.h"
 #include "base/cuda/parts.h"
@@ -10,15 +11,15 @@
 namespace laconic::cuda {
 namespace {
 
-/// The payloads that are added.
+/// The payloads that are added. List is one of base/cuda/list.h.
+template <class List>
 struct Sources {
-  const std::byte* few[kMostInParameters];
-  const std::byte* const* many;  ///< if they are more; otherwise null
+  List payloads;
   unsigned count;
 
   template <class T>
   __device__ const T* at(unsigned source, std::uint64_t offset) const {
-    return reinterpret_cast<const T*>((many == nullptr ? few[source] : many[source]) + offset);
+    return reinterpret_cast<const T*>(payloads[source] + offset);
   }
 };
 
@@ -30,26 +31,27 @@ struct SumPart {
   std::uint64_t n;
 };
 
-/// What becomes of a sum.
+/// What becomes of a sum. A product with 1 / 2^k is the quotient to the last bit, and a division takes as long as all else.
 struct Outcome {
   float divisor;
+  float factor;  ///< 1 / divisor if that is exact, otherwise 0
   Status* status;
 
-  /// Whether the result is not finite.
+  /// `watch` is 0 and stays so unless a result is NaN or Inf: in one instruction for each of them.
   template <class Number>
-  __device__ bool store(float sum, Number& value) const {
-    const float mean = divisor != 1.0F ? sum / divisor : sum;
+  __device__ void store(float sum, Number& value, float& watch) const {
+    const float mean = factor != 0.0F ? sum * factor : sum / divisor;
     value = narrowed<Number>(mean);
-    return is_nonfinite(mean);
+    watch = __fmaf_rn(mean, 0.0F, watch);
   }
-  __device__ void note(bool nonfinite) const {
-    if (nonfinite) status->nonfinite = 1;  // whoever writes writes the same
+  __device__ void note(float watch) const {
+    if (watch != 0.0F) status->nonfinite = 1;  // whoever writes writes the same
   }
 };
 
 /// For any width. A thread has a lane of a group: its sums stay in registers while the payloads' words come.
-template <bool kScopes, class Number>
-__device__ void sum_lane(const SumPart<Number>& part, const Sources& sources, const Outcome& outcome, unsigned block,
+template <bool kScopes, class Number, class List>
+__device__ void sum_lane(const SumPart<Number>& part, const Sources<List>& sources, const Outcome& outcome, unsigned block,
                          int bits, int shift) {
   constexpr unsigned kRows = kPackGroup / kPackLanes;
   constexpr unsigned kRowsOfScope = kLeastScope / kPackLanes;
@@ -62,8 +64,8 @@ __device__ void sum_lane(const SumPart<Number>& part, const Sources& sources, co
   for (unsigned row = 0; row < kRows; ++row) sums[row] = -0.0F;  // -0 + x is x, bit for bit
 #pragma unroll 1  // two or more at once take more registers and are slower
   for (unsigned source = 0; source < sources.count; ++source) {
-    const auto* norms = sources.at<float>(source, part.norms_offset);
-    const auto* words = sources.at<std::uint32_t>(source, part.fields_offset + lane.word_offset(bits));
+    const auto* norms = sources.template at<float>(source, part.norms_offset);
+    const auto* words = sources.template at<std::uint32_t>(source, part.fields_offset + lane.word_offset(bits));
     float step = quantize_step(norms[group >> shift], bits);
     std::uint64_t pending = 0;
     int filled = 0;
@@ -83,16 +85,16 @@ __device__ void sum_lane(const SumPart<Number>& part, const Sources& sources, co
       filled -= bits;
     }
   }
-  bool nonfinite = false;
+  float watch = 0.0F;
 #pragma unroll
-  for (unsigned row = 0; row < kRows; ++row) nonfinite |= outcome.store(sums[row], column[row * kPackLanes]);
-  outcome.note(nonfinite);
+  for (unsigned row = 0; row < kRows; ++row) outcome.store(sums[row], column[row * kPackLanes], watch);
+  outcome.note(watch);
 }
 
 /// For widths that divide a word. A warp has a group, and a thread every second word of a lane: it needs few registers,
 /// so that more threads run at once.
-template <int kBits, bool kScopes, class Number>
-__device__ void sum_words(const SumPart<Number>& part, const Sources& sources, const Outcome& outcome, unsigned block,
+template <int kBits, bool kScopes, class Number, class List>
+__device__ void sum_words(const SumPart<Number>& part, const Sources<List>& sources, const Outcome& outcome, unsigned block,
                           int shift) {
   constexpr unsigned kWords = kBits / 2;  ///< of a thread
   constexpr unsigned kRows = 32 / kBits;  ///< of a word
@@ -112,8 +114,8 @@ __device__ void sum_words(const SumPart<Number>& part, const Sources& sources, c
   }
 #pragma unroll 4
   for (unsigned source = 0; source < sources.count; ++source) {
-    const auto* norms = sources.at<float>(source, part.norms_offset);
-    const auto* words = sources.at<std::uint32_t>(source, words_offset) + in_warp;
+    const auto* norms = sources.template at<float>(source, part.norms_offset);
+    const auto* words = sources.template at<std::uint32_t>(source, words_offset) + in_warp;
     std::uint32_t fields[kWords];
 #pragma unroll
     for (unsigned word = 0; word < kWords; ++word) fields[word] = words[word * kWarp];
@@ -129,29 +131,31 @@ __device__ void sum_words(const SumPart<Number>& part, const Sources& sources, c
       }
     }
   }
-  bool nonfinite = false;
+  float watch = 0.0F;
 #pragma unroll
   for (unsigned word = 0; word < kWords; ++word) {
 #pragma unroll
     for (unsigned row = 0; row < kRows; ++row) {
-      nonfinite |= outcome.store(sums[word][row], column[(row_of(word) + row) * kPackLanes]);
+      outcome.store(sums[word][row], column[(row_of(word) + row) * kPackLanes], watch);
     }
   }
-  outcome.note(nonfinite);
+  outcome.note(watch);
 }
 
-template <class Number>
-__device__ void sum_rest(const SumPart<Number>& part, const Sources& sources, const Outcome& outcome, int bits,
+template <class Number, class List>
+__device__ void sum_rest(const SumPart<Number>& part, const Sources<List>& sources, const Outcome& outcome, int bits,
                          int shift) {
   const std::uint64_t done = part.n / kPackGroup * kPackGroup;
   for (std::uint32_t i = threadIdx.x; i < part.n - done; i += kThreads) {
     float sum = -0.0F;
     for (unsigned source = 0; source < sources.count; ++source) {
-      const float norm = sources.at<float>(source, part.norms_offset)[(done + i) >> shift];
-      const auto* packed = sources.at<std::byte>(source, part.fields_offset + packed_bytes(done, bits));
+      const float norm = sources.template at<float>(source, part.norms_offset)[(done + i) >> shift];
+      const auto* packed = sources.template at<std::byte>(source, part.fields_offset + packed_bytes(done, bits));
       sum = sum + value_of(field_at(packed, i, bits), quantize_step(norm, bits), bits);
     }
-    outcome.note(outcome.store(sum, part.values[done + i]));
+    float watch = 0.0F;
+    outcome.store(sum, part.values[done + i], watch);
+    outcome.note(watch);
   }
 }
 
@@ -161,9 +165,9 @@ __host__ __device__ std::uint64_t sum_blocks(std::uint64_t n) {
   return kBits == 0 ? group_blocks(n) : (n / kPackGroup * kWarp + kThreads - 1) / kThreads;
 }
 
-template <int kBits, bool kScopes, class Number>
+template <int kBits, bool kScopes, class Number, class List>
 __global__ void __launch_bounds__(kThreads, kBits == 0 ? 3 : 4)
-sum_kernel(const __grid_constant__ Parts<SumPart<Number>> parts, const __grid_constant__ Sources sources,
+sum_kernel(const __grid_constant__ Parts<SumPart<Number>> parts, const __grid_constant__ Sources<List> sources,
            Outcome outcome, int bits, int shift) {
   const unsigned number = parts.of_block();
   const SumPart<Number> part = parts.items[number];
@@ -176,11 +180,11 @@ sum_kernel(const __grid_constant__ Parts<SumPart<Number>> parts, const __grid_co
   }
 }
 
-template <int kBits, class Number>
-void launch_sum(const Launch& launch, const Sources& sources, Each<DequantizeSection> sections, const Outcome& outcome,
-                int bits, std::uint64_t scope) {
+template <int kBits, class Number, class List>
+void launch_sum(const Launch& launch, const Sources<List>& sources, Each<DequantizeSection> sections,
+                const Outcome& outcome, int bits, std::uint64_t scope) {
   using Part = SumPart<Number>;
-  const auto kernel = scope == 0 ? sum_kernel<kBits, false, Number> : sum_kernel<kBits, true, Number>;
+  const auto kernel = scope == 0 ? sum_kernel<kBits, false, Number, List> : sum_kernel<kBits, true, Number, List>;
   const auto give = [&](const Parts<Part>& parts, unsigned blocks) {
     kernel<<<blocks, kThreads, 0, launch.stream()>>>(parts, sources, outcome, bits, scope_shift(scope));
     launch.check();
@@ -194,11 +198,23 @@ void launch_sum(const Launch& launch, const Sources& sources, Each<DequantizeSec
   batches.finish();
 }
 
-// How the list of payloads travels (base/cuda/list.h).
-void put_list(Sources& sources, const InParameters<const std::byte*>& list) {
-  std::copy(std::begin(list.items), std::end(list.items), sources.few);
+/// The usual widths have kernels of their own, for up to as many payloads as fit into parameters.
+template <class Number, class List>
+constexpr auto sum_of(int bits) {
+  if constexpr (std::is_same_v<List, InMemory<const std::byte*>>) {
+    return launch_sum<0, Number, List>;
+  } else {
+    return bits == 4   ? launch_sum<4, Number, List>
+           : bits == 8 ? launch_sum<8, Number, List>
+                       : launch_sum<0, Number, List>;
+  }
 }
-void put_list(Sources& sources, const InMemory<const std::byte*>& list) { sources.many = list.items; }
+
+/// 0 unless the divisor is a power of two.
+float exact_inverse(float divisor) {
+  int exponent = 0;
+  return std::frexp(divisor, &exponent) == 0.5F ? 1.0F / divisor : 0.0F;
+}
 
 }  // namespace
 
@@ -206,13 +222,11 @@ void dequantize_sum(Place& place, std::span<const View<const std::byte>> payload
                     int bits, std::uint64_t scope, float divisor, StatusView status) {
   const Launch launch(place, "dequantize_sum");
   const auto payload_at = [&](std::size_t i) { return payloads[i].data(); };
-  with_list<const std::byte*>(place, payloads.size(), payload_at, [&](const auto& list) {
-    Sources sources{};
-    sources.count = static_cast<unsigned>(payloads.size());
-    put_list(sources, list);
+  const Outcome outcome{divisor, exact_inverse(divisor), status.data()};
+  with_list<const std::byte*>(place, payloads.size(), payload_at, [&]<class List>(const List& list) {
+    const Sources<List> sources{list, static_cast<unsigned>(payloads.size())};
     with_number_of(sections, [&]<class Number>(Number) {
-      const auto launch_them = bits == 4 ? launch_sum<4, Number> : bits == 8 ? launch_sum<8, Number> : launch_sum<0, Number>;
-      launch_them(launch, sources, sections, {divisor, status.data()}, bits, scope);
+      sum_of<Number, List>(bits)(launch, sources, sections, outcome, bits, scope);
     });
   });
 }

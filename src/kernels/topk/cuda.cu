@@ -64,16 +64,16 @@ void error_feedback_topk(Place& place, const topk::Selection& selection, StatusV
 void error_feedback_topk_by_scope(Place& place, const topk::Selection& selection, const FixedScopes& scopes,
                                   StatusView status) {
   const Launch launch(place, "error_feedback_topk_by_scope");
-  with_numbers(selection.gradient, [&]<class Number>(const Number* gradient) {
-    const ScopeTask<Number> task{gradient,
-                                 selection.residual.data(),
-                                 selection.rest.data(),
-                                 selection.gradient.size(),
-                                 scopes,
-                                 static_cast<unsigned>(scopes.count(selection.gradient.size())),
-                                 selection.selected.indices.data(),
-                                 selection.selected.values.data(),
-                                 status.data()};
+  const ScopeTask task{selection.gradient.data(),
+                       selection.residual.data(),
+                       selection.rest.data(),
+                       selection.gradient.size(),
+                       scopes,
+                       static_cast<unsigned>(scopes.count(selection.gradient.size())),
+                       selection.selected.indices.data(),
+                       selection.selected.values.data(),
+                       status.data()};
+  with_number(selection.gradient.type(), [&]<class Number>(Number) {
     if (scopes.each <= kMostHeld) {
       scopes_kernel<Number><<<blocks_for_scopes(task.count), kThreads, 0, launch.stream()>>>(task);
     } else {

@@ -15,14 +15,15 @@ namespace laconic::cuda::search {
 
 inline constexpr unsigned kHeld = 16;  ///< entries of a scope that a thread holds
 inline constexpr std::uint64_t kMostHeld = std::uint64_t{kHeld} * kThreads;
-inline constexpr unsigned kScopeBlocks = 4;  ///< on a multiprocessor
+/// Blocks of threads on a multiprocessor. Entries of 16 bits have addresses of their own, beside those of the residual.
+template <class Number>
+inline constexpr unsigned kScopeBlocks = std::is_same_v<Number, float> ? 4 : 3;
 inline constexpr unsigned kBoundBits = 15;   ///< high bits of a key that a bound has: half a percent
 inline constexpr float kNextBound = 0.94F;   ///< of the last value selected, for the next scope: about half as many again
 
 /// What is selected from and where it goes to.
-template <class Number>
 struct ScopeTask {
-  const Number* gradient;
+  const void* gradient;  ///< of the type that kernels are compiled for
   const float* residual;
   float* rest;
   std::uint64_t size;
@@ -41,13 +42,6 @@ struct Held {
   __device__ static std::uint32_t index(unsigned i) { return first() + i * kWarp; }
 };
 
-/// The same of the next scope, as it comes from memory.
-template <class Number>
-struct Incoming {
-  Number gradient[kHeld];
-  float residual[kHeld];
-};
-
 /// Entries of a scope that may be selected, by ascending index.
 struct ScopeCandidates {
   std::uint32_t keys[kThreads];
@@ -57,19 +51,18 @@ struct ScopeCandidates {
 };
 
 /// One scope, which a block works on.
-template <class Number>
 struct ScopeOfBlock {
-  const ScopeTask<Number>& task;
+  const ScopeTask& task;
   std::uint64_t begin;
   std::uint64_t out;  ///< where its selected entries begin
   std::uint32_t size;
   std::uint32_t k;
 
-  __device__ ScopeOfBlock(const ScopeTask<Number>& of, unsigned number)
+  __device__ ScopeOfBlock(const ScopeTask& of, unsigned number)
       : task(of),
         begin(number * of.scopes.each),
         out(number * of.scopes.keep),
-        size(number < of.count ? static_cast<std::uint32_t>(min(of.scopes.each, of.size - begin)) : 0),
+        size(static_cast<std::uint32_t>(min(of.scopes.each, of.size - begin))),
         k(static_cast<std::uint32_t>(number + 1 < of.count ? of.scopes.keep : of.scopes.last_keep)) {}
 
   __device__ std::uint32_t bits(std::uint32_t i) const { return __float_as_uint(task.rest[begin + i]); }
@@ -77,35 +70,38 @@ struct ScopeOfBlock {
   /// Entries from the thread's first one to the scope's end. Compared with i * kWarp, so that no index takes a register.
   __device__ std::uint32_t left() const { return size > Held::first() ? size - Held::first() : 0; }
 
-  __device__ void load(Incoming<Number>& incoming) const {
-    const Number* from = task.gradient + begin + Held::first();
+  template <class Number>
+  __device__ void load(Held& gradient, Held& residual) const {
+    const Number* from = static_cast<const Number*>(task.gradient) + begin + Held::first();
     const float* residual_from = task.residual + begin + Held::first();
     const std::uint32_t end = left();
 #pragma unroll
     for (unsigned i = 0; i < kHeld; ++i) {
-      incoming.gradient[i] = i * kWarp < end ? from[i * kWarp] : Number{};
-      incoming.residual[i] = i * kWarp < end ? residual_from[i * kWarp] : 0.0F;
+      gradient.values[i] = i * kWarp < end ? widened(from[i * kWarp]) : 0.0F;
+      residual.values[i] = i * kWarp < end ? residual_from[i * kWarp] : 0.0F;
     }
   }
 
-  /// a = gradient + residual in `rest`, and its magnitudes, which are held: signs would take registers. The largest key of
+  /// a = gradient + residual, in `rest`, and its magnitude in `values`: signs would take registers. The largest key of
   /// this thread.
-  __device__ std::uint32_t put(const Incoming<Number>& incoming, Held& magnitudes) const {
+  __device__ std::uint32_t put(Held& values, const Held& residual) const {
     float* to = task.rest + begin + Held::first();
     const std::uint32_t end = left();
     std::uint32_t largest = 0;
 #pragma unroll
     for (unsigned i = 0; i < kHeld; ++i) {
-      const float a = with_residual(widened(incoming.gradient[i]), incoming.residual[i]);
+      const float a = with_residual(values.values[i], residual.values[i]);
       if (i * kWarp < end) to[i * kWarp] = a;
-      magnitudes.values[i] = fabsf(a);
-      largest = max(largest, __float_as_uint(magnitudes.values[i]));
+      values.values[i] = fabsf(a);
+      largest = max(largest, __float_as_uint(values.values[i]));
     }
     return largest;
   }
 
   /// The same for a scope of any length, of which nothing is held.
+  template <class Number>
   __device__ std::uint32_t read() const {
+    const Number* gradient = static_cast<const Number*>(task.gradient) + begin;
     constexpr unsigned kAtOnce = 8;  // loads under way before the first store
     std::uint32_t largest = 0;
     for (std::uint32_t first = threadIdx.x; first < size; first += kAtOnce * kThreads) {
@@ -113,7 +109,7 @@ struct ScopeOfBlock {
 #pragma unroll
       for (unsigned j = 0; j < kAtOnce; ++j) {
         const std::uint32_t i = first + j * kThreads;
-        a[j] = i < size ? with_residual(widened(task.gradient[begin + i]), task.residual[begin + i]) : 0.0F;
+        a[j] = i < size ? with_residual(widened(gradient[i]), task.residual[begin + i]) : 0.0F;
       }
 #pragma unroll
       for (unsigned j = 0; j < kAtOnce; ++j) {
@@ -273,22 +269,21 @@ struct ScopeOfBlock {
 inline __device__ bool all_finite(std::uint32_t largest) { return __syncthreads_and(largest < kNonfiniteKey) != 0; }
 
 template <class Number>
-__global__ void __launch_bounds__(kThreads, kScopeBlocks) scopes_kernel(ScopeTask<Number> task) {
+__global__ void __launch_bounds__(kThreads, kScopeBlocks<Number>) scopes_kernel(ScopeTask task) {
   __shared__ ScopeCandidates found;
   if (threadIdx.x == 0 && blockIdx.x == 0) task.status->count = task.scopes.selected(task.size);
-  Incoming<Number> incoming;
-  ScopeOfBlock(task, blockIdx.x).load(incoming);
+  Held values, residual;
+  ScopeOfBlock(task, blockIdx.x).load<Number>(values, residual);
   std::uint32_t guess = 0;
   for (unsigned number = blockIdx.x; number < task.count; number += gridDim.x) {
     const ScopeOfBlock scope(task, number);
-    Held magnitudes;
-    const std::uint32_t largest = scope.put(incoming, magnitudes);
+    const std::uint32_t largest = scope.put(values, residual);
     const bool finite = all_finite(largest);
     std::uint32_t count = 0;
     bool searches = finite && scope.k > 0 && scope.k <= kThreads;
     while (searches && count == 0) {
       searches = guess != 0;  // then there is a second try
-      count = scope.gather(magnitudes, searches ? guess : scope.bound(largest), found);
+      count = scope.gather(values, searches ? guess : scope.bound(largest), found);
       guess = 0;
     }
     if (!finite) {
@@ -296,18 +291,17 @@ __global__ void __launch_bounds__(kThreads, kScopeBlocks) scopes_kernel(ScopeTas
     } else if (scope.k > 0 && count == 0) {
       scope.select_by_digits();  // nothing is on its way meanwhile: there are not enough registers
     }
-    // Also behind the last scope, where nothing is: else the entries of this one would keep their registers till here.
-    ScopeOfBlock(task, number + gridDim.x).load(incoming);
+    if (number + gridDim.x < task.count) ScopeOfBlock(task, number + gridDim.x).load<Number>(values, residual);
     if (count > 0) guess = key_of(__uint_as_float(scope.select(count, found)) * kNextBound);
   }
 }
 
 /// A block for each.
 template <class Number>
-__global__ void __launch_bounds__(kThreads) long_scopes_kernel(ScopeTask<Number> task) {
+__global__ void __launch_bounds__(kThreads) long_scopes_kernel(ScopeTask task) {
   if (threadIdx.x == 0 && blockIdx.x == 0) task.status->count = task.scopes.selected(task.size);
   const ScopeOfBlock scope(task, blockIdx.x);
-  if (!all_finite(scope.read())) return scope.give_up();
+  if (!all_finite(scope.read<Number>())) return scope.give_up();
   if (scope.k > 0) scope.select_by_digits();
 }
 
