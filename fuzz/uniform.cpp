@@ -29,7 +29,10 @@ void decode_one(const std::uint8_t* input, std::size_t size) {
 
   Guarded<float> values(n - begin);
   Status status;
-  const bool accepted = uniform::decode_add(place(), payload, layout, begin, n, bits, values.view(), view_of(status));
+  const View<const std::byte> view(payload);
+  float norm = 0.0F;
+  const bool accepted = uniform::decode_sum(place(), {&view, 1}, layout, begin, n, bits, 1.0F, values.view(),
+                                            view_of(status), {&norm, 1});
   check_outcome(accepted, status);
   require(values.intact());
   if (!accepted) return require(values.untouched());

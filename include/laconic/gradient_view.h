@@ -15,8 +15,9 @@ enum class NumberType : std::uint8_t { float32, float16, bfloat16 };
 constexpr std::size_t bytes_of(NumberType type) { return type == NumberType::float32 ? 4 : 2; }
 
 /// A gradient where the training loop has it, in the loop's own type. Methods compute in float32: an entry of 16 bits is
-/// widened when it is read, and rounded to nearest, ties to even, when the aggregate is written in its place. A view of
-/// floats is also a view of a gradient.
+/// widened when it is read, and rounded to nearest, ties to even, when the aggregate is written in its place. An
+/// aggregate that float16 cannot hold becomes Inf there, and the step counts all the same. Entries lie at multiples of
+/// their size. A view of floats is also a view of a gradient.
 template <class Byte>
 class BasicGradientView {
   static constexpr bool kConst = std::is_const_v<Byte>;

@@ -6,8 +6,7 @@ is communication and what goes with it. Each step with a hook follows one of pla
 `step` are the medians of both over the steps of the slowest rank, `added` is the median of their differences, `of DDP`
 the share, `ratio` the bytes of dense gradients over those that were sent. `busy` is the time per step in which the hook's
 thread worked, by the clock: all but its waits for buckets. With one rank it waits for no other rank, so that this is
-about its processor time. `held` is the memory on the GPU, in bytes per parameter, that the hook holds after the steps;
-only one rank can tell. Then follow the hook's own stages. On a device these are the time of the hook's thread, which
+about its processor time. Then follow the hook's own stages. On a device these are the time of the hook's thread, which
 hands out work and rarely waits for it. --dtype bfloat16 gives the model and its gradients that type.
 
 Starts itself twice: with one rank over NCCL, where nothing is sent, and with two ranks over Gloo that share a GPU.
@@ -100,12 +99,6 @@ class Plain:
         return Taken(*(1000 * worst(each) for each in medians))
 
 
-def free_memory() -> int:
-    torch.cuda.synchronize()
-    torch.cuda.empty_cache()
-    return torch.cuda.mem_get_info()[0]
-
-
 def measured(name: str, method: str, options: dict[str, Any], plain: Plain, ours: str | None) -> tuple[Taken, str]:
     """The steps, and what the hook says of itself."""
     ddp = DistributedDataParallel(model_of(plain.gradients))
@@ -113,19 +106,15 @@ def measured(name: str, method: str, options: dict[str, Any], plain: Plain, ours
         if name == HALF:
             ddp.register_comm_hook(None, default_hooks.fp16_compress_hook)
         return plain.beside(ddp), ""
-    before = free_memory()
     with laconic.attach(ddp, method, backend=ours, min_size=0, **options) as state:
         taken = plain.beside(ddp)
         metrics = state.metrics()
         where = state._host.reason_for_cpu
-        ddp.zero_grad()
-        held = (before - free_memory()) / sum(each.numel() for each in plain.gradients)
     stages = {stage: metrics["total"].get(f"{stage}_seconds", 0.0) for stage in STAGES}
     stages["convert"] = metrics["convert_seconds"]
     times = (metrics["busy_seconds"], *(stages[stage] for stage in STAGES))
     columns = "".join(f"{1000 * each / metrics['steps']:>10.2f}" for each in times)
-    told = f"{held:.1f}" if dist.get_world_size() == 1 else "-"
-    return taken, f"{metrics['ratio']:>9.1f}{told:>10}{columns}" + (f"  on the CPU: {where}" if where else "")
+    return taken, f"{metrics['ratio']:>9.1f}{columns}" + (f"  on the CPU: {where}" if where else "")
 
 
 def table_of_ranks(given: argparse.Namespace) -> None:
@@ -143,7 +132,7 @@ def table_of_ranks(given: argparse.Namespace) -> None:
         ranks = f"{dist.get_world_size()} rank{'s' if dist.get_world_size() > 1 else ''}"
         print(f"{torch.cuda.get_device_name()}, {ranks} over {given.backend}, ours {given.ours or 'by default'}")
         print(f"{sum(sizes)} parameters in {given.dtype}, {torch.get_num_threads()} threads per rank; ms")
-        columns = "".join(f"{column:>10}" for column in ("held", "busy", *STAGES))
+        columns = "".join(f"{column:>10}" for column in ("busy", *STAGES))
         print(f"{'method':<20}{'DDP':>9}{'step':>9}{'added':>9}{'of DDP':>9}{'ratio':>9}{columns}")
     plain = Plain(DistributedDataParallel(model_of(gradients)), gradients, given.seconds)
     for row in wanted:

@@ -18,7 +18,8 @@ void seal(Place& place, std::uint64_t n, ValueFormat format, View<std::byte> pay
           std::uint32_t signature = 0);
 
 /// The values of a received payload, where they lie. Their number, format and signature must be those that were encoded.
-/// On a fault `open` returns false and no values, and `decode` writes nothing and returns false. A payload whose sender met non-finite values decodes and sets status.nonfinite.
+/// On a fault `open` returns false and no values, and `decode` writes nothing and returns false. A payload whose sender met
+/// non-finite values is accepted and sets status.nonfinite.
 bool open(Place& place, View<const std::byte> payload, std::uint64_t n, ValueFormat format, ConstGradientView& values,
           StatusView status, std::uint32_t signature = 0);
 bool decode(Place& place, View<const std::byte> payload, ValueFormat format, GradientView values, StatusView status,

@@ -28,6 +28,7 @@ DenseSum::DenseSum(Communicator& communicator, Place& place, std::uint64_t n, De
 void DenseSum::resize(std::uint64_t n) {
   set_even_borders(n, borders_);
   if (options_.order == SumOrder::engine) return;
+  // A payload of blocks is as long as a dense one.
   lay_out([&](int owner) { return dense::max_payload_bytes(count_of(owner), format()); });
 }
 

@@ -29,10 +29,9 @@ class DenseSum : public OwnerExchange {
   DenseSum(Communicator& communicator, Place& place, std::uint64_t n, DenseSumOptions options = {});
   ~DenseSum() override { abandon(); }
 
-  /// `values` holds this rank's values and receives the mean. Values of 16 bits are summed in float32, and order `engine`
-  /// does not accept them. If a random draw decided which values these are, payloads
-  /// carry its signature (codecs/signature.h), so that ranks which drew others are rejected; an engine's sum carries
-  /// none. 0: no draw.
+  /// `values` holds this rank's values and receives the mean. Values of 16 bits are summed in float32, and order
+  /// `engine` does not accept them. If a random draw decided which values these are, payloads carry its signature
+  /// (codecs/signature.h), so that ranks which drew others are rejected; an engine's sum carries none. 0: no draw.
   void start(GradientView values, StatusView status, std::uint32_t signature = 0);
 
  protected:

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "exchange/slots.h"
 #include "laconic/communicator.h"
 #include "laconic/place.h"
@@ -79,7 +80,9 @@ class Exchange {
   Status require_payloads_sound() { return require_sound(place_, status_); }
   /// The same where decoders have told whether there is a fault, so that nothing need be read.
   void require_payloads_sound(bool sound) {
-    if (!sound) require_payloads_sound();
+    if (sound) return;
+    require_payloads_sound();
+    LACONIC_CHECK(sound == true);  // a decoder that finds a fault notes it
   }
   /// The same in the first stage, for what this rank encodes: the status is remembered for status_after_start.
   Status require_own_sound() { return seen_.emplace(require_sound(place_, status_)); }

@@ -300,7 +300,8 @@ Handle SparseSum::gather_sums() {
   bool sound = true;
   for (int owner = 0; owner < size(); ++owner) {
     const sparse::IndexRange range = range_of(owner);
-    sound &= expect(notices_[static_cast<std::size_t>(owner)].bytes, std::min(most_ * ranks, range.size), range, returned_);
+    const std::uint64_t bytes = notices_[static_cast<std::size_t>(owner)].bytes;
+    sound &= expect(bytes, std::min(most_ * ranks, range.size), range, returned_);
   }
   require_payloads_sound(sound);
   receive_.lay_out([&](int owner) { return notices_[static_cast<std::size_t>(owner)].bytes; });

@@ -150,7 +150,10 @@ bool ChunkPipeline::can_use_in_place(std::span<const GradientView> tensors) cons
 }
 
 void ChunkPipeline::join_tensors(const Chunk& chunk, Flight& flight) {
-  if (chunk.tensor_count == 0) return;
+  if (chunk.tensor_count == 0) {
+    flight.gradient = View<float>(nullptr, 0, core_.place().device());
+    return;
+  }
   const std::span<const GradientView> tensors(&gradients_[chunk.first_tensor], chunk.tensor_count);
   if (can_use_in_place(tensors)) {
     flight.gradient = {tensors[0].data(), tensors[0].type(), chunk.size, tensors[0].device()};

@@ -197,7 +197,9 @@ TEST(Elementwise, WrongSizesAreRefusedWithTheNumbers) {
   Status status;
   const auto text = test::message_of<InvalidConfig>([&] { axpy(place, 1.0F, ten, twelve); });
   EXPECT_TRUE(test::contains(text, "10 entries, expected 12")) << text;
-  const auto none = test::message_of<InvalidConfig>([&] { sum_in_rank_order(place, std::span<const View<const float>>(), 1.0F, ten, view_of(status)); });
+  const std::span<const View<const float>> no_parts;
+  const auto none = test::message_of<InvalidConfig>(
+      [&] { sum_in_rank_order(place, no_parts, 1.0F, ten, view_of(status)); });
   EXPECT_TRUE(test::contains(none, "at least 1 part, got 0")) << none;
   EXPECT_THROW(copy(place, ten, twelve), InvalidConfig);
   EXPECT_THROW(copy(place, View<const float>(ten.data(), 10, Device::cuda), ten), InvalidConfig);

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -92,7 +93,11 @@ class NumberChecks {
     find();
     write_entries();
     write_signs();
-    for (const std::size_t ranks : {1UL, 3UL, 70UL}) write_sums(ranks);
+    for (const std::size_t ranks : {1UL, 3UL, 70UL}) write_sums(ranks, 4, 0);
+    for (const int bits : {4, 5, 8}) {
+      for (const std::uint64_t scope : {0ULL, 256ULL, 8192ULL}) write_sums(3, bits, scope);
+    }
+    find_listed();
     for (const std::size_t ranks : {1UL, 3UL, 70UL}) write_mean(ranks);
     convert_all();
   }
@@ -245,7 +250,27 @@ class NumberChecks {
     Words spoilt = words_;
     spoilt.back() = 0x7F81U | 0x7C00U;  // NaN in both types
     Array<std::uint16_t> bad(spoilt, 1);
-    EXPECT_FALSE(is_finite(place_, numbers_in(bad.view(), type_)));
+    const GradientView gradient = numbers_in(bad.view(), type_);
+    EXPECT_FALSE(is_finite(place_, gradient));
+    Array<float> residual(residual_, 1);
+    Array<float> rest(FloatList(n_), 1);
+    Array<std::uint32_t> words_out(IndexList(std::max<std::size_t>(sign_words(n_), 1)), 1);
+    Array<float> one(FloatList(1), 1);
+    const auto flags = [&](const char* what, auto&& call) {
+      const ScratchStatus status(place_);
+      call(status.view());
+      EXPECT_EQ(status.read().nonfinite, 1U) << what;
+    };
+    flags("top-k", [&](StatusView status) {
+      error_feedback_topk(place_, gradient, residual.view(), rest.view(), {words_out.view().sub(0, 1), one.view()},
+                          status);
+    });
+    flags("add_residual", [&](StatusView status) {
+      add_residual(place_, gradient, residual.view(), rest.view(), status);
+    });
+    flags("pack_signs", [&](StatusView status) { pack_signs(place_, gradient, words_out.view(), status); });
+    flags("norm", [&](StatusView status) { norm(place_, gradient, Norm::max, one.view(), status); });
+    flags("convert", [&](StatusView status) { convert(place_, gradient, rest.view(), status); });
   }
 
   void write_entries() {
@@ -273,24 +298,24 @@ class NumberChecks {
     EXPECT_TRUE(out.intact() && equal_bits(out.values(), rounded(expected, type_))) << "unpack_signs";
   }
 
-  /// The mean of some payloads: a norm, then fields of four bits.
-  void write_sums(std::size_t ranks) {
-    constexpr int kBits = 4;
-    const float norm_of_all = 3.0F;
+  /// The mean of some payloads: norms, then fields. Norms that make a sum overflow are noticed.
+  void write_sums(std::size_t ranks, int bits, std::uint64_t scope) {
+    const std::uint64_t norm_bytes = norms_of(n_, scope) * sizeof(float);
     std::vector<std::vector<std::byte>> messages(ranks);
+    const FloatList norms(norms_of(n_, scope), 3.0F);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      messages[rank].resize(sizeof(float) + quantized_bytes(n_, kBits));
-      std::memcpy(messages[rank].data(), &norm_of_all, sizeof(float));
+      messages[rank].resize(norm_bytes + quantized_bytes(n_, bits));
+      if (norm_bytes > 0) std::memcpy(messages[rank].data(), norms.data(), norm_bytes);
       const RandomStream stream{.seed = 1, .step = 0, .rank = static_cast<std::uint32_t>(rank), .tensor = 0,
                                 .purpose = Purpose::rounding};
-      quantize(reference_, floats_, {&norm_of_all, 1}, {.bits = kBits, .rounding = stream},
-               View<std::byte>(messages[rank]).sub(sizeof(float), quantized_bytes(n_, kBits)));
+      quantize(reference_, floats_, norms, {.bits = bits, .rounding = stream, .scope = scope},
+               View<std::byte>(messages[rank]).sub(norm_bytes, quantized_bytes(n_, bits)));
     }
     const auto divisor = static_cast<float>(ranks);
     const std::vector<View<const std::byte>> payloads(messages.begin(), messages.end());
     FloatList expected(n_);
     const ScratchStatus unused(reference_);
-    dequantize_sum(reference_, payloads, just(DequantizeSection{0, sizeof(float), expected}), kBits, 0, divisor,
+    dequantize_sum(reference_, payloads, just(DequantizeSection{0, norm_bytes, expected}), bits, scope, divisor,
                    unused.view());
     std::vector<std::unique_ptr<Array<std::byte>>> there;
     std::vector<View<const std::byte>> place_payloads;
@@ -300,11 +325,40 @@ class NumberChecks {
     }
     Array<std::uint16_t> out(words_, 1);
     const ScratchStatus status(place_);
-    dequantize_sum(place_, place_payloads,
-                   just(DequantizeSection{0, sizeof(float), numbers_in(out.view(), type_)}), kBits, 0, divisor,
-                   status.view());
-    EXPECT_TRUE(out.intact() && equal_bits(out.values(), rounded(expected, type_))) << "sum of " << ranks;
+    const DequantizeSection section{0, norm_bytes, numbers_in(out.view(), type_)};
+    dequantize_sum(place_, place_payloads, just(section), bits, scope, divisor, status.view());
+    EXPECT_TRUE(out.intact() && equal_bits(out.values(), rounded(expected, type_)))
+        << "sum of " << ranks << ", " << bits << " bits, scope " << scope;
     EXPECT_EQ(status.read().nonfinite, 0U);
+    if (ranks == 1 || n_ == 0) return;
+    const float huge = 3e38F;
+    std::vector<std::byte> message(norm_bytes + quantized_bytes(n_, bits), std::byte{0});
+    for (std::uint64_t i = 0; i < norm_bytes; i += sizeof(float)) std::memcpy(message.data() + i, &huge, sizeof(float));
+    message[norm_bytes] = static_cast<std::byte>((1 << (bits - 1)) - 1);  // the first entry at its highest level
+    Array<std::byte> overflowing(message, 4);
+    const std::vector<View<const std::byte>> both(2, overflowing.view());
+    dequantize_sum(place_, both, just(section), bits, scope, 2.0F, status.view());
+    EXPECT_EQ(status.read().nonfinite, 1U) << bits << " bits, scope " << scope;
+  }
+
+  void find_listed() {
+    IndexList listed, asked;
+    for (std::size_t i = n_ / 5; i < n_ / 2; i += 3) listed.push_back(static_cast<std::uint32_t>(i));
+    for (std::size_t i = 0; i < n_; i += 2) asked.push_back(static_cast<std::uint32_t>(i));
+    const FloatList values = normal_values(listed.size(), 4);
+    FloatList expected(asked.size());
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      const auto at = std::find(listed.begin(), listed.end(), asked[i]);
+      if (at != listed.end()) expected[i] = values[static_cast<std::size_t>(at - listed.begin())];
+      if (n_ > 10'000 && i > 2000) break;
+    }
+    if (n_ > 10'000) asked.resize(2001), expected.resize(2001);
+    Array<std::uint32_t> place_listed(listed, 1);
+    Array<float> place_values(values, 1);
+    Array<std::uint32_t> place_asked(asked, 1);
+    Array<float> found(FloatList(asked.size(), 7.0F), 2);
+    find_entries(place_, {place_listed.view(), place_values.view()}, place_asked.view(), found.view());
+    EXPECT_TRUE(found.intact() && equal_bits(found.values(), expected)) << "find_entries";
   }
 
   /// The mean of parts of the same type.

@@ -71,7 +71,7 @@ struct MethodRun {
 /// This step's gradient at a point. In one step a rank has an Inf, which all drop.
 inline std::vector<float> gradient_at(const std::vector<float>& model, int rank, std::uint32_t step) {
   auto gradient = pull_gradient(model, rank, step);
-  if (step == kDroppedStep && rank == 1) gradient[705] = std::numeric_limits<float>::infinity();
+  if (step == kDroppedStep && rank == 1) gradient[205] = std::numeric_limits<float>::infinity();
   return gradient;
 }
 
@@ -82,23 +82,34 @@ struct GradientTypes {
   NumberType values = NumberType::float32;
 };
 
-/// A gradient as tensors that lie apart from each other.
-class ApartTensors {
+/// A gradient that is handed over tensor by tensor.
+class TensorByTensor {
  public:
-  /// One tensor is float32 in any case.
-  ApartTensors(Place& place, const std::vector<float>& flat, GradientTypes types = {}) : values_(types.values) {
+  /// The tensors lie one after another, or apart from each other; then one of them is float32 in any case.
+  TensorByTensor(Place& place, const std::vector<float>& flat, bool apart, GradientTypes types = {})
+      : values_(types.values) {
+    if (!apart) {
+      tensors_.push_back(std::make_unique<PlacedGradient>(place, flat, types.memory));
+      std::size_t offset = 0;
+      for (const Tensor& tensor : small_model()) {
+        views_.push_back(tensors_.front()->view().sub(offset, tensor.size));
+        offset += tensor.size;
+      }
+      return;
+    }
     auto next = flat.begin();
     for (const Tensor& tensor : small_model()) {
       const auto end = next + static_cast<std::ptrdiff_t>(tensor.size);
       const NumberType type = tensors_.size() == 1 ? NumberType::float32 : types.memory;
       tensors_.push_back(std::make_unique<PlacedGradient>(place, std::vector<float>(next, end), type));
+      views_.push_back(tensors_.back()->view());
       next = end;
     }
   }
   /// In two lists, out of order.
   template <class Method>
   void add_to(Method& method) const {
-    const auto part = [&](std::uint32_t tensor) { return TensorPart{tensor, tensors_[tensor]->view()}; };
+    const auto part = [&](std::uint32_t tensor) { return TensorPart{tensor, views_[tensor]}; };
     const std::vector<TensorPart> first{part(3), part(1)};
     const std::vector<TensorPart> second{part(0), part(2)};
     method.add(first);
@@ -112,6 +123,7 @@ class ApartTensors {
  private:
   NumberType values_;
   std::vector<std::unique_ptr<PlacedGradient>> tensors_;
+  std::vector<GradientView> views_;
 };
 
 template <class Make>
@@ -143,7 +155,7 @@ inline Trace reduce_steps(const MethodRun& run, Communicator& communicator, Plac
       trace.note(method->reduce(key_of(communicator, step), values.view()).extra);
       trace.note(rounded_to(types.values, values.get()));
     } else {
-      const ApartTensors tensors(place, gradient, types);
+      const TensorByTensor tensors(place, gradient, step == 1, types);
       method->begin(key_of(communicator, step));
       tensors.add_to(*method);
       trace.note(method->finish().extra);
@@ -206,7 +218,7 @@ inline Trace model_steps(const MethodRun& run, const OptimizerOptions& optimizer
       PlacedValues values(place, gradient);
       trace.note(method->step(input, model.view(), values.view()).extra);
     } else {
-      const ApartTensors tensors(place, gradient);
+      const TensorByTensor tensors(place, gradient, true);
       method->begin_step(input, model.view());
       tensors.add_to(*method);
       trace.note(method->finish_step().extra);
@@ -293,7 +305,8 @@ inline void check_two_levels(const MethodRun& run, const PlaceMaker& make_place,
       const std::vector<float> point(size_of(small_model()), 0.5F);
       const auto method = prepared(run, [&] { return make_method(run.row->name, run.options, levels, place); });
       for (std::uint32_t step = 0; step < 4; ++step) {
-        const ApartTensors tensors(place, rounded_to(type, gradient_at(point, communicator.rank(), step)), types);
+        const auto gradient = rounded_to(type, gradient_at(point, communicator.rank(), step));
+        const TensorByTensor tensors(place, gradient, step == 1, types);
         method->begin(key_of(communicator, step));
         tensors.add_to(*method);
         EXPECT_EQ(method->finish().skipped, step == kDroppedStep);

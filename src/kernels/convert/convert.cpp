@@ -30,20 +30,28 @@ void require_views(Place& place, ValueFormat format, View<From> from, View<To> t
 }
 
 /// Returns whether a result is NaN or Inf, if that is asked for.
+bool convert_block(SimdLevel level, ConstGradientView from, GradientView to, bool watch) {
+  const std::size_t n = from.size();
+  if (!to.is_float32()) {
+    FloatBlock<> floats;
+    const float* values = floats.read(level, from).data();
+    return LACONIC_DISPATCH(level, to_16bit, values, format_of(to.type()), to.words().data(), n);
+  }
+  float* out = to.floats().data();
+  if (from.is_float32()) {
+    std::memcpy(out, from.data(), from.size_bytes());
+  } else {
+    LACONIC_DISPATCH(level, from_16bit, from.words().data(), format_of(from.type()), out, n);
+  }
+  return watch && LACONIC_DISPATCH(level, find_nonfinite, out, n);
+}
+
+/// Block by block, so that what is looked at twice is in the first cache.
 bool convert_range(SimdLevel level, ConstGradientView from, GradientView to, Range range, bool watch) {
   bool nonfinite = false;
-  const auto convert_block = [&](View<const float> block, std::size_t begin) {
-    const GradientView out = to.sub(begin, block.size());
-    if (out.is_float32()) {
-      std::memcpy(out.data(), block.data(), block.size_bytes());
-      nonfinite |= watch && LACONIC_DISPATCH(level, find_nonfinite, block.data(), block.size());
-    } else {
-      nonfinite |= LACONIC_DISPATCH(level, to_16bit, block.data(), format_of(out.type()), out.words().data(), out.size());
-    }
-  };
-  // Block by block, so that what is looked at twice is in the first cache.
   for (std::size_t begin = range.begin; begin < range.end; begin += kFloatBlock) {
-    for_each_float_block(level, from, {begin, std::min(begin + kFloatBlock, range.end)}, convert_block);
+    const std::size_t count = std::min(kFloatBlock, range.end - begin);
+    nonfinite |= convert_block(level, from.sub(begin, count), to.sub(begin, count), watch);
   }
   return nonfinite;
 }

@@ -19,12 +19,14 @@ constexpr std::uint64_t bytes_of(ValueFormat format) { return format == ValueFor
 const char* format_name(ValueFormat format);
 /// The format with the same bits.
 constexpr ValueFormat format_of(NumberType type) {
-  return type == NumberType::float32 ? ValueFormat::f32 : type == NumberType::float16 ? ValueFormat::f16 : ValueFormat::bf16;
+  if (type == NumberType::float32) return ValueFormat::f32;
+  return type == NumberType::float16 ? ValueFormat::f16 : ValueFormat::bf16;
 }
 
 /// The type of a format that is not coded.
 constexpr NumberType type_of(ValueFormat format) {
-  return format == ValueFormat::f32 ? NumberType::float32 : format == ValueFormat::f16 ? NumberType::float16 : NumberType::bfloat16;
+  if (format == ValueFormat::f32) return NumberType::float32;
+  return format == ValueFormat::f16 ? NumberType::float16 : NumberType::bfloat16;
 }
 
 /// Copies entries and changes their type, by the rules of to_16bit and from_16bit. If there is a status, sets

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/scratch_status.h"
 #include "base/touch.h"
+#include "base/workspace.h"
 #include "kernels/convert/blocks.h"
 #include "kernels/cuda.h"
 #include "kernels/elementwise/flagged.h"
@@ -112,7 +113,7 @@ void sum_in_rank_order(Place& place, RankViews parts, float divisor, View<float>
 
 namespace {
 
-/// The sum of a range of the parts, block by block: it stays in the first cache while parts are added.
+/// The sum of a range of parts of 16 bits, block by block: it stays in the first cache while parts are added.
 bool sum_range(SimdLevel level, std::span<const ConstGradientView> parts, float divisor, GradientView out,
                Range range) {
   bool nonfinite = false;
@@ -126,13 +127,8 @@ bool sum_range(SimdLevel level, std::span<const ConstGradientView> parts, float 
       LACONIC_DISPATCH(level, axpy, 1.0F, block_of(part).data(), sums.data(), count);
     }
     if (divisor != 1.0F) LACONIC_DISPATCH(level, divide, divisor, sums.data(), count);
-    const GradientView result = out.sub(begin, count);
-    if (result.is_float32()) {
-      std::memcpy(result.data(), sums.data(), count * sizeof(float));
-      nonfinite |= LACONIC_DISPATCH(level, find_nonfinite, sums.data(), count);
-    } else {
-      nonfinite |= LACONIC_DISPATCH(level, to_16bit, sums.data(), format_of(out.type()), result.words().data(), count);
-    }
+    nonfinite |=
+        LACONIC_DISPATCH(level, to_16bit, sums.data(), format_of(out.type()), out.words().data() + begin, count);
   }
   return nonfinite;
 }
@@ -148,6 +144,13 @@ void sum_in_rank_order(Place& place, std::span<const ConstGradientView> parts, f
   }
   if (place.device() == Device::cuda) {
     return LACONIC_CUDA_CALL(sum_in_rank_order, place, parts, divisor, out, status);
+  }
+  if (out.is_float32()) {
+    const Workspace::Scope scope(place.workspace());
+    const View<View<const float>> floats = place.workspace().take<View<const float>>(parts.size());
+    const Touch touch(place);
+    for (std::size_t i = 0; i < parts.size(); ++i) floats[i] = parts[i].floats();
+    return sum_in_rank_order(place, RankViews(floats.data(), floats.size()), divisor, out.floats(), status);
   }
   parallel_flagged(place, out.size(), status,
                    [&](Range range) { return sum_range(place.simd(), parts, divisor, out, range); });

@@ -48,8 +48,8 @@ std::uint64_t quantized_bytes(std::uint64_t n, int bits);
 void quantize(Place& place, ConstGradientView values, View<const float> norms, const Quantizer& quantizer,
               View<std::byte> packed, View<float> rest = {});
 
-/// Parts of several tensors, all of one type, on a device in a few launches. The quantizer gives everything but the tensor and the first
-/// index. `packed` may be longer than the fields; the rest of it becomes zero.
+/// Parts of several tensors, all of one type, on a device in a few launches. The quantizer gives everything but the
+/// tensor and the first index. `packed` may be longer than the fields; the rest of it becomes zero.
 struct QuantizeSlice {
   ConstGradientView values;
   View<const float> norms;
@@ -77,10 +77,10 @@ struct DequantizeSection {
   std::uint64_t fields_offset;
   GradientView values;
 };
-/// values[i] = the sum over the payloads, in their order, of the value of field i, divided by `divisor` and rounded to the
-/// type of the values, which is one for all sections. One pass over the values; the sum is made in float32 and starts
-/// with the first payload's value. There is at least one payload, and all have the same size and lie at multiples of 4
-/// bytes. Sets status.nonfinite if a quotient is NaN or Inf before it is rounded.
+/// values[i] = the sum over the payloads, in their order, of the value of field i, divided by `divisor` and rounded to
+/// the type of the values, which is one for all sections. One pass over the values; the sum is made in float32 and
+/// starts with the first payload's value. There is at least one payload, and all have the same size and lie at
+/// multiples of 4 bytes. Sets status.nonfinite if a quotient is NaN or Inf before it is rounded.
 void dequantize_sum(Place& place, std::span<const View<const std::byte>> payloads, Each<DequantizeSection> sections,
                     int bits, std::uint64_t scope, float divisor, StatusView status);
 

@@ -31,7 +31,7 @@ struct SumPart {
   std::uint64_t n;
 };
 
-/// What becomes of a sum. A product with 1 / 2^k is the quotient to the last bit, and a division takes as long as all else.
+/// What becomes of a sum. A product with 1 / 2^k is the quotient to the last bit, and a division takes a tenth longer.
 struct Outcome {
   float divisor;
   float factor;  ///< 1 / divisor if that is exact, otherwise 0

@@ -35,10 +35,10 @@ struct MethodSetOptions {
   /// If it is above 0, the gradient of this rank is scaled down to this norm over all parameters before a method sees
   /// it. The norm needs the whole gradient, so nothing is exchanged before the last parameter has arrived.
   double clip = 0.0;
+  std::vector<int> hosts{};  ///< the machine of each rank, for two levels; empty: one level
 
   /// Whether gradients of 16 bits are taken where they lie. Clipped gradients and carried aggregates are float32.
   bool takes_16bit() const { return clip == 0.0 && !drops_unused; }
-  std::vector<int> hosts{};  ///< the machine of each rank, for two levels; empty: one level
 };
 
 /// Parameters that are processed together, in the order in which they should lie in memory to avoid copies.

@@ -11,10 +11,11 @@
 namespace laconic::plugin {
 namespace {
 
-/// Whether kernels of the place can work on the tensor itself.
+/// Whether the place reaches the tensor, which has no gaps.
 bool is_reached(const Place& place, const at::Tensor& tensor) {
   return (place.device() == Device::cpu ? tensor.is_cpu() : tensor.is_cuda()) && tensor.is_contiguous();
 }
+/// Whether kernels of the place can work on the tensor itself, as floats.
 bool is_plain(const Place& place, const at::Tensor& tensor) {
   return is_reached(place, tensor) && tensor.scalar_type() == at::kFloat;
 }

@@ -15,9 +15,7 @@ namespace laconic::cuda::search {
 
 inline constexpr unsigned kHeld = 16;  ///< entries of a scope that a thread holds
 inline constexpr std::uint64_t kMostHeld = std::uint64_t{kHeld} * kThreads;
-/// Blocks of threads on a multiprocessor. Entries of 16 bits have addresses of their own, beside those of the residual.
-template <class Number>
-inline constexpr unsigned kScopeBlocks = std::is_same_v<Number, float> ? 4 : 3;
+inline constexpr unsigned kScopeBlocks = 4;  ///< on a multiprocessor
 inline constexpr unsigned kBoundBits = 15;   ///< high bits of a key that a bound has: half a percent
 inline constexpr float kNextBound = 0.94F;   ///< of the last value selected, for the next scope: about half as many again
 
@@ -42,6 +40,18 @@ struct Held {
   __device__ static std::uint32_t index(unsigned i) { return first() + i * kWarp; }
 };
 
+// An entry that is on its way is held as it comes: widening it would wait for it.
+inline __device__ float as_it_came(float value) { return value; }
+template <class Number>
+__device__ float as_it_came(Number value) {
+  return __uint_as_float(value.bits);
+}
+template <class Number>
+__device__ float widened_later(float held) {
+  if constexpr (std::is_same_v<Number, float>) return held;
+  else return widened(Number{static_cast<std::uint16_t>(__float_as_uint(held))});
+}
+
 /// Entries of a scope that may be selected, by ascending index.
 struct ScopeCandidates {
   std::uint32_t keys[kThreads];
@@ -62,7 +72,7 @@ struct ScopeOfBlock {
       : task(of),
         begin(number * of.scopes.each),
         out(number * of.scopes.keep),
-        size(static_cast<std::uint32_t>(min(of.scopes.each, of.size - begin))),
+        size(number < of.count ? static_cast<std::uint32_t>(min(of.scopes.each, of.size - begin)) : 0),
         k(static_cast<std::uint32_t>(number + 1 < of.count ? of.scopes.keep : of.scopes.last_keep)) {}
 
   __device__ std::uint32_t bits(std::uint32_t i) const { return __float_as_uint(task.rest[begin + i]); }
@@ -77,20 +87,21 @@ struct ScopeOfBlock {
     const std::uint32_t end = left();
 #pragma unroll
     for (unsigned i = 0; i < kHeld; ++i) {
-      gradient.values[i] = i * kWarp < end ? widened(from[i * kWarp]) : 0.0F;
+      gradient.values[i] = i * kWarp < end ? as_it_came(from[i * kWarp]) : 0.0F;
       residual.values[i] = i * kWarp < end ? residual_from[i * kWarp] : 0.0F;
     }
   }
 
   /// a = gradient + residual, in `rest`, and its magnitude in `values`: signs would take registers. The largest key of
   /// this thread.
+  template <class Number>
   __device__ std::uint32_t put(Held& values, const Held& residual) const {
     float* to = task.rest + begin + Held::first();
     const std::uint32_t end = left();
     std::uint32_t largest = 0;
 #pragma unroll
     for (unsigned i = 0; i < kHeld; ++i) {
-      const float a = with_residual(values.values[i], residual.values[i]);
+      const float a = with_residual(widened_later<Number>(values.values[i]), residual.values[i]);
       if (i * kWarp < end) to[i * kWarp] = a;
       values.values[i] = fabsf(a);
       largest = max(largest, __float_as_uint(values.values[i]));
@@ -269,7 +280,7 @@ struct ScopeOfBlock {
 inline __device__ bool all_finite(std::uint32_t largest) { return __syncthreads_and(largest < kNonfiniteKey) != 0; }
 
 template <class Number>
-__global__ void __launch_bounds__(kThreads, kScopeBlocks<Number>) scopes_kernel(ScopeTask task) {
+__global__ void __launch_bounds__(kThreads, kScopeBlocks) scopes_kernel(ScopeTask task) {
   __shared__ ScopeCandidates found;
   if (threadIdx.x == 0 && blockIdx.x == 0) task.status->count = task.scopes.selected(task.size);
   Held values, residual;
@@ -277,7 +288,7 @@ __global__ void __launch_bounds__(kThreads, kScopeBlocks<Number>) scopes_kernel(
   std::uint32_t guess = 0;
   for (unsigned number = blockIdx.x; number < task.count; number += gridDim.x) {
     const ScopeOfBlock scope(task, number);
-    const std::uint32_t largest = scope.put(values, residual);
+    const std::uint32_t largest = scope.put<Number>(values, residual);
     const bool finite = all_finite(largest);
     std::uint32_t count = 0;
     bool searches = finite && scope.k > 0 && scope.k <= kThreads;
@@ -291,7 +302,11 @@ __global__ void __launch_bounds__(kThreads, kScopeBlocks<Number>) scopes_kernel(
     } else if (scope.k > 0 && count == 0) {
       scope.select_by_digits();  // nothing is on its way meanwhile: there are not enough registers
     }
-    if (number + gridDim.x < task.count) ScopeOfBlock(task, number + gridDim.x).load<Number>(values, residual);
+    // Entries of 16 bits also behind the last scope, where nothing is: else those of this one would keep registers that
+    // the second address needs. Floats have one address for both, and are faster without.
+    if (!std::is_same_v<Number, float> || number + gridDim.x < task.count) {
+      ScopeOfBlock(task, number + gridDim.x).load<Number>(values, residual);
+    }
     if (count > 0) guess = key_of(__uint_as_float(scope.select(count, found)) * kNextBound);
   }
 }
