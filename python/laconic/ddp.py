@@ -168,8 +168,8 @@ class State:
 
         Returns:
             `steps`, `skipped`, `ratio`, `residual_norm` (norm of what this rank has not sent yet), `convert_seconds`
-                (to float32 and back, where that is needed), `busy_seconds`, `method_seconds`, and two dicts, `last` and `total`, with
-                `payload_bytes`, `sent_bytes`, `received_bytes`, `sent_messages`, `inside_sent_bytes`,
+                (to float32 and back, where that is needed), `busy_seconds`, `method_seconds`, and two dicts, `last` and
+                `total`, with `payload_bytes`, `sent_bytes`, `received_bytes`, `sent_messages`, `inside_sent_bytes`,
                 `inside_received_bytes` (on two levels what stays inside the host; the bytes before leave it),
                 `dense_bytes`, `ratio`, `bits`, `select_seconds`, `encode_seconds`, `exchange_seconds`, `decode_seconds`
                 and `wait_seconds`.

@@ -6,6 +6,7 @@
 #include "codecs/received.h"
 
 namespace laconic::dense {
+
 std::uint64_t max_payload_bytes(std::uint64_t n, ValueFormat format) {
   return sizeof(PayloadHeader) + value_bytes(n, format);
 }

@@ -114,7 +114,8 @@ void Exchange::count_gathered(std::uint64_t own_bytes, std::uint64_t all_bytes) 
 }
 
 void Exchange::flag_nonfinite(Slots& slots) {
-  if (require_own_sound().nonfinite == 0) return;
+  const Status mine = seen_ ? *seen_ : require_own_sound();  // a list has been read to learn its length
+  if (mine.nonfinite == 0) return;
   for (int to = 0; to < slots.ranks(); ++to) flag_payload(place_, slots.slot(to), status_);
 }
 

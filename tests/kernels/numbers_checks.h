@@ -406,7 +406,7 @@ class NumberChecks {
     spoilt.back() = std::numeric_limits<float>::infinity();
     Array<float> bad(spoilt, 1);
     Array<std::uint16_t> out(Words(n_), 2);
-    convert(place_, bad.view(), numbers_in(out.view(), type_));  // nobody asks
+    convert(place_, bad.view(), numbers_in(out.view(), type_));  // without a status
     convert(place_, bad.view(), numbers_in(out.view(), type_), status.view());
     EXPECT_EQ(status.read().nonfinite, 1U);
   }

@@ -293,7 +293,7 @@ inline void check_16bit_gradients(MethodRun run, std::uint64_t chunk_entries, co
   }
 }
 
-/// Two hosts of two ranks, and a step in which a rank has an Inf. In the other place gradients have that type.
+/// Two machines of two ranks each, and a step in which a rank has an Inf. The gradients of the other place are of `type`.
 inline void check_two_levels(const MethodRun& run, const PlaceMaker& make_place,
                              NumberType type = NumberType::float32) {
   const auto compare = [&](Communicator& communicator) {

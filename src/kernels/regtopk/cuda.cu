@@ -1,3 +1,4 @@
+#include "base/cuda/first_from.h"
 #include "kernels/regtopk/regularizer.h"
 #include "kernels/regtopk/twins.h"
 #include "kernels/topk/cuda/select.h"
@@ -28,21 +29,7 @@ struct Regularized {
   /// The first position in the support from that index on.
   __device__ std::uint32_t first_from(const Entries& entries, std::uint64_t index) const {
     const std::uint64_t tile = (index + entries.lead) / kTile;
-    return first_from(indices, tile_begin[tile], tile_begin[tile + 1], index);
-  }
-
-  /// The first position from `low` on and below `high` whose index is at least that, or `high`.
-  __device__ static std::uint32_t first_from(const std::uint32_t* indices, std::uint32_t low, std::uint32_t high,
-                                             std::uint64_t index) {
-    while (low < high) {
-      const std::uint32_t middle = low + (high - low) / 2;
-      if (indices[middle] < index) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
+    return cuda::first_from(indices, tile_begin[tile], tile_begin[tile + 1], index);
   }
 
   /// Calls body(position, index) for each of the support from index `begin` on and before `end`.
@@ -128,7 +115,7 @@ __global__ void __launch_bounds__(kThreads, kRescoreBlocks) rescore_kernel(Searc
     }
 #pragma unroll
     for (unsigned i = 0; i < kAtOnce; ++i) {
-      const std::uint32_t position = Regularized::first_from(nearby, 0, count, indices[i]);
+      const std::uint32_t position = first_from(nearby, 0U, count, indices[i]);
       rescored[i] = position < count && nearby[position] == indices[i];
       corrected[i] = rescored[i] ? scores.corrected[first + position] : 0.0F;
       aggregate[i] = rescored[i] ? scores.aggregate[first + position] : 0.0F;

@@ -1,3 +1,4 @@
+#include "base/cuda/first_from.h"
 #include "base/cuda/list.h"
 #include "kernels/convert/cuda/numbers.h"
 #include "kernels/sparse/twins.h"
@@ -31,24 +32,10 @@ __global__ void gather_kernel(const float* from, const std::uint32_t* indices, f
       [=](std::uint64_t i, float value) { values[i] = value; });
 }
 
-/// The first position from which on the ascending indices are at least `index`.
-__device__ std::uint64_t first_from(const std::uint32_t* indices, std::uint64_t n, std::uint64_t index) {
-  std::uint64_t low = 0;
-  for (std::uint64_t high = n; low < high;) {
-    const std::uint64_t middle = low + (high - low) / 2;
-    if (indices[middle] < index) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
-}
-
 __global__ void find_entries_kernel(const std::uint32_t* entry_indices, const float* entry_values, std::uint64_t entries,
                                     const std::uint32_t* indices, float* values, std::uint64_t n) {
   for_each_entry(n, [=](std::uint64_t i) {
-    const std::uint64_t at = first_from(entry_indices, entries, indices[i]);
+    const std::uint64_t at = first_from(entry_indices, std::uint64_t{0}, entries, indices[i]);
     values[i] = at < entries && entry_indices[at] == indices[i] ? entry_values[at] : 0.0F;
   });
 }
@@ -62,7 +49,7 @@ __global__ void count_below_kernel(const std::uint32_t* indices, std::uint64_t n
                                    std::uint64_t* counts, unsigned count) {
   const auto i = static_cast<unsigned>(thread_index());
   if (i >= count) return;
-  counts[i] = first_from(indices, n, bounds[i]);
+  counts[i] = first_from(indices, std::uint64_t{0}, n, bounds[i]);
 }
 
 template <class Positions>

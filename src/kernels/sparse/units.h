@@ -3,6 +3,7 @@
 // Codings of ascending indices, a block of threads a unit: a group of kGapGroup gaps, or kBitmapUnit bits of a bitmap.
 // To decode, the blocks measure their units, the measures are summed up (sum_units), and the blocks fill in indices.
 
+#include "base/cuda/first_from.h"
 #include "base/cuda/scan.h"
 #include "kernels/sparse/indices.h"
 #include "kernels/sparse/twins.h"
@@ -57,15 +58,7 @@ inline __device__ void bitmap_of_unit(const std::uint32_t* indices, std::uint64_
   const std::uint64_t end = begin + kBitmapUnit;
   bits[threadIdx.x] = 0;
   __syncthreads();
-  std::uint64_t low = 0;
-  for (std::uint64_t high = n; low < high;) {
-    const std::uint64_t middle = low + (high - low) / 2;
-    if (indices[middle] < begin) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
+  const std::uint64_t low = first_from(indices, std::uint64_t{0}, n, begin);
   for (std::uint64_t i = low + threadIdx.x; i < n && indices[i] < end; i += kThreads) {
     if (indices[i] < begin) continue;  // only where the indices do not ascend
     const auto position = static_cast<unsigned>(indices[i] - begin);
