@@ -49,9 +49,8 @@ class Randk : public GradientBase {
   void finish_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport& report) override;
   void commit() override { residual_.commit(); }
 
-  void draw(const Scope& scope, std::uint64_t origin);
   SparseView selected(const ChunkSum& chunk_sum) const {
-    return SparseView{indices_.view(), values_.view()}.sub(chunk_sum.first, chunk_sum.count);
+    return {chunk_sum.of_selected(indices_.view()), chunk_sum.of_selected(values_.view())};
   }
 
   double keep_;
@@ -81,8 +80,9 @@ void Randk::prepare() {
 
 void Randk::regrouped() {
   sums_ = pipeline().make_each([&](const Chunk& chunk, Communicator& channel) {
-    const ChunkSelection selection = scopes_.of(chunk);
-    return ChunkSum{selection, std::make_unique<DenseSum>(channel, place(), selection.count, options_)};
+    ChunkSum chunk_sum{scopes_.of(chunk), nullptr};
+    chunk_sum.sum = std::make_unique<DenseSum>(channel, place(), chunk_sum.count, options_);
+    return chunk_sum;
   });
 }
 
@@ -92,10 +92,11 @@ Exchange& Randk::start_chunk(const Chunk& chunk, GradientView gradient, StatusVi
   {
     const Stopwatch watch(report.select_seconds);
     const View<float> rest = residual_.next_of(chunk);
-    const View<float> left = left_.view().sub(chunk_sum.first, chunk_sum.count);
-    add_residual(place(), gradient, residual_.of(chunk), rest, status);          // 1
-    for (const Scope& scope : scopes_.of(chunk_sum)) draw(scope, chunk.offset);  // 2
-    gather(place(), rest, indices, values);                                      // 3
+    const View<float> left = chunk_sum.of_selected(left_.view());
+    const RandomStream stream{.seed = key().seed, .step = key().step, .tensor = 0, .purpose = Purpose::random_k};
+    add_residual(place(), gradient, residual_.of(chunk), rest, status);  // 1
+    draw_indices(place(), stream, chunk_sum.scopes, indices);            // 2
+    gather(place(), rest, indices, values);                              // 3
     if (options_.format != ValueFormat::f32) round_through_16bit(place(), options_.format, values, left, status);
     scatter(place(), {indices, left}, rest);  // 4
   }
@@ -107,14 +108,6 @@ Exchange& Randk::start_chunk(const Chunk& chunk, GradientView gradient, StatusVi
 void Randk::finish_chunk(const Chunk& chunk, GradientView gradient, StatusView, StepReport&) {
   clear(place(), gradient);
   scatter(place(), selected(sums_[chunk.number]), gradient);
-}
-
-/// Indices count from the chunk's origin.
-void Randk::draw(const Scope& scope, std::uint64_t origin) {
-  const RandomStream stream{
-      .seed = key().seed, .step = key().step, .tensor = scope.tensor, .purpose = Purpose::random_k};
-  draw_indices(place(), stream, scope.offset - origin, scope.size,
-               indices_.view(scopes_.selected()).sub(scope.first, scope.count));
 }
 
 }  // namespace

@@ -56,22 +56,20 @@ class Regtopk : public SparseMethod {
 
   Exchange& compress(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status,
                      StepReport& report) override {
-    const auto highest_scores = [&](const Scope& scope, const ChunkFeedback& own, SparseView selected,
-                                    StatusView own_status) {
-      const std::uint64_t count = last_.known ? scope.count : 0;
-      const LastSupport last{last_.indices.view().sub(scope.first, count),
-                             last_.corrected.view().sub(scope.first, count),
-                             last_.aggregate.view().sub(scope.first, count)};
-      error_feedback_regtopk(place(), own.values, own.residual, own.rest, last, score_, selected, own_status);  // 1 to 5
-      // By scope, before indices become those of the chunk.
-      copy_indices(place(), selected.indices, next_.indices.view().sub(scope.first, scope.count));
+    const auto highest_scores = [&](const ChunkFeedback& own, const ChunkSelection& selection,
+                                    const Thresholds& thresholds, SparseView selected, StatusView own_status) {
+      const auto known = [&](auto all) { return selection.of_selected(all).sub(0, last_.known ? selection.count : 0); };
+      const LastSupport last{known(last_.indices.view()), known(last_.corrected.view()), known(last_.aggregate.view())};
+      error_feedback_regtopk_by_scope(place(), own.values, own.residual, own.rest, selection.scopes, thresholds, last,
+                                      score_, selected, own_status);  // 1 to 5
     };
     return compression().start(chunk, feedback, highest_scores, status, report);
   }
 
-  void remember(std::uint64_t first, ConstSparseView sent, ConstSparseView aggregate) override {
-    copy(place(), sent.values, next_.corrected.view().sub(first, sent.size()));
-    find_entries(place(), aggregate, sent.indices, next_.aggregate.view().sub(first, sent.size()));
+  void remember(const ChunkSelection& selection, ConstSparseView sent, ConstSparseView aggregate) override {
+    indices_in_scopes(place(), selection.scopes, sent.indices, selection.of_selected(next_.indices.view()));
+    copy(place(), sent.values, selection.of_selected(next_.corrected.view()));
+    find_entries(place(), aggregate, sent.indices, selection.of_selected(next_.aggregate.view()));
     next_.known = true;
   }
 

@@ -44,7 +44,9 @@ ChunkSelection Scopes::of(const Chunk& chunk) const {
   for (std::size_t i = 0; i < scopes_.size(); ++i) {
     const Scope& scope = scopes_[i];
     if (scope.offset < chunk.offset || scope.offset >= chunk.offset + chunk.size) continue;
-    if (selection.scope_count++ == 0) selection.first_scope = i, selection.first = scope.first;
+    if (selection.scopes.empty()) selection.first_scope = i, selection.first = scope.first;
+    selection.scopes.push_back(
+        {scope.tensor, scope.offset - chunk.offset, scope.size, scope.first - selection.first, scope.count});
     selection.count += scope.count;
   }
   return selection;

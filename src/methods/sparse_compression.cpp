@@ -61,7 +61,7 @@ void SparseCompression::make_sums(const ChunkPipeline& pipeline) {
   sums_ = pipeline.make_each([&](const Chunk& chunk, Communicator& channel) {
     rank_ = channel.rank();
     ChunkSum chunk_sum{scopes_.of(chunk), {}, {}, {}, {}, {}};
-    cut_scopes(chunk, chunk_sum);
+    cut_scopes(chunk_sum);
     SparseSumOptions options = options_;
     options.cuts = chunk_sum.cuts;
     chunk_sum.sum = std::make_unique<SparseSum>(channel, *place_, chunk.size, chunk_sum.count, options);
@@ -71,13 +71,11 @@ void SparseCompression::make_sums(const ChunkPipeline& pipeline) {
 }
 
 /// Which scopes of the chunk share magnitudes. The model is one scope.
-void SparseCompression::cut_scopes(const Chunk& chunk, ChunkSum& chunk_sum) const {
+void SparseCompression::cut_scopes(ChunkSum& chunk_sum) const {
   if (!is_coded(options_.format)) return;
   if (fixed_ != 0) chunk_sum.cuts.each = static_cast<std::uint32_t>(fixed_);
   if (!by_tensor_) return;
-  for (const Scope& scope : scopes_.of(chunk_sum)) {
-    chunk_sum.starts.push_back(static_cast<std::uint32_t>(scope.offset - chunk.offset));
-  }
+  for (const Scope& scope : chunk_sum.scopes) chunk_sum.starts.push_back(static_cast<std::uint32_t>(scope.offset));
   chunk_sum.cuts.starts = chunk_sum.starts;
   if (place_->device() == Device::cpu) return;
   chunk_sum.device_starts.reserve(*place_, chunk_sum.starts.size());
@@ -87,7 +85,11 @@ void SparseCompression::cut_scopes(const Chunk& chunk, ChunkSum& chunk_sum) cons
 }
 
 SparseView SparseCompression::selected(const ChunkSum& chunk_sum) const {
-  return SparseView{indices_.view(), values_.view()}.sub(chunk_sum.first, chunk_sum.count);
+  return {chunk_sum.of_selected(indices_.view()), chunk_sum.of_selected(values_.view())};
+}
+
+Thresholds SparseCompression::thresholds_of(const ChunkSum& chunk_sum) const {
+  return {chunk_sum.of_scopes(thresholds_.view()), chunk_sum.of_scopes(next_thresholds_.view())};
 }
 
 Exchange& SparseCompression::start(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status,
@@ -116,10 +118,9 @@ void SparseCompression::select_largest(const Chunk& chunk, const ChunkFeedback& 
     error_feedback_topk_by_scope(*place_, feedback.values, feedback.residual, feedback.rest, scopes_.fixed(),
                                  selected(chunk), status);
   } else {
-    const auto largest = [&](const Scope&, const ChunkFeedback& own, SparseView selected, StatusView own_status) {
-      error_feedback_topk(*place_, own.values, own.residual, own.rest, selected, own_status);
-    };
-    select_in(chunk, feedback, largest, status);
+    const ChunkSum& chunk_sum = sums_[chunk.number];
+    error_feedback_topk_by_scope(*place_, feedback.values, feedback.residual, feedback.rest, chunk_sum.scopes,
+                                 thresholds_of(chunk_sum), selected(chunk_sum), status);
   }
   code_selected(chunk, feedback.rest, status);
 }
@@ -128,7 +129,8 @@ Exchange& SparseCompression::start(const Chunk& chunk, const ChunkFeedback& feed
                                    StatusView status, StepReport& report) {
   {
     const Stopwatch watch(report.select_seconds);
-    select_in(chunk, feedback, select, status);
+    const ChunkSum& chunk_sum = sums_[chunk.number];
+    select(feedback, chunk_sum, thresholds_of(chunk_sum), selected(chunk_sum), status);
     code_selected(chunk, feedback.rest, status);
   }
   return send(chunk, feedback, status);
@@ -141,32 +143,13 @@ Exchange& SparseCompression::send(const Chunk& chunk, const ChunkFeedback& feedb
   return *chunk_sum.sum;
 }
 
-/// One pass for each scope. Indices count from the chunk's start.
-void SparseCompression::select_in(const Chunk& chunk, const ChunkFeedback& feedback, const Select& select,
-                                  StatusView status) {
-  const ChunkSum& chunk_sum = sums_[chunk.number];
-  const View<float> threshold(&status.data()->threshold, 1, status.device());
-  std::size_t number = chunk_sum.first_scope;
-  for (const Scope& scope : scopes_.of(chunk_sum)) {
-    const std::uint64_t offset = scope.offset - chunk.offset;
-    const auto own = SparseView{indices_.view(), values_.view()}.sub(scope.first, scope.count);
-    copy(*place_, thresholds_.view().sub(number, 1), threshold);
-    select(scope,
-           {feedback.values.sub(offset, scope.size), feedback.residual.sub(offset, scope.size),
-            feedback.rest.sub(offset, scope.size)},
-           own, status);
-    copy(*place_, threshold, next_thresholds_.view().sub(number++, 1));
-    shift_indices(*place_, offset, own.indices);
-  }
-}
-
 /// A receiver sees rounded values unless they are sent as f32; the rounding stays in the residual, so that nothing is
 /// lost.
 void SparseCompression::code_selected(const Chunk& chunk, View<float> rest, StatusView status) {
   if (options_.format == ValueFormat::f32) return;
   const ChunkSum& chunk_sum = sums_[chunk.number];
   const SparseView own = selected(chunk_sum);
-  const View<float> errors = errors_.view().sub(chunk_sum.first, chunk_sum.count);
+  const View<float> errors = chunk_sum.of_selected(errors_.view());
   if (is_coded(options_.format)) {
     code_values(*place_, options_.format, chunk_sum.cuts, chunk_sum.cuts.of(0, chunk.size), own, errors, status);
   } else {

@@ -21,7 +21,7 @@ struct ChunkFeedback {
   View<float> rest;            ///< out: p − what was sent, the residual of the next step if this one counts
 };
 
-/// By magnitude, or by a function of the method, which takes one scope at a time.
+/// By magnitude, or by a function of the method.
 enum class Selection : std::uint8_t { largest, own };
 
 /// Sparse compression with error feedback and its exchange, for methods of any kind: a selection in each scope, values
@@ -30,9 +30,9 @@ enum class Selection : std::uint8_t { largest, own };
 /// they were.
 class SparseCompression {
  public:
-  /// Selects in one scope: rest = values + residual with the selected zeroed; indices count from the scope's start.
-  using Select = FunctionRef<void(const Scope& scope, const ChunkFeedback& feedback, SparseView selected,
-                                  StatusView status)>;
+  /// Selects in each scope of a chunk, as error_feedback_topk_by_scope does.
+  using Select = FunctionRef<void(const ChunkFeedback& feedback, const ChunkSelection& selection,
+                                  const Thresholds& thresholds, SparseView selected, StatusView status)>;
 
   /// Reads keep, scope, chunk, values and, if the method has them, route, return and union.
   explicit SparseCompression(const Settings& settings, Selection selection = Selection::largest);
@@ -58,8 +58,8 @@ class SparseCompression {
   void commit();
 
   const Scopes& scopes() const { return scopes_; }
-  /// Where a chunk's selected entries begin in the list of all scopes, and the entries as they were sent.
-  std::uint64_t first_selected(const Chunk& chunk) const { return sums_[chunk.number].first; }
+  const ChunkSelection& selection(const Chunk& chunk) const { return sums_[chunk.number]; }
+  /// A chunk's selected entries as they were sent.
   SparseView selected(const Chunk& chunk) const { return selected(sums_[chunk.number]); }
   /// After finish: the mean of a chunk, as a list.
   ConstSparseView mean(const Chunk& chunk) const { return sums_[chunk.number].sum->entries(); }
@@ -82,9 +82,9 @@ class SparseCompression {
 
   View<float> thresholds() const { return thresholds_.view(scopes_.all().size()); }
   SparseView selected(const ChunkSum& chunk_sum) const;
-  void cut_scopes(const Chunk& chunk, ChunkSum& chunk_sum) const;
+  Thresholds thresholds_of(const ChunkSum& chunk_sum) const;
+  void cut_scopes(ChunkSum& chunk_sum) const;
   void select_largest(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status, StepReport& report);
-  void select_in(const Chunk& chunk, const ChunkFeedback& feedback, const Select& select, StatusView status);
   Exchange& send(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status);
   void code_selected(const Chunk& chunk, View<float> rest, StatusView status);
 

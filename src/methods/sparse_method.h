@@ -15,9 +15,8 @@ class SparseMethod : public GradientBase {
   /// Starts a chunk's compression with the method's selection.
   virtual Exchange& compress(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status,
                              StepReport& report) = 0;
-  /// Receives what was sent of a chunk, beginning at entry `first` of the list, and the aggregate of all ranks, as a list
-  /// too. RegTop-k stores its support here.
-  virtual void remember(std::uint64_t /*first*/, ConstSparseView /*sent*/, ConstSparseView /*aggregate*/) {}
+  /// Receives what was sent of a chunk and the aggregate of all ranks, both as lists. RegTop-k stores its support here.
+  virtual void remember(const ChunkSelection&, ConstSparseView /*sent*/, ConstSparseView /*aggregate*/) {}
   virtual void committed() {}
 
   void prepare() override;

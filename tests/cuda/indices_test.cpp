@@ -165,13 +165,33 @@ TEST_F(Cuda, DrawsAreTheProcessors) {
         const RandomStream stream{.seed = 9, .step = step, .purpose = Purpose::random_k};
         Words expected(k);
         const DeviceArray<std::uint32_t> found(k, 1);
-        draw_indices(reference_, stream, 500, size, expected);
-        draw_indices(*place_, stream, 500, size, found.view());
+        const Scope scope{.tensor = 3, .offset = 500, .size = size, .first = 0, .count = k};
+        draw_indices(reference_, stream, {&scope, 1}, expected);
+        draw_indices(*place_, stream, {&scope, 1}, found.view());
         EXPECT_TRUE(same_bits(found.values(), expected)) << k << " of " << size;
         EXPECT_TRUE(found.intact());
       }
     }
   }
+}
+
+TEST_F(Cuda, DrawsInManyScopesAreTheProcessors) {
+  std::vector<Scope> scopes;
+  std::uint64_t offset = 77, selected = 0;
+  for (std::uint32_t i = 0; i < 150; ++i) {
+    const std::uint64_t size = 1 + i * i % 701 + (i % 40 == 7 ? 9'000 : 0), count = i % 9 == 4 ? size : (size + 9) / 10;
+    scopes.push_back({i, offset, size, selected, count});
+    offset += size + i % 3;
+    selected += count;
+  }
+  const RandomStream stream{.seed = 11, .step = 4, .purpose = Purpose::random_k};
+  Words expected(selected);
+  const DeviceArray<std::uint32_t> found(selected, 2);
+  draw_indices(reference_, stream, scopes, expected);
+  draw_indices(*place_, stream, scopes, found.view());
+  EXPECT_TRUE(same_bits(found.values(), expected));
+  EXPECT_TRUE(found.intact());
+  EXPECT_TRUE(std::is_sorted(expected.begin(), expected.end()));
 }
 
 class CudaMerge : public Cuda {

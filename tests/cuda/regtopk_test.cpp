@@ -123,6 +123,47 @@ TEST_F(CudaRegtopk, WithoutASupportItIsTopk) {
   EXPECT_EQ(difference(on_device(gradient, residual, {}, {}, 50, 0.0F, 1), want), "");
 }
 
+TEST_F(CudaRegtopk, EveryScopeOfAListIsExact) {
+  const RegtopkScore score{.mu = 2.0F, .weight = 0.25F, .denominator = Denominator::previous};
+  for (const ScopedData& data : data_in_scopes()) {
+    const std::size_t count = data.scopes.size();
+    Support support;  // of each scope as many as it selects, spread over it
+    for (const Scope& scope : data.scopes) {
+      const auto few = normal_values(2 * scope.count, scope.offset + 1);
+      for (std::uint64_t i = 0; i < scope.count; ++i) {
+        support.indices.push_back(static_cast<std::uint32_t>(i * scope.size / scope.count));
+        support.corrected.push_back(i % 11 == 0 ? 0.0F : few[2 * i]);
+        support.aggregate.push_back(i % 13 == 0 ? 0.0F : 5.0F * few[2 * i + 1]);
+      }
+    }
+    const std::vector<float> cold_start(count);
+    std::vector<float> thresholds(count);
+    Selected want{data.residual, std::vector<std::uint32_t>(data.selected), std::vector<float>(data.selected), {}};
+    error_feedback_regtopk_by_scope(reference_, data.gradient, data.residual, want.rest, data.scopes,
+                                    {cold_start, thresholds},
+                                    {support.indices, support.corrected, support.aggregate}, score,
+                                    {want.indices, want.values}, view_of(want.status));
+    want.status.threshold = 0.0F;
+    const DeviceArray<std::uint32_t> support_indices(support.indices, 1);
+    const DeviceArray<float> corrected(support.corrected, 2), aggregate(support.aggregate, 3);
+    for (const bool cold : {true, false}) {
+      const DeviceArray<float> g(data.gradient, 1), rest(data.residual, 2), next(count);
+      const DeviceArray<float> last(cold ? cold_start : guesses_in_scopes(thresholds));
+      const DeviceArray<std::uint32_t> indices(data.selected, 3);
+      const DeviceArray<float> values(data.selected, 1);
+      const DeviceArray<Status> status(std::vector<Status>{Status{}});
+      error_feedback_regtopk_by_scope(*place_, g.view(), rest.view(), rest.view(), data.scopes,
+                                      {last.view(), next.view()},
+                                      {support_indices.view(), corrected.view(), aggregate.view()}, score,
+                                      {indices.view(), values.view()}, status.view());
+      EXPECT_TRUE(g.intact() && rest.intact() && indices.intact() && values.intact() && next.intact());
+      const Selected got{rest.values(), indices.values(), values.values(), status.values()[0]};
+      EXPECT_EQ(difference(got, want), "") << data.name << ", cold " << cold;
+      EXPECT_TRUE(test::same_bits(next.values(), thresholds)) << data.name << ", cold " << cold;
+    }
+  }
+}
+
 TEST_F(CudaRegtopk, NonfiniteValuesAreReported) {
   for (const std::size_t n : {std::size_t{3'001}, std::size_t{9'001}}) {
     const Support support = make_support(n, 30, 1);

@@ -37,21 +37,21 @@ TEST_F(Cuda, ScatterAndGather) {
   }
 }
 
-TEST_F(Cuda, IndicesAreShiftedAndCopied) {
-  for (const std::size_t n : kSizes) {
-    std::vector<std::uint32_t> indices(n);
-    for (std::size_t i = 0; i < n; ++i) indices[i] = static_cast<std::uint32_t>(2 * i + 1);
-    const DeviceArray<std::uint32_t> device(indices, n % 3);
-    for (const std::uint64_t by : {std::uint64_t{0}, std::uint64_t{17}, std::uint64_t{4'000'000'000}}) {
-      shift_indices(reference_, by, indices);
-      shift_indices(*place_, by, device.view());
-      EXPECT_TRUE(same_bits(device.values(), indices)) << n << " by " << by;
+TEST_F(Cuda, IndicesInScopes) {
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{300}}) {
+    std::vector<Scope> scopes;
+    std::vector<std::uint32_t> indices;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint64_t offset = 12'000'000 * i, selected = i % 5 == 3 ? 5'000 : i % 7;
+      scopes.push_back({0, offset, 10'000, indices.size(), selected});
+      for (std::uint64_t j = 0; j < selected; ++j) indices.push_back(static_cast<std::uint32_t>(offset + 2 * j + i % 2));
     }
-    EXPECT_TRUE(device.intact());
-    const DeviceArray<std::uint32_t> copied(n, n % 5);
-    copy_indices(*place_, device.view(), copied.view());
-    EXPECT_TRUE(same_bits(copied.values(), indices)) << n;
-    EXPECT_TRUE(copied.intact());
+    std::vector<std::uint32_t> expected(indices.size());
+    indices_in_scopes(reference_, scopes, indices, expected);
+    const DeviceArray<std::uint32_t> device(indices, count % 3), within(indices.size(), count % 5);
+    indices_in_scopes(*place_, scopes, device.view(), within.view());
+    EXPECT_TRUE(same_bits(within.values(), expected)) << count;
+    EXPECT_TRUE(device.intact() && within.intact());
   }
 }
 

@@ -215,6 +215,30 @@ class Selections {
                       fetch(rest_.sub(begin, part)) == rest,
                   "error_feedback_topk_by_scope");
   }
+  /// 1 % of each tensor of a network: two of three are short, as biases and norms are. Starts warm.
+  void select_in_tensors() {
+    error_feedback_topk_by_scope(place_, gradient_, residual_, rest_, tensors_, {thresholds_, thresholds_},
+                                 list(tensors_.back().first + tensors_.back().count), status_);
+  }
+  /// Ends the program unless the first tensors are what the processor selects from them.
+  void verify_tensors() {
+    constexpr std::size_t kCompared = 6;
+    const std::span<const Scope> tensors = std::span(tensors_).first(kCompared);
+    const std::size_t n = tensors.back().offset + tensors.back().size;
+    const std::size_t selected = tensors.back().first + tensors.back().count;
+    std::vector<float> rest(n), values(selected), thresholds(kCompared);
+    std::vector<std::uint32_t> indices(selected);
+    Status status;
+    Place host;
+    error_feedback_topk_by_scope(host, fetch(gradient_.sub(0, n)), fetch(residual_.sub(0, n)), rest, tensors,
+                                 {thresholds, thresholds}, {indices, values}, view_of(status));
+    for (int step = 0; step < 2; ++step) {  // cold, then warm
+      select_in_tensors();
+      require_equal(fetch(indices_.sub(0, selected)) == indices && fetch(values_.sub(0, selected)) == values &&
+                        fetch(rest_.sub(0, n)) == rest && fetch(thresholds_.sub(0, kCompared)) == thresholds,
+                    "error_feedback_topk_by_scope of tensors");
+    }
+  }
   void code(ValueFormat format, std::size_t k, View<float> errors) {
     code_values(place_, format, {}, {0, 1}, list(k), errors, status_);
   }
@@ -227,6 +251,21 @@ class Selections {
   FixedScopes scopes() const {
     const std::uint64_t last = n_ % kScope == 0 ? kScope : n_ % kScope;
     return {kScope, kKept, std::max<std::uint64_t>(1, last * kKept / kScope)};
+  }
+
+  static std::vector<Scope> network(std::size_t n) {
+    constexpr std::size_t kLong = 54, kShort[]{512, 2048};
+    const std::size_t each = n / kLong - kShort[0] - kShort[1];
+    std::vector<Scope> tensors;
+    std::uint64_t offset = 0, first = 0;
+    for (std::size_t i = 0; i < kLong; ++i) {
+      for (const std::size_t size : {each, kShort[0], kShort[1]}) {
+        tensors.push_back({static_cast<std::uint32_t>(tensors.size()), offset, size, first, size / 100});
+        offset += size;
+        first += size / 100;
+      }
+    }
+    return tensors;
   }
 
   ConstGradientView gradient_of(bool in_16bit) const {
@@ -254,6 +293,8 @@ class Selections {
   View<std::uint32_t> support_indices_ = device_view<std::uint32_t>(n_ / 100);
   View<float> support_corrected_ = device_view<float>(n_ / 100);
   View<float> support_aggregate_ = device_view<float>(n_ / 100);
+  std::vector<Scope> tensors_ = network(n_);
+  View<float> thresholds_ = device_view<float>(tensors_.size());
   View<Status> status_ = device_view<Status>(1);
   View<Findings> findings_ = device_view<Findings>(1);
 };
@@ -305,9 +346,10 @@ void time_split(Place& place, Selections& selections) {
   print_jobs("normal", jobs);
 }
 
-/// A selection within short scopes, and what signs cost after a selection of 1 %. The selection restores what was coded.
+/// Selections within short scopes and within tensors, and what signs cost after a selection of 1 %. The selection restores what was coded.
 void time_scopes_and_codes(Place& place, Selections& selections) {
   selections.verify_scopes();
+  selections.verify_tensors();
   const Case percent{"top-k 1 %, warm", selections.size() / 100, 1.0F};
   const float threshold = selections.verify(percent, 0.0F);
   const View<float> errors = device_view<float>(percent.k);
@@ -329,6 +371,7 @@ void time_scopes_and_codes(Place& place, Selections& selections) {
   std::vector<Job> jobs{{"stream of 12 bytes", 0.0, [&] { selections.stream(); }, {}},
                         {"top-k 64 of each 4096", 0.0, [&] { selections.select_by_scope(false); }, {}},
                         {"the same of bfloat16", 0.0, [&] { selections.select_by_scope(true); }, {}},
+                        {"top-k 1 % of 162 tensors", 0.0, [&] { selections.select_in_tensors(); }, {}},
                         {percent.name, 0.0, [&] { selections.select(percent); }, {}, guess},
                         {"the same, then sign", 0.0, with(ValueFormat::sign), {}, guess},
                         {"the same, then two", 0.0, with(ValueFormat::two), {}, guess}};

@@ -211,6 +211,53 @@ TEST_F(CudaTopk, SplitLargest) {
   }
 }
 
+// ---- a list of scopes
+
+TEST_F(CudaTopk, EveryScopeOfAListIsExact) {
+  for (const ScopedData& data : data_in_scopes()) {
+    const std::size_t count = data.scopes.size();
+    const std::vector<float> cold_start(count);
+    std::vector<float> thresholds(count);
+    Selected want{std::vector<float>(data.gradient.size(), 7.0F), std::vector<std::uint32_t>(data.selected),
+                  std::vector<float>(data.selected), {}};
+    error_feedback_topk_by_scope(reference_, data.gradient, data.residual, want.rest, data.scopes,
+                                 {cold_start, thresholds}, {want.indices, want.values},
+                                 view_of(want.status));
+    want.status.threshold = 0.0F;
+    for (const bool cold : {true, false}) {
+      const DeviceArray<float> g(data.gradient, cold ? 0 : 1), e(data.residual, cold ? 0 : 2);
+      const DeviceArray<float> rest(std::vector<float>(data.gradient.size(), 7.0F), cold ? 0 : 3);
+      const DeviceArray<std::uint32_t> indices(data.selected, 1);
+      const DeviceArray<float> values(data.selected, 2), next(count, 1);
+      const DeviceArray<float> last(cold ? cold_start : guesses_in_scopes(thresholds));
+      const DeviceArray<Status> status(std::vector<Status>{Status{}});
+      error_feedback_topk_by_scope(*place_, g.view(), e.view(), rest.view(), data.scopes, {last.view(), next.view()},
+                                   {indices.view(), values.view()}, status.view());
+      EXPECT_TRUE(g.intact() && e.intact() && rest.intact() && indices.intact() && values.intact() && next.intact());
+      Selected got{rest.values(), indices.values(), values.values(), status.values()[0]};
+      EXPECT_EQ(difference(got, want), "") << data.name << ", cold " << cold;
+      EXPECT_TRUE(test::same_bits(next.values(), thresholds)) << data.name << ", cold " << cold;
+    }
+  }
+}
+
+TEST_F(CudaTopk, ANonfiniteValueInOneScopeIsReported) {
+  ScopedData data = scoped_data("", {40, 9'000, 8'000, 20'000, 3, 8'500, 9'000}, 0.01, 0);
+  for (const std::size_t bad : {std::size_t{0}, std::size_t{3}, std::size_t{5}}) {
+    std::vector<float> gradient = data.gradient;
+    gradient[data.scopes[bad].offset + 7] = kNotANumber;
+    const std::vector<float> last(data.scopes.size(), 0.5F);
+    const DeviceArray<float> g(gradient), e(data.residual), thresholds(last), values(data.selected);
+    const DeviceArray<std::uint32_t> indices(data.selected);
+    const DeviceArray<Status> status(std::vector<Status>{Status{}});
+    error_feedback_topk_by_scope(*place_, g.view(), e.view(), e.view(), data.scopes,
+                                 {thresholds.view(), thresholds.view()}, {indices.view(), values.view()}, status.view());
+    EXPECT_EQ(status.values()[0].nonfinite, 1U);
+    EXPECT_EQ(thresholds.values()[bad], 0.5F);
+    for (const std::uint32_t index : indices.values()) ASSERT_LT(index, gradient.size());
+  }
+}
+
 /// Selections in fixed scopes, on the device and by the reference.
 class CudaTopkByScope : public CudaTopk {
  protected:

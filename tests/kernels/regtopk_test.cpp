@@ -162,6 +162,48 @@ TEST(Regtopk, AnEmptySupportIsTopk) {
   }
 }
 
+TEST(Regtopk, EveryScopeOfAListIsSelectedFromAlone) {
+  const test::ScopedData data = test::scoped_data("", {40, 9'000, 3, 20'000, 1'000}, 0.05, 2);
+  const RegtopkScore score{.mu = 2.0F, .weight = 0.5F, .denominator = Denominator::previous};
+  Support all;
+  Selected want{std::vector<float>(data.gradient.size(), 7.0F), {}, {}, {}};
+  std::vector<float> thresholds;
+  for (const Scope& scope : data.scopes) {
+    const auto begin = static_cast<std::ptrdiff_t>(scope.offset);
+    const auto end = static_cast<std::ptrdiff_t>(scope.offset + scope.size);
+    Support support;
+    for (std::uint64_t i = 0; i < scope.count; ++i) {
+      support.indices.push_back(static_cast<std::uint32_t>(i * scope.size / scope.count));
+      support.corrected.push_back(i % 3 == 0 ? 0.0F : 1.0F);
+      support.aggregate.push_back(0.25F * static_cast<float>(i % 5));
+    }
+    const Selected own = by_formula({data.gradient.begin() + begin, data.gradient.begin() + end},
+                                    {data.residual.begin() + begin, data.residual.begin() + end}, support, score,
+                                    scope.count);
+    for (const std::uint32_t index : own.indices) {
+      want.indices.push_back(index + static_cast<std::uint32_t>(scope.offset));
+    }
+    want.values.insert(want.values.end(), own.values.begin(), own.values.end());
+    std::copy(own.rest.begin(), own.rest.end(), want.rest.begin() + begin);
+    thresholds.push_back(own.status.threshold);
+    all.indices.insert(all.indices.end(), support.indices.begin(), support.indices.end());
+    all.corrected.insert(all.corrected.end(), support.corrected.begin(), support.corrected.end());
+    all.aggregate.insert(all.aggregate.end(), support.aggregate.begin(), support.aggregate.end());
+  }
+  want.status.count = data.selected;
+  for (const auto& [name, place] : test::all_places()) {
+    const std::vector<float> last(thresholds.size());
+    std::vector<float> next(thresholds.size());
+    Selected got{std::vector<float>(data.gradient.size(), 7.0F), std::vector<std::uint32_t>(data.selected),
+                 std::vector<float>(data.selected), {}};
+    error_feedback_regtopk_by_scope(*place, data.gradient, data.residual, got.rest, data.scopes, {last, next},
+                                    all.view(), score, {got.indices, got.values}, view_of(got.status));
+    got.status.threshold = 0.0F;
+    EXPECT_EQ(difference(got, want), "") << name;
+    EXPECT_TRUE(test::same_bits(next, thresholds)) << name;
+  }
+}
+
 TEST(Regtopk, NonfiniteValuesAndMemoryStayInBounds) {
   const std::size_t n = 40'000;
   const auto residual = test::normal_values(n, 30);

@@ -2,14 +2,17 @@
 
 // Data that breaks selections, for top-k and RegTop-k alike.
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "kernels/scope.h"
 #include "laconic/status.h"
 #include "support/support.h"
 
@@ -77,6 +80,65 @@ inline std::string difference(const Selected& got, const Selected& want) {
     return "the threshold is " + std::to_string(got.status.threshold);
   }
   return got.status.nonfinite == want.status.nonfinite ? "" : "the flag differs";
+}
+
+/// A view with scopes that each have data of their own kind, and what is selected from them.
+struct ScopedData {
+  std::string name;
+  std::vector<Scope> scopes;
+  std::vector<float> gradient;
+  std::vector<float> residual;
+  std::size_t selected = 0;
+};
+
+/// Scopes of these sizes, `gap` entries apart. Each selects about the share `keep`, at least one.
+inline ScopedData scoped_data(std::string name, const std::vector<std::size_t>& sizes, double keep, std::size_t gap) {
+  ScopedData data{std::move(name), {}, {}, {}, 0};
+  std::uint64_t offset = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    offset += gap;
+    const auto count = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(keep * static_cast<double>(sizes[i])));
+    data.scopes.push_back({static_cast<std::uint32_t>(i), offset, sizes[i], data.selected, count});
+    data.selected += count;
+    offset += sizes[i];
+  }
+  data.gradient = normal_values(offset + gap, 41);
+  data.residual = normal_values(offset + gap, 42);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const auto at = static_cast<std::ptrdiff_t>(data.scopes[i].offset);
+    const auto gradient = values_of(data_kinds()[i % data_kinds().size()], sizes[i], 2 * i);
+    const auto residual = values_of(data_kinds()[i % data_kinds().size()], sizes[i], 2 * i + 1);
+    std::copy(gradient.begin(), gradient.end(), data.gradient.begin() + at);
+    std::copy(residual.begin(), residual.end(), data.residual.begin() + at);
+  }
+  return data;
+}
+
+/// Short and long scopes, more of each than a launch on a device takes, and long ones whose candidates have no room.
+inline std::vector<ScopedData> data_in_scopes() {
+  std::vector<std::size_t> many_short, many_long;
+  for (std::size_t i = 0; i < 110; ++i) many_short.push_back(1 + 37 * i);
+  for (std::size_t i = 0; i < 53; ++i) many_long.push_back(8'193 + 3 * i);
+  const std::vector<std::size_t> mixed{1, 5, 8'192, 8'193, 3, 20'000, 12'288, 9'001, 2, 8'191, 10'007, 40, 30'000};
+  const std::vector<std::size_t> crowded{9'000, 9'000, 9'000, 9'000, 9'000, 150'001, 70'001, 80'003, 9'000, 150'001};
+  std::vector<ScopedData> all;
+  for (const double keep : {1e-9, 0.01, 0.4, 1.0}) {
+    all.push_back(scoped_data("mixed, keep " + std::to_string(keep), mixed, keep, 0));
+  }
+  all.push_back(scoped_data("apart", mixed, 0.02, 3));
+  all.push_back(scoped_data("one", {20'000}, 0.01, 5));
+  all.push_back(scoped_data("many short", many_short, 0.01, 0));
+  all.push_back(scoped_data("many long", many_long, 0.01, 1));
+  all.push_back(scoped_data("crowded", crowded, 0.01, 0));
+  return all;
+}
+
+/// A guess for each scope: right, none, too high, too low, or absurd.
+inline std::vector<float> guesses_in_scopes(const std::vector<float>& thresholds) {
+  constexpr float kScales[]{1.0F, 0.0F, 1.25F, 0.5F, -1.0F, 1.02F, 1e30F};
+  std::vector<float> guesses = thresholds;
+  for (std::size_t i = 0; i < guesses.size(); ++i) guesses[i] *= kScales[i % std::size(kScales)];
+  return guesses;
 }
 
 /// A place of every level with 1, 2 and 3 threads, each with its name.

@@ -290,6 +290,65 @@ TEST(Topk, BadCallsNameValueRangeAndRemedy) {
                              "kept has 11 entries, expected 0..4"));
 }
 
+// ---- a list of scopes
+
+Selected in_scopes_by_sorting(const test::ScopedData& data, std::vector<float>& thresholds) {
+  Selected all{std::vector<float>(data.gradient.size(), 7.0F), {}, {}, {}};
+  for (const Scope& scope : data.scopes) {
+    const auto begin = static_cast<std::ptrdiff_t>(scope.offset);
+    const auto end = static_cast<std::ptrdiff_t>(scope.offset + scope.size);
+    const Selected own = by_sorting({data.gradient.begin() + begin, data.gradient.begin() + end},
+                                    {data.residual.begin() + begin, data.residual.begin() + end}, scope.count);
+    for (const std::uint32_t index : own.indices) {
+      all.indices.push_back(index + static_cast<std::uint32_t>(scope.offset));
+    }
+    all.values.insert(all.values.end(), own.values.begin(), own.values.end());
+    std::copy(own.rest.begin(), own.rest.end(), all.rest.begin() + begin);
+    thresholds.push_back(own.status.threshold);
+  }
+  all.status.count = data.selected;
+  return all;
+}
+
+TEST(TopkInScopes, EachGivesTheSortedAnswerAndItsThreshold) {
+  const auto places = test::all_places();
+  for (const test::ScopedData& data : test::data_in_scopes()) {
+    std::vector<float> thresholds;
+    const Selected want = in_scopes_by_sorting(data, thresholds);
+    for (const auto& [name, place] : places) {
+      for (const bool cold : {true, false}) {
+        const std::vector<float> last =
+            cold ? std::vector<float>(thresholds.size()) : test::guesses_in_scopes(thresholds);
+        std::vector<float> next(thresholds.size());
+        Selected got{std::vector<float>(data.gradient.size(), 7.0F), std::vector<std::uint32_t>(data.selected),
+                     std::vector<float>(data.selected), {}};
+        error_feedback_topk_by_scope(*place, data.gradient, data.residual, got.rest, data.scopes, {last, next},
+                                     {got.indices, got.values}, view_of(got.status));
+        got.status.threshold = 0.0F;
+        ASSERT_EQ(difference(got, want), "") << name << ", " << data.name;
+        ASSERT_TRUE(test::same_bits(next, thresholds)) << name << ", " << data.name;
+      }
+    }
+  }
+}
+
+TEST(TopkInScopes, BadCallsNameValueRangeAndRemedy) {
+  Place place({.threads = 1});
+  std::vector<float> ten(10), one(1);
+  std::vector<std::uint32_t> indices(4);
+  Status status;
+  const auto message = [&](const Scope& scope, View<float> thresholds, std::size_t selected) {
+    return test::message_of<InvalidConfig>([&] {
+      const SparseView entries{View<std::uint32_t>(indices).sub(0, selected), View<float>(ten).sub(0, selected)};
+      error_feedback_topk_by_scope(place, ten, ten, ten, {&scope, 1}, {thresholds, thresholds}, entries,
+                                   view_of(status));
+    });
+  };
+  EXPECT_TRUE(test::contains(message({0, 0, 10, 0, 2}, ten, 2), "thresholds.last has 10 entries, expected 1"));
+  EXPECT_TRUE(test::contains(message({0, 0, 10, 0, 2}, one, 3), "selected has 3 entries, expected 2"));
+  EXPECT_TRUE(test::contains(message({0, 0, 3, 0, 4}, one, 4), "a scope's selection has 4 entries, expected 0..3"));
+}
+
 // ---- fixed scopes
 
 FixedScopes scopes_of(std::size_t n, std::size_t each, double keep) {

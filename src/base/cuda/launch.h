@@ -43,10 +43,10 @@ inline __device__ std::uint64_t thread_index() { return std::uint64_t{blockIdx.x
 inline constexpr unsigned kEntries = 8;
 
 /// Calls body(i) for this thread's entries below n. They are one block width apart, so that neighbouring threads of a
-/// warp access neighbouring entries.
+/// warp access neighbouring entries. `block` is the number of this block among those that work on the n entries.
 template <class Body>
-__device__ void for_each_entry(std::uint64_t n, Body body) {
-  const std::uint64_t first = std::uint64_t{blockIdx.x} * kThreads * kEntries + threadIdx.x;
+__device__ void for_each_entry(unsigned block, std::uint64_t n, Body body) {
+  const std::uint64_t first = std::uint64_t{block} * kThreads * kEntries + threadIdx.x;
 #pragma unroll
   for (unsigned step = 0; step < kEntries; ++step) {
     const std::uint64_t i = first + step * kThreads;
@@ -54,11 +54,16 @@ __device__ void for_each_entry(std::uint64_t n, Body body) {
   }
 }
 
+template <class Body>
+__device__ void for_each_entry(std::uint64_t n, Body body) {
+  for_each_entry(blockIdx.x, n, body);
+}
+
 /// load(i) for each of this thread's entries below n, then store(i, what was loaded). All loads are under way before
 /// the first store; the compiler cannot arrange that by itself, since a view that is written may be one that is read.
 template <class Load, class Store>
-__device__ void load_then_store(std::uint64_t n, Load load, Store store) {
-  const std::uint64_t first = std::uint64_t{blockIdx.x} * kThreads * kEntries + threadIdx.x;
+__device__ void load_then_store(unsigned block, std::uint64_t n, Load load, Store store) {
+  const std::uint64_t first = std::uint64_t{block} * kThreads * kEntries + threadIdx.x;
   decltype(load(first)) loaded[kEntries];
 #pragma unroll
   for (unsigned step = 0; step < kEntries; ++step) {
@@ -70,6 +75,11 @@ __device__ void load_then_store(std::uint64_t n, Load load, Store store) {
     const std::uint64_t i = first + step * kThreads;
     if (i < n) store(i, loaded[step]);
   }
+}
+
+template <class Load, class Store>
+__device__ void load_then_store(std::uint64_t n, Load load, Store store) {
+  load_then_store(blockIdx.x, n, load, store);
 }
 
 /// Gives an elementwise kernel over n entries to the place's stream; nothing if there are none.

@@ -16,14 +16,27 @@ inline constexpr std::size_t kPartsBytes = 2'880;
 template <class T>
 inline constexpr unsigned kMostParts = kPartsBytes / (sizeof(T) + sizeof(unsigned));
 
-template <class T>
+/// kMost = 1 costs no more than a kernel without parts.
+template <class T, unsigned kMost = kMostParts<T>>
 struct Parts {
-  T items[kMostParts<T>];
-  unsigned first_block[kMostParts<T>];
+  T items[kMost];
+  unsigned first_block[kMost];
   unsigned count;
+
+  /// Gives each part blocks_of(its item) blocks. Returns the number of all.
+  template <class BlocksOf>
+  unsigned number_blocks(BlocksOf blocks_of) {
+    unsigned blocks = 0;
+    for (unsigned part = 0; part < count; ++part) {
+      first_block[part] = blocks;
+      blocks += blocks_of(items[part]);
+    }
+    return blocks;
+  }
 
   /// The part that this block belongs to.
   __device__ unsigned of_block() const {
+    if constexpr (kMost == 1) return 0;
     unsigned low = 0;
     for (unsigned high = count; high - low > 1;) {
       const unsigned middle = (low + high) / 2;
@@ -36,7 +49,13 @@ struct Parts {
     return low;
   }
   /// The number of this block among those of its part.
-  __device__ unsigned block_in(unsigned part) const { return blockIdx.x - first_block[part]; }
+  __device__ unsigned block_in(unsigned part) const {
+    return kMost == 1 ? blockIdx.x : blockIdx.x - first_block[part];
+  }
+  __device__ unsigned blocks_of(unsigned part) const {
+    if (kMost == 1) return gridDim.x;
+    return (part + 1 < count ? first_block[part + 1] : gridDim.x) - first_block[part];
+  }
 };
 
 /// Gathers parts and calls give(parts, number of blocks) whenever there is no room for more.

@@ -65,17 +65,17 @@ inline constexpr unsigned long long kOwnSum = 1ULL << 62;
 inline constexpr unsigned long long kSumUpToHere = 2ULL << 62;
 inline constexpr unsigned long long kSumMask = kOwnSum - 1;
 
-/// The sum over all blocks before this one. One warp of each block calls it. It waits for earlier blocks only, which
-/// were started earlier.
-inline __device__ std::uint64_t sum_before_block(unsigned long long* words, std::uint64_t own) {
+/// The sum over all blocks before this one, whose number is `block` among those that the words belong to. One warp of each
+/// block calls it. It waits for earlier blocks only, which were started earlier.
+inline __device__ std::uint64_t sum_before_block(unsigned long long* words, std::uint64_t own, unsigned block) {
   volatile unsigned long long* shared_words = words;
-  if (lane() == 0) shared_words[blockIdx.x] = (blockIdx.x == 0 ? kSumUpToHere : kOwnSum) | own;
+  if (lane() == 0) shared_words[block] = (block == 0 ? kSumUpToHere : kOwnSum) | own;
   std::uint64_t before = 0;
-  for (std::int64_t end = blockIdx.x; end > 0; end -= kWarp) {
-    const std::int64_t block = end - 1 - lane();
+  for (std::int64_t end = block; end > 0; end -= kWarp) {
+    const std::int64_t earlier = end - 1 - lane();
     unsigned long long word = kSumUpToHere;  // there is nothing before the first block
     do {
-      if (block >= 0) word = shared_words[block];
+      if (earlier >= 0) word = shared_words[earlier];
     } while (__any_sync(kAllThreadsOfWarp, word <= kSumMask));
     const unsigned complete = __ballot_sync(kAllThreadsOfWarp, word >= kSumUpToHere);
     const unsigned last = complete == 0 ? kWarp : static_cast<unsigned>(__ffs(static_cast<int>(complete)));
@@ -85,7 +85,7 @@ inline __device__ std::uint64_t sum_before_block(unsigned long long* words, std:
     before += sum;
     if (complete != 0) break;
   }
-  if (lane() == 0 && blockIdx.x > 0) shared_words[blockIdx.x] = kSumUpToHere | (before + own);
+  if (lane() == 0 && block > 0) shared_words[block] = kSumUpToHere | (before + own);
   return before;
 }
 

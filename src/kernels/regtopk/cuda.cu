@@ -10,7 +10,8 @@ namespace {
 
 using namespace search;
 
-/// The last support, by which some entries are rescored. A table says where each tile's entries begin in it.
+/// The last support of a scope, by which some entries are rescored, or the supports of all scopes, one after another. A
+/// table says where each tile's entries begin in it.
 struct Regularized {
   static constexpr bool kRescored = true;
   const std::uint32_t* indices;
@@ -18,7 +19,12 @@ struct Regularized {
   const float* aggregate;
   std::uint32_t size;
   RegtopkScore score;
-  std::uint32_t* tile_begin;  ///< tiles + 1 of them
+  std::uint32_t* tile_begin;  ///< tiles + 1 per scope
+
+  __device__ Regularized of(const Search& search) const {
+    return {indices + search.first, corrected + search.first, aggregate + search.first,
+            search.support,         score,                    tile_begin + search.first_tile_begin};
+  }
 
   __device__ std::uint32_t key_at(std::uint32_t position, float value) const {
     return key_of(regularized_score(score, value, corrected[position], aggregate[position]));
@@ -56,13 +62,20 @@ struct Regularized {
     return key;
   }
 
-  void rescore(const Launch& launch, const Search& search) const;
-  void rescore_all(const Launch& launch, const Search& search) const;
+  template <unsigned kMost>
+  void find_tiles(Workspace& workspace, LongSearch<kMost>& search);
+  template <unsigned kMost>
+  void rescore(LongSearch<kMost>& search) const;
+  void rescore_all(const Launch& launch, const OneSearch& searches) const;
 };
 
 /// Where each tile begins: each entry of the support, and one behind the last, writes for the tiles after the entry
 /// before.
-__global__ void tile_begin_kernel(Entries entries, Regularized scores) {
+template <class Searches>
+__global__ void tile_begin_kernel(const __grid_constant__ Searches searches, Regularized all) {
+  const Search search = searches.here();
+  const Regularized scores = all.of(search);
+  const Entries& entries = search.entries;
   struct Range {
     std::uint64_t begin, end;
   };
@@ -71,7 +84,7 @@ __global__ void tile_begin_kernel(Entries entries, Regularized scores) {
     return min((scores.indices[position] + std::uint64_t{entries.lead}) / kTile, tiles);
   };
   load_then_store(
-      std::uint64_t{scores.size} + 1,
+      search.block, std::uint64_t{scores.size} + 1,
       [&](std::uint64_t i) {
         return Range{i == 0 ? 0 : tile_of(i - 1) + 1, i == scores.size ? tiles : tile_of(i)};
       },
@@ -84,11 +97,15 @@ __global__ void tile_begin_kernel(Entries entries, Regularized scores) {
 constexpr unsigned kRescoreBlocks = 6;  ///< on a multiprocessor: it waits for memory most of the time
 
 /// Keys of a tile's candidates, a warp per tile. What does not depend on each other is loaded at once.
-__global__ void __launch_bounds__(kThreads, kRescoreBlocks) rescore_kernel(Search search, Regularized scores) {
+template <class Searches>
+__global__ void __launch_bounds__(kThreads, kRescoreBlocks)
+    rescore_kernel(const __grid_constant__ Searches searches, Regularized all) {
+  const Search search = searches.here();
+  const Regularized scores = all.of(search);
   constexpr unsigned kAtOnce = 4;
   constexpr unsigned kNearby = 256;  // a longer part of a support is searched where it lies
   __shared__ std::uint32_t copies[kThreads / kWarp][kNearby];
-  const std::uint64_t tile = thread_index() / kWarp;
+  const std::uint64_t tile = std::uint64_t{search.block} * (kThreads / kWarp) + warp();
   if (tile >= search.entries.tiles()) return;
   const Candidates& candidates = search.candidates;
   const Stored stored = candidates.tiles[tile];
@@ -131,7 +148,9 @@ __global__ void __launch_bounds__(kThreads, kRescoreBlocks) rescore_kernel(Searc
 }
 
 /// The smallest score of the support, when everything is selected. No score is above its magnitude.
-__global__ void rescore_all_kernel(Search search, Regularized scores) {
+__global__ void rescore_all_kernel(const __grid_constant__ OneSearch searches, Regularized all) {
+  const Search search = searches.here();
+  const Regularized scores = all.of(search);
   std::uint32_t smallest = kNonfiniteKey;
   for_each_entry(scores.size, [&](std::uint64_t i) {
     const std::uint32_t index = scores.indices[i];
@@ -142,39 +161,44 @@ __global__ void rescore_all_kernel(Search search, Regularized scores) {
   if (lane() == 0) atomicMin(&search.state->smallest, smallest);
 }
 
-void Regularized::rescore(const Launch& launch, const Search& search) const {
-  const std::uint64_t threads = search.entries.tiles() * kWarp;
-  rescore_kernel<<<blocks_for(threads, 1), kThreads, 0, launch.stream()>>>(search, *this);
-  launch.check();
+template <unsigned kMost>
+void Regularized::find_tiles(Workspace& workspace, LongSearch<kMost>& search) {
+  std::uint64_t begins = 0;
+  for (unsigned i = 0; i < search.searches().parts.count; ++i) begins += search.tiles(search.searches().parts.items[i]) + 1;
+  tile_begin = workspace.take<std::uint32_t>(begins).data();
+  const auto blocks = [](const ScopePart& part) { return blocks_for(std::uint64_t{part.support} + 1, kEntries); };
+  search.run(blocks, kThreads, tile_begin_kernel<ScopeSearches<kMost>>, *this);
 }
 
-void Regularized::rescore_all(const Launch& launch, const Search& search) const {
-  rescore_all_kernel<<<blocks_for(size, kEntries), kThreads, 0, launch.stream()>>>(search, *this);
+template <unsigned kMost>
+void Regularized::rescore(LongSearch<kMost>& search) const {
+  const auto blocks = [&](const ScopePart& part) { return blocks_for(search.tiles(part) * kWarp, 1); };
+  search.run(blocks, kThreads, rescore_kernel<ScopeSearches<kMost>>, *this);
+}
+
+void Regularized::rescore_all(const Launch& launch, const OneSearch& searches) const {
+  const unsigned blocks = blocks_for(searches.parts.items[0].support, kEntries);
+  rescore_all_kernel<<<blocks, kThreads, 0, launch.stream()>>>(searches, *this);
   launch.check();
 }
 
 }  // namespace
 
+void error_feedback_regtopk_by_scope(Place& place, const topk::Selection& selection, std::span<const Scope> scopes,
+                                     const Thresholds& thresholds, const LastSupport& last, const RegtopkScore& score,
+                                     StatusView status) {
+  if (last.indices.empty()) return error_feedback_topk_by_scope(place, selection, scopes, thresholds, status);
+  const Launch launch(place, "error_feedback_regtopk");
+  const Regularized scores{last.indices.data(),   last.corrected.data(),
+                           last.aggregate.data(), static_cast<std::uint32_t>(last.indices.size()),
+                           score,                 nullptr};
+  select(place, launch, call_of(selection, thresholds, status), selection.gradient.type(), scopes, scores);
+}
+
 void error_feedback_regtopk(Place& place, const topk::Selection& selection, const LastSupport& last,
                             const RegtopkScore& score, StatusView status) {
-  if (last.indices.empty()) return error_feedback_topk(place, selection, status);
-  const Launch launch(place, "error_feedback_regtopk");
-  Search search = search_of(selection, status);
-  Regularized scores{last.indices.data(),
-                     last.corrected.data(),
-                     last.aggregate.data(),
-                     static_cast<std::uint32_t>(last.indices.size()),
-                     score,
-                     nullptr};
-  const Workspace::Scope scope(place.workspace());
-  if (!is_small(search)) take_scratch(place.workspace(), search, Regularized::kRescored);
-  if (!is_small(search) && search.k < search.entries.size) {
-    scores.tile_begin = place.workspace().take<std::uint32_t>(search.entries.tiles() + 1).data();
-    const unsigned blocks = blocks_for(last.indices.size() + 1, kEntries);
-    tile_begin_kernel<<<blocks, kThreads, 0, launch.stream()>>>(search.entries, scores);
-    launch.check();
-  }
-  select(launch, selection.gradient, search, scores);
+  const Scope all = selection.scope();
+  error_feedback_regtopk_by_scope(place, selection, {&all, 1}, thresholds_in(status), last, score, status);
 }
 
 }  // namespace laconic::cuda

@@ -38,11 +38,7 @@ void score_support(SimdLevel level, const LastSupport& last, const RegtopkScore&
   }
 }
 
-}  // namespace
-
-void error_feedback_regtopk(Place& place, ConstGradientView gradient, View<const float> residual, View<float> rest,
-                            const LastSupport& last, const RegtopkScore& score, SparseView selected,
-                            StatusView status) {
+void require_support(Place& place, const LastSupport& last, const RegtopkScore& score) {
   require_positive("mu", score.mu);
   require_positive("weight", score.weight);
   require_size("last.corrected", last.corrected.size(), last.indices.size());
@@ -50,16 +46,47 @@ void error_feedback_regtopk(Place& place, ConstGradientView gradient, View<const
   require_same_device("last.indices", last.indices.device(), place.device());
   require_same_device("last.corrected", last.corrected.device(), place.device());
   require_same_device("last.aggregate", last.aggregate.device(), place.device());
+}
 
+/// On the CPU. The first step has no support.
+void select_rescored(Place& place, topk::Selection selection, const LastSupport& last, const RegtopkScore& score,
+                     StatusView status) {
   const auto score_of = [&](const topk::ScoreRequest& request) { score_support(place.simd(), last, score, request); };
   const topk::Rescored rescored{last.indices, score_of};
-  const bool first_step = last.indices.empty();
-  const topk::Selection selection{gradient, residual, rest, first_step ? nullptr : &rescored, selected};
+  if (!last.indices.empty()) selection.rescored = &rescored;
+  topk::select(place, selection, status);
+}
+
+}  // namespace
+
+void error_feedback_regtopk(Place& place, ConstGradientView gradient, View<const float> residual, View<float> rest,
+                            const LastSupport& last, const RegtopkScore& score, SparseView selected,
+                            StatusView status) {
+  const topk::Selection selection{gradient, residual, rest, nullptr, selected};
+  require_support(place, last, score);
   topk::require_selection(place, selection, status);
   if (place.device() == Device::cuda) {
     return LACONIC_CUDA_CALL(error_feedback_regtopk, place, selection, last, score, status);
   }
-  topk::select(place, selection, status);
+  select_rescored(place, selection, last, score, status);
+}
+
+void error_feedback_regtopk_by_scope(Place& place, ConstGradientView gradient, View<const float> residual,
+                                     View<float> rest, std::span<const Scope> scopes, const Thresholds& thresholds,
+                                     const LastSupport& last, const RegtopkScore& score, SparseView selected,
+                                     StatusView status) {
+  const topk::Selection selection{gradient, residual, rest, nullptr, selected};
+  require_support(place, last, score);
+  if (!last.indices.empty()) require_size("last.indices", last.indices.size(), selected.size());
+  topk::require_selection(place, selection, status);
+  topk::require_scopes(place, selection, scopes, thresholds);
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(error_feedback_regtopk_by_scope, place, selection, scopes, thresholds, last, score, status);
+  }
+  topk::select_by_scope(place, selection, scopes, thresholds, status,
+                        [&](const Scope& scope, const topk::Selection& own) {
+                          select_rescored(place, own, last.of(scope), score, status);
+                        });
 }
 
 }  // namespace laconic

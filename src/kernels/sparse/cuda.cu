@@ -1,5 +1,6 @@
 #include "base/cuda/first_from.h"
 #include "base/cuda/list.h"
+#include "base/cuda/parts.h"
 #include "kernels/convert/cuda/numbers.h"
 #include "kernels/sparse/twins.h"
 
@@ -40,8 +41,19 @@ __global__ void find_entries_kernel(const std::uint32_t* entry_indices, const fl
   });
 }
 
-__global__ void shift_kernel(std::uint32_t by, std::uint32_t* indices, std::uint64_t n) {
-  for_each_entry(n, [=](std::uint64_t i) { indices[i] += by; });
+struct IndicesOfScope {
+  std::uint64_t first;
+  std::uint64_t count;
+  std::uint32_t offset;
+};
+
+__global__ void in_scopes_kernel(const __grid_constant__ Parts<IndicesOfScope> scopes, const std::uint32_t* indices,
+                                 std::uint32_t* within) {
+  const unsigned part = scopes.of_block();
+  const IndicesOfScope& scope = scopes.items[part];
+  load_then_store(
+      scopes.block_in(part), scope.count, [&](std::uint64_t i) { return indices[scope.first + i] - scope.offset; },
+      [&](std::uint64_t i, std::uint32_t index) { within[scope.first + i] = index; });
 }
 
 template <class Bounds>
@@ -82,16 +94,18 @@ void gather(Place& place, View<const float> from, View<const std::uint32_t> indi
   launch_over(place, "gather", values.size(), gather_kernel, from.data(), indices.data(), values.data(), values.size());
 }
 
-void shift_indices(Place& place, std::uint64_t by, View<std::uint32_t> indices) {
-  launch_over(place, "shift_indices", indices.size(), shift_kernel, static_cast<std::uint32_t>(by), indices.data(),
-              indices.size());
-}
-
-void copy_indices(Place& place, View<const std::uint32_t> from, View<std::uint32_t> to) {
-  if (from.empty()) return;
-  const Launch launch(place, "copy_indices");
-  check(cudaMemcpyAsync(to.data(), from.data(), from.size_bytes(), cudaMemcpyDeviceToDevice, launch.stream()),
-        "copy_indices");
+void indices_in_scopes(Place& place, std::span<const Scope> scopes, View<const std::uint32_t> indices,
+                       View<std::uint32_t> within) {
+  const Launch launch(place, "indices_in_scopes");
+  const auto give = [&](const Parts<IndicesOfScope>& parts, unsigned blocks) {
+    in_scopes_kernel<<<blocks, kThreads, 0, launch.stream()>>>(parts, indices.data(), within.data());
+    launch.check();
+  };
+  PartBatches<IndicesOfScope, decltype(give)> batches(give);
+  for (const Scope& scope : scopes) {
+    batches.add({scope.first, scope.count, static_cast<std::uint32_t>(scope.offset)}, blocks_for(scope.count, kEntries));
+  }
+  batches.finish();
 }
 
 void count_below(Place& place, View<const std::uint32_t> indices, std::span<const std::uint64_t> bounds,

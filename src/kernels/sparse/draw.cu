@@ -1,4 +1,7 @@
-#include "base/cuda/launch.h"
+#include <algorithm>
+#include <bit>
+
+#include "base/cuda/parts.h"
 #include "base/workspace.h"
 #include "kernels/sparse/twins.h"
 
@@ -6,7 +9,8 @@
 // at once. Draw i falls on d(i); let it collide if d(i) was taken before. It was taken if an earlier draw fell on it,
 // or if it is below + j for an earlier draw j that collided, since that one then took below + j. So a thread follows
 // i -> d(i) - below -> ... down to a draw that says yes or no; these chains are short. The result is every d(i), and
-// below + i for each draw i that collides. A table of hashes answers which draw fell on a place first.
+// below + i for each draw i that collides. A table of hashes answers which draw fell on a place first. Each scope has a
+// table of its own, and the bits of its entries in one bitmap for all.
 
 namespace laconic::cuda {
 namespace {
@@ -47,11 +51,30 @@ struct Table {
   }
 };
 
-__global__ void draw_kernel(RandomStream stream, std::uint64_t below, Table table, std::uint32_t* draws,
-                            std::uint64_t n) {
-  for_each_entry(n, [=](std::uint64_t i) {
-    draws[i] = static_cast<std::uint32_t>(drawn_below(stream, i, below + i + 1));
-    table.note(draws[i], static_cast<std::uint32_t>(i));
+/// The draws of a scope.
+struct Draws {
+  std::uint64_t below;
+  std::uint64_t first_slot;
+  std::uint64_t mask;
+  std::uint64_t first;      ///< in the list of all scopes
+  std::uint64_t first_bit;  ///< in the bitmap
+  std::uint32_t count;
+  std::uint32_t tensor;
+
+  __device__ Table table(unsigned long long* slots) const { return {slots + first_slot, mask}; }
+};
+
+__global__ void draw_kernel(const __grid_constant__ Parts<Draws> scopes, RandomStream stream,
+                            unsigned long long* slots, std::uint32_t* all_draws) {
+  const unsigned part = scopes.of_block();
+  const Draws& scope = scopes.items[part];
+  const Table table = scope.table(slots);
+  std::uint32_t* draws = all_draws + scope.first;
+  stream.tensor = scope.tensor;
+  for_each_entry(scopes.block_in(part), scope.count, [&](std::uint64_t i) {
+    const auto place = static_cast<std::uint32_t>(drawn_below(stream, i, scope.below + i + 1));
+    draws[i] = place;
+    table.note(place, static_cast<std::uint32_t>(i));
   });
 }
 
@@ -64,36 +87,56 @@ __device__ bool collides(const std::uint32_t* draws, const Table& table, std::ui
   }
 }
 
-__global__ void take_kernel(const std::uint32_t* draws, Table table, std::uint64_t below, std::uint32_t* taken,
-                            std::uint64_t n) {
-  for_each_entry(n, [=](std::uint64_t i) {
-    const std::uint64_t place = collides(draws, table, below, i) ? below + i : draws[i];
-    atomicOr(&taken[place / 32], 1U << place % 32);
+__global__ void take_kernel(const __grid_constant__ Parts<Draws> scopes, const std::uint32_t* all_draws,
+                            unsigned long long* slots, std::uint32_t* taken) {
+  const unsigned part = scopes.of_block();
+  const Draws& scope = scopes.items[part];
+  const Table table = scope.table(slots);
+  const std::uint32_t* draws = all_draws + scope.first;
+  for_each_entry(scopes.block_in(part), scope.count, [&](std::uint64_t i) {
+    const std::uint64_t place = collides(draws, table, scope.below, i) ? scope.below + i : draws[i];
+    const std::uint64_t bit = scope.first_bit + place;
+    atomicOr(&taken[bit / 32], 1U << bit % 32);
   });
 }
 
+/// Slots of a table: a power of two, at least half of them empty.
+std::uint64_t slots_for(std::uint64_t draws) { return std::bit_ceil(std::max<std::uint64_t>(2, 2 * draws)); }
+
 }  // namespace
 
-void draw_indices(Place& place, const RandomStream& stream, std::uint64_t first, std::uint64_t size,
-                  View<std::uint32_t> indices) {
+void draw_indices(Place& place, const RandomStream& stream, std::span<const Scope> scopes, View<std::uint32_t> indices) {
   if (indices.empty()) return;
+  const std::uint64_t begin = scopes.front().offset;
+  const std::uint64_t size = scopes.back().offset + scopes.back().size - begin;
+  std::uint64_t slots = 0;
+  for (const Scope& scope : scopes) slots += slots_for(scope.count);
+
   Workspace& workspace = place.workspace();
-  const Workspace::Scope scope(workspace);
-  std::uint64_t slots = 2;
-  while (slots < 2 * indices.size()) slots *= 2;
-  const View<unsigned long long> table_memory = workspace.take<unsigned long long>(slots);
+  const Workspace::Scope scratch(workspace);
+  const View<unsigned long long> table = workspace.take<unsigned long long>(slots);
   const View<std::uint32_t> taken = workspace.take<std::uint32_t>((size + 31) / 32);
-  const std::uint64_t units = (size + kBitmapUnit - 1) / kBitmapUnit;
-  const View<std::uint64_t> measures = workspace.take<std::uint64_t>(units + 1);
+  const View<std::uint64_t> measures = workspace.take<std::uint64_t>((size + kBitmapUnit - 1) / kBitmapUnit + 1);
   const Launch launch(place, "draw_indices");
-  check(cudaMemsetAsync(table_memory.data(), 0xFF, table_memory.size_bytes(), launch.stream()), "draw_indices");
+  check(cudaMemsetAsync(table.data(), 0xFF, table.size_bytes(), launch.stream()), "draw_indices");
   check(cudaMemsetAsync(taken.data(), 0, taken.size_bytes(), launch.stream()), "draw_indices");
-  const Table table{table_memory.data(), slots - 1};
-  const std::uint64_t below = size - indices.size();
-  launch_over(place, "draw_indices", indices.size(), draw_kernel, stream, below, table, indices.data(), indices.size());
-  launch_over(place, "draw_indices", indices.size(), take_kernel, indices.data(), table, below, taken.data(),
-              indices.size());
-  indices_of_bitmap(place, taken, first, size, indices, measures);
+  const auto give = [&](const Parts<Draws>& parts, unsigned blocks) {
+    draw_kernel<<<blocks, kThreads, 0, launch.stream()>>>(parts, stream, table.data(), indices.data());
+    launch.check();
+    take_kernel<<<blocks, kThreads, 0, launch.stream()>>>(parts, indices.data(), table.data(), taken.data());
+    launch.check();
+  };
+  PartBatches<Draws, decltype(give)> batches(give);
+  std::uint64_t first_slot = 0;
+  for (const Scope& scope : scopes) {
+    const std::uint64_t own = slots_for(scope.count);
+    batches.add({scope.size - scope.count, first_slot, own - 1, scope.first, scope.offset - begin,
+                 static_cast<std::uint32_t>(scope.count), scope.tensor},
+                blocks_for(scope.count, kEntries));
+    first_slot += own;
+  }
+  batches.finish();
+  indices_of_bitmap(place, taken, begin, size, indices, measures);
 }
 
 }  // namespace laconic::cuda

@@ -1,17 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/philox.h"
+#include "kernels/scope.h"
 #include "laconic/place.h"
 #include "laconic/view.h"
 
 namespace laconic {
 
-/// Draws indices.size() distinct indices of [first, first + size), ascending. Every such set is equally likely. Floyd's
-/// sampling (Bentley, Floyd 1987): one draw of the stream per index and one bit of scratch per entry of the range.
-/// indices.size() <= size and first + size <= 2^32.
-void draw_indices(Place& place, const RandomStream& stream, std::uint64_t first, std::uint64_t size,
-                  View<std::uint32_t> indices);
+/// Draws scope.count distinct indices of each scope, by the stream of its tensor, ascending. Every such set is equally
+/// likely. Floyd's sampling (Bentley, Floyd 1987): one draw per index and one bit of scratch per entry of a scope. Scopes
+/// ascend and end before 2^32; scope.first says where the scope's indices go to.
+void draw_indices(Place& place, const RandomStream& stream, std::span<const Scope> scopes, View<std::uint32_t> indices);
 
 }  // namespace laconic

@@ -104,21 +104,17 @@ void find_entries(Place& place, ConstSparseView entries, View<const std::uint32_
   });
 }
 
-void shift_indices(Place& place, std::uint64_t by, View<std::uint32_t> indices) {
+void indices_in_scopes(Place& place, std::span<const Scope> scopes, View<const std::uint32_t> indices,
+                       View<std::uint32_t> within) {
   require_same_device("indices", indices.device(), place.device());
-  if (by == 0) return;
-  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(shift_indices, place, by, indices);
+  require_same_device("within", within.device(), place.device());
+  require_size("within", within.size(), indices.size());
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(indices_in_scopes, place, scopes, indices, within);
   const Touch touch(place);
-  for (std::uint32_t& index : indices) index += static_cast<std::uint32_t>(by);
-}
-
-void copy_indices(Place& place, View<const std::uint32_t> from, View<std::uint32_t> to) {
-  require_same_device("from", from.device(), place.device());
-  require_same_device("to", to.device(), place.device());
-  require_size("to", to.size(), from.size());
-  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(copy_indices, place, from, to);
-  const Touch touch(place);
-  std::copy(from.begin(), from.end(), to.begin());
+  for (const Scope& scope : scopes) {
+    const auto offset = static_cast<std::uint32_t>(scope.offset);
+    for (std::uint64_t i = scope.first; i < scope.first + scope.count; ++i) within[i] = indices[i] - offset;
+  }
 }
 
 void count_below(Place& place, View<const std::uint32_t> indices, std::span<const std::uint64_t> bounds,

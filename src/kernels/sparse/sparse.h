@@ -18,10 +18,10 @@ void gather(Place& place, View<const float> from, View<const std::uint32_t> indi
 /// values[i] is the value of the entry at indices[i], or 0 if there is none. Both lists ascend.
 void find_entries(Place& place, ConstSparseView entries, View<const std::uint32_t> indices, View<float> values);
 
-/// indices[i] += by, where every sum is below 2^32.
-void shift_indices(Place& place, std::uint64_t by, View<std::uint32_t> indices);
-
-void copy_indices(Place& place, View<const std::uint32_t> from, View<std::uint32_t> to);
+/// within[i] is indices[i] less the offset of its scope. Scope by scope, `indices` has scope.count of them from scope.first
+/// on, and counts from the start of a view.
+void indices_in_scopes(Place& place, std::span<const Scope> scopes, View<const std::uint32_t> indices,
+                       View<std::uint32_t> within);
 
 /// counts[i], in CPU memory, is the number of the ascending indices below bounds[i]. Used to cut a list.
 void count_below(Place& place, View<const std::uint32_t> indices, std::span<const std::uint64_t> bounds,

@@ -11,8 +11,8 @@ void scatter_add(Place& place, ConstSparseView entries, View<float> out);
 void scatter(Place& place, ConstSparseView entries, GradientView out);
 void gather(Place& place, View<const float> from, View<const std::uint32_t> indices, View<float> values);
 void find_entries(Place& place, ConstSparseView entries, View<const std::uint32_t> indices, View<float> values);
-void shift_indices(Place& place, std::uint64_t by, View<std::uint32_t> indices);
-void copy_indices(Place& place, View<const std::uint32_t> from, View<std::uint32_t> to);
+void indices_in_scopes(Place& place, std::span<const Scope> scopes, View<const std::uint32_t> indices,
+                       View<std::uint32_t> within);
 
 void count_below(Place& place, View<const std::uint32_t> indices, std::span<const std::uint64_t> bounds,
                  View<std::uint64_t> counts);
@@ -21,8 +21,7 @@ void read_indices(Place& place, View<const std::uint32_t> indices, std::span<con
 /// `count` receives the number of entries of the sum.
 void merge_sum(Place& place, std::span<const ConstSparseView> parts, SparseView sum, View<std::uint64_t> count);
 
-void draw_indices(Place& place, const RandomStream& stream, std::uint64_t first, std::uint64_t size,
-                  View<std::uint32_t> indices);
+void draw_indices(Place& place, const RandomStream& stream, std::span<const Scope> scopes, View<std::uint32_t> indices);
 
 /// `unsound` has one entry per group and receives its first entry that is not sound, or indices.size(). `gaps` may be
 /// empty if only the widths are wanted.

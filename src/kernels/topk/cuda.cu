@@ -11,10 +11,24 @@ using namespace search;
 
 constexpr unsigned kSplitTile = 512;  ///< a list is shorter than a gradient, so its tiles are too
 
+/// A list that is split: one scope, whose values are there already.
+struct ListSearch {
+  Search search;
+
+  __device__ Search here() const {
+    Search own = search;
+    own.block = blockIdx.x;
+    own.blocks = gridDim.x;
+    return own;
+  }
+};
+
 /// The passes begin with all keys.
-__global__ void start_split_kernel(Search search) {
+__global__ void start_split_kernel(const __grid_constant__ ListSearch list) {
+  const Search& search = list.search;
   for (std::uint64_t i = threadIdx.x; i < kPasses * kHistogram; i += kThreads) search.histograms[i] = 0;
-  for (std::uint64_t i = threadIdx.x; i < search.emit_blocks; i += kThreads) search.greater[i] = search.equal[i] = 0;
+  const unsigned blocks = emit_blocks(search.entries.tiles());
+  for (std::uint64_t i = threadIdx.x; i < blocks; i += kThreads) search.greater[i] = search.equal[i] = 0;
   if (threadIdx.x != 0) return;
   State state{};
   state.mode = Mode::everything;
@@ -29,7 +43,8 @@ struct Lists {
   float* left_values;
 };
 
-__global__ void split_kernel(Search search, Lists lists) {
+__global__ void split_kernel(const __grid_constant__ ListSearch list, Lists lists) {
+  const Search search = list.here();
   const auto walk = [&](std::uint64_t tile, std::uint64_t end, auto body) {
     for (; tile < end; ++tile) for_each_in_tile(search.entries, Magnitudes{}, tile, body);
   };
@@ -53,12 +68,15 @@ void copy_entries(const Launch& launch, ConstSparseView from, SparseView to) {
 
 }  // namespace
 
+void error_feedback_topk_by_scope(Place& place, const topk::Selection& selection, std::span<const Scope> scopes,
+                                  const Thresholds& thresholds, StatusView status) {
+  const Launch launch(place, "error_feedback_topk_by_scope");
+  select(place, launch, call_of(selection, thresholds, status), selection.gradient.type(), scopes, Magnitudes{});
+}
+
 void error_feedback_topk(Place& place, const topk::Selection& selection, StatusView status) {
-  const Launch launch(place, "error_feedback_topk");
-  Search search = search_of(selection, status);
-  const Workspace::Scope scope(place.workspace());
-  if (!is_small(search)) take_scratch(place.workspace(), search, Magnitudes::kRescored);
-  select(launch, selection.gradient, search, Magnitudes{});
+  const Scope all = selection.scope();
+  error_feedback_topk_by_scope(place, selection, {&all, 1}, thresholds_in(status), status);
 }
 
 void error_feedback_topk_by_scope(Place& place, const topk::Selection& selection, const FixedScopes& scopes,
@@ -90,19 +108,28 @@ void split_largest(Place& place, ConstSparseView entries, SparseView kept, Spars
 
   const Workspace::Scope scope(place.workspace());
   Workspace& workspace = place.workspace();
-  Search search{};
+  ListSearch list{};
+  Search& search = list.search;
   search.entries = {entries.values.data(), entries.size(), 0, kSplitTile};
   search.k = static_cast<std::uint32_t>(kept.size());
   search.selected_indices = kept.indices.data();
   search.selected_values = kept.values.data();
+  const std::uint64_t tiles = search.entries.tiles();
+  const unsigned blocks = emit_blocks(tiles);
   search.state = workspace.take<State>(1).data();
-  take_counters(workspace, search);
+  search.histograms = workspace.take<std::uint32_t>(kPasses * kHistogram).data();
+  search.greater = workspace.take<unsigned long long>(blocks).data();
+  search.equal = workspace.take<unsigned long long>(blocks).data();
 
-  start_split_kernel<<<1, kThreads, 0, launch.stream()>>>(search);
+  start_split_kernel<<<1, kThreads, 0, launch.stream()>>>(list);
   launch.check();
-  for (const unsigned pass : {kFirst, kSecond, kLast}) count(launch, search, Magnitudes{}, pass);
+  for (const unsigned pass : {kFirst, kSecond, kLast}) {
+    const Magnitudes scores;
+    count_kernel<Magnitudes, ListSearch><<<count_blocks(tiles, 0), kThreads, 0, launch.stream()>>>(list, scores, pass);
+    launch.check();
+  }
   const Lists lists{entries.indices.data(), left.indices.data(), left.values.data()};
-  split_kernel<<<search.emit_blocks, kThreads, 0, launch.stream()>>>(search, lists);
+  split_kernel<<<blocks, kThreads, 0, launch.stream()>>>(list, lists);
   launch.check();
 }
 

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <span>
 
 #include "base/function_ref.h"
 #include "kernels/topk/topk.h"
@@ -37,6 +38,14 @@ struct Selection {
   View<float> rest;
   const Rescored* rescored;  ///< null: every score is a magnitude
   SparseView selected;
+
+  /// All of it.
+  Scope scope() const { return {0, 0, gradient.size(), 0, selected.size()}; }
+  /// The part of one scope. Nothing is rescored in it.
+  Selection of(const Scope& scope) const {
+    return {gradient.sub(scope.offset, scope.size), residual.sub(scope.offset, scope.size),
+            rest.sub(scope.offset, scope.size), nullptr, selected.sub(scope.first, scope.count)};
+  }
 };
 
 /// A magnitude as an integer of the same order. Inf and NaN are above all numbers.
@@ -49,8 +58,17 @@ inline constexpr std::uint64_t kMostFixed = 65'536;
 /// Throws InvalidConfig unless the sizes agree and all views lie on the place's device.
 void require_selection(Place& place, const Selection& selection, StatusView status);
 
+/// Throws InvalidConfig unless the scopes, their thresholds and `selected` fit together too.
+void require_scopes(Place& place, const Selection& selection, std::span<const Scope> scopes,
+                    const Thresholds& thresholds);
+
 /// Runs the implementation for the place, which is on the CPU.
 void select(Place& place, const Selection& selection, StatusView status);
+
+/// select_one(scope, its part of the selection), which selects in it, for each scope. On the CPU.
+void select_by_scope(Place& place, const Selection& selection, std::span<const Scope> scopes,
+                     const Thresholds& thresholds, StatusView status,
+                     FunctionRef<void(const Scope&, const Selection&)> select_one);
 
 /// The fast implementation, which candidates.h describes. Not for the level `reference`.
 void search_largest(Place& place, const Selection& selection, Status& status);

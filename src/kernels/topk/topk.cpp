@@ -44,6 +44,37 @@ void require_selection(Place& place, const Selection& selection, StatusView stat
   require_same_device("status", status.device(), place.device());
 }
 
+void require_scopes(Place& place, const Selection& selection, std::span<const Scope> scopes,
+                    const Thresholds& thresholds) {
+  require_size("thresholds.last", thresholds.last.size(), scopes.size());
+  require_size("thresholds.next", thresholds.next.size(), scopes.size());
+  require_same_device("thresholds.last", thresholds.last.device(), place.device());
+  require_same_device("thresholds.next", thresholds.next.device(), place.device());
+  const std::uint64_t n = selection.gradient.size();
+  std::uint64_t selected = 0;
+  for (const Scope& scope : scopes) {
+    LACONIC_CHECK(scope.offset + scope.size <= n);
+    LACONIC_CHECK(scope.first == selected);
+    require_keep("a scope's selection", scope.count, scope.size);
+    selected += scope.count;
+  }
+  require_size("selected", selection.selected.size(), selected);
+}
+
+void select_by_scope(Place& place, const Selection& selection, std::span<const Scope> scopes,
+                     const Thresholds& thresholds, StatusView status,
+                     FunctionRef<void(const Scope&, const Selection&)> select_one) {
+  const Touch touch(place);
+  for (std::size_t i = 0; i < scopes.size(); ++i) {
+    const Selection own = selection.of(scopes[i]);
+    status[0].threshold = thresholds.last[i];
+    select_one(scopes[i], own);
+    thresholds.next[i] = status[0].threshold;
+    for (std::uint32_t& index : own.selected.indices) index += static_cast<std::uint32_t>(scopes[i].offset);
+  }
+  status[0].count = selection.selected.size();
+}
+
 void select(Place& place, const Selection& selection, StatusView status) {
   const Touch touch(place);
   const bool plain = place.simd() == SimdLevel::reference;
@@ -67,6 +98,19 @@ void error_feedback_topk(Place& place, ConstGradientView gradient, View<const fl
   topk::require_selection(place, selection, status);
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(error_feedback_topk, place, selection, status);
   topk::select(place, selection, status);
+}
+
+void error_feedback_topk_by_scope(Place& place, ConstGradientView gradient, View<const float> residual,
+                                  View<float> rest, std::span<const Scope> scopes, const Thresholds& thresholds,
+                                  SparseView selected, StatusView status) {
+  const topk::Selection selection{gradient, residual, rest, nullptr, selected};
+  topk::require_selection(place, selection, status);
+  topk::require_scopes(place, selection, scopes, thresholds);
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(error_feedback_topk_by_scope, place, selection, scopes, thresholds, status);
+  }
+  topk::select_by_scope(place, selection, scopes, thresholds, status,
+                        [&](const Scope&, const topk::Selection& own) { topk::select(place, own, status); });
 }
 
 void error_feedback_topk_by_scope(Place& place, ConstGradientView gradient, View<const float> residual,

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
+#include "kernels/scope.h"
 #include "laconic/gradient_view.h"
 #include "laconic/place.h"
 #include "laconic/status.h"
@@ -37,13 +39,33 @@ inline constexpr std::uint64_t kMostSparseEntries = 0xFFFF'FFFF;
 /// do not, another read-only pass follows (status.rescans). Outputs: status.threshold is the smallest magnitude
 /// selected; status.count; status.nonfinite. If status.nonfinite is set, `selected` and `rest` are unspecified, with
 /// indices in bounds, and status.threshold is unchanged. Moves 12 bytes per entry if the guess holds, or 10 if
-/// the gradient has 16 bits. No allocation
-/// after the first call of a size.
+/// the gradient has 16 bits. No allocation after the first call of a size.
 ///
 /// On CUDA the result is the same, but other entries are sampled, and status.rescans counts calls whose candidates did
 /// not suffice, so it may differ. Takes about 0.5 bytes of scratch memory per entry if k is 1 % of them.
 void error_feedback_topk(Place& place, ConstGradientView gradient, View<const float> residual, View<float> rest,
                          SparseView selected, StatusView status);
+
+/// One threshold per scope: those of the last step, from which the selection starts as from status.threshold, and those
+/// of this one. Both may be the same memory.
+struct Thresholds {
+  View<const float> last;
+  View<float> next;
+};
+
+/// The threshold of a selection that has one scope.
+inline Thresholds thresholds_in(StatusView status) {
+  const View<float> one(&status.data()->threshold, 1, status.device());
+  return {one, one};
+}
+
+/// error_feedback_topk in each of the scopes, which do not overlap. `selected` receives the entries of one scope after
+/// another, with indices in the whole view. Entries outside the scopes are neither read nor written. status.threshold is
+/// unspecified; thresholds.next are as the last ones if status.nonfinite is set. On CUDA all scopes together take the
+/// launches of one long scope and of one short one, or a few times as many if there are hundreds.
+void error_feedback_topk_by_scope(Place& place, ConstGradientView gradient, View<const float> residual,
+                                  View<float> rest, std::span<const Scope> scopes, const Thresholds& thresholds,
+                                  SparseView selected, StatusView status);
 
 /// A view cut at multiples of `each` entries into scopes, from each of which `keep` entries are selected, or `last_keep`
 /// from the last one, which may be shorter.

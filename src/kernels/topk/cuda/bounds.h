@@ -85,7 +85,7 @@ struct Sample {
     lines = static_cast<unsigned>(all < kSampleThreads ? all : kSampleThreads);
     if (!has_line()) return;
     const std::uint64_t begin = laconic::topk::sampled_at(search.entries.size, lines, threadIdx.x, false);
-    const Number* gradient = static_cast<const Number*>(search.gradient) + begin;
+    const Number* gradient = gradient_of<Number>(search) + begin;
     const float* residual = search.residual + begin;
     const bool aligned = is_aligned(gradient) && is_aligned(residual);
     float values[kLine];
@@ -193,14 +193,16 @@ inline __device__ ScanBounds sampled_bounds(const Sample& sample, const Search& 
   return unless_too_many(sample, search, {sample.at_rank(expected + margin), middle, middle}, expected);
 }
 
-/// One block of kSampleThreads.
-template <class Number, class Scores>
-__global__ void __launch_bounds__(kSampleThreads) bounds_kernel(Search search, Scores scores) {
+/// One block of kSampleThreads per scope.
+template <class Number, class Scores, class Searches>
+__global__ void __launch_bounds__(kSampleThreads)
+    bounds_kernel(const __grid_constant__ Searches searches, Scores scores) {
+  const Search search = searches.here();
   ScanBounds bounds{kNonfiniteKey, kNonfiniteKey, 0};  // k = 0: only what is not finite
   if (search.k > 0) {
-    const float guess = search.status->threshold;  // comes while the sample is read
+    const float guess = *search.last_threshold;  // comes while the sample is read
     Sample sample;
-    sample.read<Number>(search, scores);
+    sample.read<Number>(search, scores.of(search));
     bounds = sampled_bounds(sample, search, guess);
   }
   if (threadIdx.x != 0) return;

@@ -22,8 +22,8 @@ inline __device__ void count_candidates(const Search& search, const Window& wind
                                         Counter& counter) {
   constexpr unsigned kAtOnce = 8;
   const std::uint64_t found = search.state->found;
-  const std::uint64_t begin = found * blockIdx.x / blocks;
-  const std::uint64_t end = found * (blockIdx.x + 1) / blocks;
+  const std::uint64_t begin = found * search.block / blocks;
+  const std::uint64_t end = found * (search.block + 1) / blocks;
   for (std::uint64_t at = begin; at < end; at += kAtOnce * kThreads) {
     std::uint32_t keys[kAtOnce];
 #pragma unroll
@@ -58,7 +58,7 @@ __device__ void count_everything(const Search& search, const Scores& scores, con
   std::uint32_t above = 0;
   std::uint32_t equal = 0;
   const std::uint64_t tiles = search.entries.tiles();
-  for (std::uint64_t tile = blockIdx.x * kWarps + warp(); tile < tiles; tile += gridDim.x * kWarps) {
+  for (std::uint64_t tile = search.block * kWarps + warp(); tile < tiles; tile += search.blocks * kWarps) {
     if (restore) restore_tile(search, tile);
     for_each_in_tile(search.entries, scores, tile, [&](std::uint32_t, float, std::uint32_t key, bool valid) {
       count_key(counter, window, key, valid);
@@ -109,21 +109,16 @@ inline __device__ void judge_candidates(const Search& search, const std::uint32_
   if (serves) bin = find_in_histogram(histogram, search.k - above);
   serves = serves && bin.found;
   if (threadIdx.x != 0) return;
-  Status& status = *search.status;
   if (serves) {
     state.window.rank -= above;
     state.window = narrowed(state.window, bin);
   } else if (ordinary) {
     state.mode = Mode::everything;
     state.window = {0, 31 - kBinBits, kBins, search.k};
-    ++status.rescans;
+    atomicAdd(&search.status->rescans, 1);
   } else {
-    status.count = search.k;
-    if (state.nonfinite != 0) {
-      status.nonfinite = 1;
-    } else {
-      status.threshold = 0.0F;
-    }
+    if (state.nonfinite != 0) search.status->nonfinite = 1;
+    report(search, state.nonfinite != 0 ? *search.last_threshold : 0.0F);
     state.mode = state.nonfinite != 0 ? Mode::give_up : Mode::nothing;
   }
 }
@@ -142,8 +137,7 @@ inline __device__ void narrow_window(const Search& search, const std::uint32_t* 
     state.window = narrowed(state.window, bin);
   }
   if ((pass != kLast && state.exact == 0) || search.status == nullptr) return;
-  search.status->threshold = __uint_as_float(state.window.low);
-  search.status->count = search.k;
+  report(search, __uint_as_float(state.window.low));
 }
 
 /// How many blocks have work in a pass. It must not depend on what the last of them writes, since idle ones may start
@@ -151,18 +145,20 @@ inline __device__ void narrow_window(const Search& search, const std::uint32_t* 
 inline __device__ unsigned working_blocks(const Search& search, unsigned pass) {
   const State& state = *search.state;
   const bool everything = pass != kCoarse && state.mode == Mode::everything;
-  if (everything) return pass != kFirst && state.exact != 0 ? 0 : gridDim.x;
+  if (everything) return pass != kFirst && state.exact != 0 ? 0 : search.blocks;
   if (pass == kFirst || pass == kSecond) return 0;
   if (pass == kLast && state.mode != Mode::candidates) return 0;
   if (state.found > search.candidates.room) return 1;  // which then judges
   const std::uint64_t blocks = (state.found + kKeysPerBlock - 1) / kKeysPerBlock;
-  return static_cast<unsigned>(blocks < 1 ? 1 : blocks < gridDim.x ? blocks : gridDim.x);
+  return static_cast<unsigned>(blocks < 1 ? 1 : blocks < search.blocks ? blocks : search.blocks);
 }
 
-template <class Scores>
-__global__ void __launch_bounds__(kThreads, kCountBlocks) count_kernel(Search search, Scores scores, unsigned pass) {
+template <class Scores, class Searches>
+__global__ void __launch_bounds__(kThreads, kCountBlocks)
+    count_kernel(const __grid_constant__ Searches searches, Scores scores, unsigned pass) {
+  const Search search = searches.here();
   const unsigned blocks = working_blocks(search, pass);
-  if (blockIdx.x >= blocks) return;
+  if (search.block >= blocks) return;
   __shared__ std::uint32_t bins[kHistogram];
   for (unsigned i = threadIdx.x; i < kHistogram; i += kThreads) bins[i] = 0;
   __syncthreads();
@@ -170,7 +166,7 @@ __global__ void __launch_bounds__(kThreads, kCountBlocks) count_kernel(Search se
   const Window window = state.window;
   Counter counter(bins);
   if (pass != kCoarse && state.mode == Mode::everything) {
-    count_everything(search, scores, window, pass == kFirst, bins, counter);
+    count_everything(search, scores.of(search), window, pass == kFirst, bins, counter);
   } else if (state.found <= search.candidates.room) {
     count_candidates(search, window, blocks, counter);
   }

@@ -54,10 +54,10 @@ inline __device__ Ranks ranks_before_warp(const Search& search, Ranks mine) {
     all.equal += warps[i].equal;
   }
   if (warp() == 0) {
-    const std::uint64_t greater = sum_before_block(search.greater, all.greater);
+    const std::uint64_t greater = sum_before_block(search.greater, all.greater, search.block);
     if (lane() == 0) earlier_blocks.greater = static_cast<std::uint32_t>(greater);
   } else if (warp() == 1) {
-    const std::uint64_t equal = sum_before_block(search.equal, all.equal);
+    const std::uint64_t equal = sum_before_block(search.equal, all.equal, search.block);
     if (lane() == 0) earlier_blocks.equal = static_cast<std::uint32_t>(equal);
   }
   __syncthreads();
@@ -71,8 +71,10 @@ template <bool kOnlySelected, class Walk, class Body>
 __device__ void for_each_ranked(const Search& search, Walk walk, Body body) {
   const std::uint32_t threshold = search.state->window.low;
   const std::uint32_t equals = search.state->window.rank;
-  const std::uint64_t first_tile = (std::uint64_t{blockIdx.x} * kThreads / kWarp + warp()) * search.tiles_per_warp;
-  const std::uint64_t end = min(first_tile + search.tiles_per_warp, search.entries.tiles());
+  const std::uint64_t tiles = search.entries.tiles();
+  const std::uint32_t each = tiles_per_warp(tiles);
+  const std::uint64_t first_tile = (std::uint64_t{search.block} * kThreads / kWarp + warp()) * each;
+  const std::uint64_t end = min(first_tile + each, tiles);
 
   Ranks ranks{0, 0};
   walk(first_tile, end, [&](std::uint32_t, float, std::uint32_t key, bool valid) {
@@ -89,28 +91,32 @@ __device__ void for_each_ranked(const Search& search, Walk walk, Body body) {
   });
 }
 
+/// `index` counts from the scope's start.
 inline __device__ void select_entry(const Search& search, std::uint32_t index, float value, std::uint32_t at) {
-  search.selected_indices[at] = index;
+  search.selected_indices[at] = static_cast<std::uint32_t>(search.offset) + index;
   search.selected_values[at] = value;
 }
 
 /// Valid indices and values of 0.
 inline __device__ void give_up(const Search& search) {
-  for (std::uint64_t i = thread_index(); i < search.k; i += std::uint64_t{gridDim.x} * kThreads) {
+  const std::uint64_t first = std::uint64_t{search.block} * kThreads + threadIdx.x;
+  for (std::uint64_t i = first; i < search.k; i += std::uint64_t{search.blocks} * kThreads) {
     select_entry(search, static_cast<std::uint32_t>(i), 0.0F, static_cast<std::uint32_t>(i));
   }
 }
 
 inline constexpr unsigned kEmitBlocks = 5;  ///< on a multiprocessor, for many loads under way
 
-template <class Scores>
-__global__ void __launch_bounds__(kThreads, kEmitBlocks) emit_kernel(Search search, Scores scores) {
+template <class Scores, class Searches>
+__global__ void __launch_bounds__(kThreads, kEmitBlocks)
+    emit_kernel(const __grid_constant__ Searches searches, Scores scores) {
+  const Search search = searches.here();
   const Mode mode = search.state->mode;
   if (mode == Mode::nothing) return;
   if (mode == Mode::give_up) return give_up(search);
   if (mode == Mode::everything) {
     const auto walk = [&](std::uint64_t tile, std::uint64_t end, auto body) {
-      for (; tile < end; ++tile) for_each_in_tile(search.entries, scores, tile, body);
+      for (; tile < end; ++tile) for_each_in_tile(search.entries, scores.of(search), tile, body);
     };
     for_each_ranked<true>(search, walk, [&](std::uint32_t index, float value, bool selected, std::uint32_t at) {
       if (!selected) return;

@@ -24,7 +24,7 @@ struct OfThread {
 
   template <class Number>
   __device__ void load_whole(const Search& search, std::int64_t begin) {
-    const Number* gradient = static_cast<const Number*>(search.gradient) + begin;
+    const Number* gradient = gradient_of<Number>(search) + begin;
     const float* residual = search.residual + begin;
     const bool aligned = is_aligned(gradient) && is_aligned(residual);
     aligned ? load_vectors<true>(gradient, residual) : load_vectors<false>(gradient, residual);
@@ -48,7 +48,7 @@ struct OfThread {
   /// The first and the last tile may have entries outside the view.
   template <class Number>
   __device__ void load_part(const Search& search, std::int64_t begin) {
-    const auto* gradient = static_cast<const Number*>(search.gradient);
+    const Number* gradient = gradient_of<Number>(search);
 #pragma unroll
     for (unsigned i = 0; i < kPerThread; ++i) {
       const std::int64_t index = begin + offset(i);
@@ -144,7 +144,7 @@ __device__ void scan_tile(const Search& search) {
   __shared__ std::uint32_t gathered_values[kGathered];
   __shared__ std::uint32_t counts[kThreads / kWarp];
   __shared__ Stored stored;
-  const std::int64_t begin = std::int64_t{blockIdx.x} * kTile - search.entries.lead;
+  const std::int64_t begin = std::int64_t{search.block} * kTile - search.entries.lead;
   const bool whole = begin >= 0 && begin + kTile <= static_cast<std::int64_t>(search.entries.size);
   OfThread mine;
   whole ? mine.load_whole<Number>(search, begin) : mine.load_part<Number>(search, begin);
@@ -174,7 +174,7 @@ __device__ void scan_tile(const Search& search) {
   if (threadIdx.x == 0) {
     const bool fits = start + total <= search.candidates.room;
     stored = fits ? Stored{static_cast<std::uint32_t>(start), total} : Stored{0, 0};
-    search.candidates.tiles[blockIdx.x] = stored;
+    search.candidates.tiles[search.block] = stored;
   }
   __syncthreads();
   if (stored.count != total) return mine.restore(search, begin, whole);
@@ -190,12 +190,16 @@ __device__ void scan_tile(const Search& search) {
 inline constexpr unsigned kScanBlocks = 3;  ///< on a multiprocessor: registers for eight vectors under way per thread
 
 /// Also clears what later kernels count in.
-template <class Number, class Scores>
-__global__ void __launch_bounds__(kThreads, kScanBlocks) scan_kernel(Search search) {
-  for (std::uint64_t i = thread_index(); i < kPasses * kHistogram; i += std::uint64_t{gridDim.x} * kThreads) {
+template <class Number, class Scores, class Searches>
+__global__ void __launch_bounds__(kThreads, kScanBlocks)
+    scan_kernel(const __grid_constant__ Searches searches) {
+  const Search search = searches.here();
+  const std::uint64_t first = std::uint64_t{search.block} * kThreads + threadIdx.x;
+  for (std::uint64_t i = first; i < kPasses * kHistogram; i += std::uint64_t{search.blocks} * kThreads) {
     search.histograms[i] = 0;
   }
-  if (threadIdx.x == 0 && blockIdx.x < search.emit_blocks) search.greater[blockIdx.x] = search.equal[blockIdx.x] = 0;
+  const bool has_words = search.block < emit_blocks(search.entries.tiles());
+  if (threadIdx.x == 0 && has_words) search.greater[search.block] = search.equal[search.block] = 0;
   scan_tile<Number>(search);
 }
 

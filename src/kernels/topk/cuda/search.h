@@ -13,12 +13,15 @@
 //   first of these passes proves it.
 // emit: selected entries by ascending index, and `rest` repaired where the expectation was wrong.
 //
-// A short view takes one launch of one block instead (small.h).
+// Many scopes are searched by the same launches: each block works for one of them. A short scope takes one block of one
+// launch instead (small.h).
 
+#include "base/cuda/parts.h"
 #include "base/cuda/scan.h"
 #include "base/workspace.h"
 #include "kernels/convert/cuda/numbers.h"
 #include "kernels/residual.h"
+#include "kernels/scope.h"
 #include "kernels/topk/selection.h"
 
 namespace laconic::cuda::search {
@@ -100,28 +103,137 @@ struct Candidates {
   Stored* tiles;
 };
 
-/// A selection, with the scratch memory that it uses. It travels as a parameter of kernels.
-struct Search {
+/// What the scopes of a call share: its views, and scratch memory in which each scope has a part.
+struct Call {
   const void* gradient;  ///< of the type that kernels are compiled for
+  const float* residual;
+  float* rest;
+  std::uint32_t* selected_indices;
+  float* selected_values;
+  std::uint64_t selected;  ///< entries, of all scopes
+  const float* last_thresholds;
+  float* next_thresholds;  ///< may be the last ones
+  Status* status;
+  Candidates candidates;
+  State* states;              ///< one per scope
+  std::uint32_t* histograms;  ///< kPasses of kHistogram per scope
+  unsigned long long* greater;  ///< words of sum_before_block, one per block of emit
+  unsigned long long* equal;
+};
+
+/// Where a scope lies in the views and in the scratch memory.
+struct ScopePart {
+  std::uint64_t offset;
+  std::uint64_t size;
+  std::uint64_t first;  ///< of its selected entries, and of the last support
+  std::uint64_t first_candidate;
+  std::uint32_t k;
+  std::uint32_t support;  ///< entries of the last support
+  std::uint32_t number;   ///< of the scope in the call
+  std::uint32_t room;     ///< for candidates
+  std::uint32_t first_tile;
+  std::uint32_t first_emit_block;
+};
+
+/// The selection in one scope, as a block sees it.
+struct Search {
+  const void* gradient;  ///< of the call
+  std::uint64_t offset;
   const float* residual;
   float* rest;
   Entries entries;  ///< their values are in `rest` once it is scanned and restored
   std::uint32_t k;
   std::uint32_t* selected_indices;
   float* selected_values;
+  std::uint64_t selected;  ///< entries, of all scopes
+  const float* last_threshold;
+  float* next_threshold;
   Status* status;
   Candidates candidates;
   State* state;
-  std::uint32_t* histograms;     ///< kPasses of kHistogram
-  std::uint32_t tiles_per_warp;  ///< in emit, at most kWarp
-  std::uint32_t emit_blocks;
-  unsigned long long* greater;  ///< words of sum_before_block, one per block of emit
+  std::uint32_t* histograms;
+  unsigned long long* greater;
   unsigned long long* equal;
+  std::uint64_t first;  ///< in the last support
+  std::uint32_t support;
+  std::uint64_t first_tile_begin;  ///< in the table of Regularized
+  unsigned block;                  ///< number of this block among those of the scope
+  unsigned blocks;
 };
+
+/// In emit, at most kWarp.
+inline __host__ __device__ std::uint32_t tiles_per_warp(std::uint64_t tiles) {
+  const std::uint64_t each = tiles / 4096;
+  return each < 2 ? 2 : each > 8 ? 8 : static_cast<std::uint32_t>(each);
+}
+
+inline __host__ __device__ std::uint32_t emit_blocks(std::uint64_t tiles) {
+  const std::uint64_t each = std::uint64_t{tiles_per_warp(tiles)} * (kThreads / kWarp);
+  return static_cast<std::uint32_t>((tiles + each - 1) / each);
+}
+
+/// Entries from a multiple of 16 bytes to this address.
+inline __host__ __device__ std::uint32_t lead_of(const float* values) {
+  return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(values) % sizeof(float4) / sizeof(float));
+}
+
+inline __host__ __device__ Entries entries_of(const Call& call, const ScopePart& part) {
+  const float* rest = call.rest + part.offset;
+  return {rest, part.size, lead_of(rest), kTile};
+}
+
+#ifdef __CUDACC__
+/// The scopes of a launch, a parameter of every kernel. A block calls `here` for its own.
+template <unsigned kMost>
+struct ScopeSearches {
+  Call call;
+  Parts<ScopePart, kMost> parts;
+
+  __device__ Search here() const {
+    const unsigned index = parts.of_block();
+    const ScopePart& part = parts.items[index];
+    return {call.gradient,
+            part.offset,
+            call.residual + part.offset,
+            call.rest + part.offset,
+            entries_of(call, part),
+            part.k,
+            call.selected_indices + part.first,
+            call.selected_values + part.first,
+            call.selected,
+            call.last_thresholds + part.number,
+            call.next_thresholds + part.number,
+            call.status,
+            {call.candidates.indices + part.first_candidate, call.candidates.values + part.first_candidate,
+             call.candidates.keys + part.first_candidate, part.room, call.candidates.tiles + part.first_tile},
+            call.states + index,
+            call.histograms + std::uint64_t{index} * kPasses * kHistogram,
+            call.greater + part.first_emit_block,
+            call.equal + part.first_emit_block,
+            part.first,
+            part.support,
+            std::uint64_t{part.first_tile} + index,  // a scope has one more than tiles
+            parts.block_in(index),
+            parts.blocks_of(index)};
+  }
+};
+
+/// What the caller learns of a scope, beside the entries.
+inline __device__ void report(const Search& search, float threshold) {
+  *search.next_threshold = threshold;
+  search.status->count = search.selected;
+}
+
+template <class Number>
+__device__ const Number* gradient_of(const Search& search) {
+  return static_cast<const Number*>(search.gradient) + search.offset;
+}
+#endif
 
 /// Every score is a magnitude. kernels/regtopk has another one.
 struct Magnitudes {
   static constexpr bool kRescored = false;
+  __device__ Magnitudes of(const Search&) const { return {}; }
 };
 
 #ifdef __CUDACC__

@@ -1,9 +1,11 @@
 #pragma once
 
-// The launches of a selection. They depend on n and k alone, and so does the scratch memory: about 8 bytes (12 if
-// entries are rescored) for each of 6k + n / 1,024 + 65,536 candidates.
+// The launches of a selection. They depend on the sizes of scopes alone, and so does the scratch memory: about 8 bytes
+// (12 if entries are rescored) for each of 6k + n / 1,024 + 65,536 candidates of a scope, and 64 KiB for its histograms.
 
 #include <algorithm>
+#include <span>
+#include <type_traits>
 
 #include "kernels/topk/cuda/bounds.h"
 #include "kernels/topk/cuda/count.h"
@@ -20,90 +22,132 @@ inline std::uint64_t room_for_candidates(std::uint64_t n, std::uint64_t k) {
   return std::min(n, 2 * k + std::min(4 * k, n / 16) + n / 1024 + 65'536);
 }
 
-inline constexpr std::uint64_t kMostBlocks = 0x7FFF'FFFF;
-
 inline unsigned blocks_of(std::uint64_t work, std::uint64_t per_block, std::uint64_t most) {
   return static_cast<unsigned>(std::clamp<std::uint64_t>((work + per_block - 1) / per_block, 1, most));
 }
 
-/// What is selected from and where it goes to, without scratch memory.
-inline Search search_of(const Selection& selection, StatusView status) {
-  const std::uint64_t n = selection.gradient.size();
-  const std::uint64_t k = selection.selected.size();
-  float* rest = selection.rest.data();
-  const auto lead = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(rest) % sizeof(float4) / sizeof(float));
-  Search search{};
-  search.gradient = selection.gradient.data();
-  search.residual = selection.residual.data();
-  search.rest = rest;
-  search.entries = {rest, n, lead, kTile};
-  search.k = static_cast<std::uint32_t>(k);
-  search.selected_indices = selection.selected.indices.data();
-  search.selected_values = selection.selected.values.data();
-  search.status = status.data();
-  return search;
+/// Blocks of each pass that counts.
+inline unsigned count_blocks(std::uint64_t tiles, std::uint64_t room) {
+  return std::max(blocks_of(tiles, kThreads / kWarp, kMostCountBlocks), blocks_of(room, kKeysPerBlock, kMostCountBlocks));
 }
 
-/// What emit and the passes before it need.
-inline void take_counters(Workspace& workspace, Search& search) {
-  constexpr unsigned kWarps = kThreads / kWarp;
-  const std::uint64_t tiles = search.entries.tiles();
-  search.tiles_per_warp = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(tiles / 4096, 2, 8));
-  search.emit_blocks = blocks_of(tiles, search.tiles_per_warp * kWarps, kMostBlocks);
-  search.histograms = workspace.take<std::uint32_t>(kPasses * kHistogram).data();
-  search.greater = workspace.take<unsigned long long>(search.emit_blocks).data();
-  search.equal = workspace.take<unsigned long long>(search.emit_blocks).data();
+/// A call without scratch memory. Offsets of scopes begin at the first entry of each view.
+inline Call call_of(const Selection& selection, const Thresholds& thresholds, StatusView status) {
+  Call call{};
+  call.gradient = selection.gradient.data();
+  call.residual = selection.residual.data();
+  call.rest = selection.rest.data();
+  call.selected_indices = selection.selected.indices.data();
+  call.selected_values = selection.selected.values.data();
+  call.selected = selection.selected.size();
+  call.last_thresholds = thresholds.last.data();
+  call.next_thresholds = thresholds.next.data();
+  call.status = status.data();
+  return call;
 }
 
-/// Scratch memory that the caller's scope releases.
-inline void take_scratch(Workspace& workspace, Search& search, bool rescored) {
-  search.state = workspace.take<State>(1).data();
-  if (search.k == search.entries.size) return;
-  const std::uint64_t room = room_for_candidates(search.entries.size, search.k);
-  Candidates& candidates = search.candidates;
-  candidates.room = room;
-  candidates.indices = workspace.take<std::uint32_t>(room).data();
-  candidates.values = workspace.take<std::uint32_t>(room).data();
-  candidates.keys = rescored ? workspace.take<std::uint32_t>(room).data() : candidates.values;
-  candidates.tiles = workspace.take<Stored>(search.entries.tiles()).data();
-  take_counters(workspace, search);
+inline ScopePart part_of(const Scope& scope, std::size_t number) {
+  ScopePart part{};
+  part.offset = scope.offset;
+  part.size = scope.size;
+  part.first = scope.first;
+  part.k = static_cast<std::uint32_t>(scope.count);
+  part.number = static_cast<std::uint32_t>(number);
+  return part;
 }
 
-template <class Scores>
-void count(const Launch& launch, const Search& search, const Scores& scores, unsigned pass) {
-  const unsigned for_entries = blocks_of(search.entries.tiles(), kThreads / kWarp, kMostCountBlocks);
-  const unsigned for_candidates = blocks_of(search.candidates.room, kKeysPerBlock, kMostCountBlocks);
-  const unsigned blocks = pass == kCoarse ? for_candidates : std::max(for_entries, pass == kLast ? for_candidates : 1);
-  count_kernel<Scores><<<blocks, kThreads, 0, launch.stream()>>>(search, scores, pass);
-  launch.check();
+/// Gives each scope its part of the scratch memory, which the caller's Workspace::Scope releases.
+template <unsigned kMost>
+void take_scratch(Workspace& workspace, ScopeSearches<kMost>& searches, bool rescored) {
+  std::uint64_t candidates = 0;
+  std::uint32_t tiles = 0;
+  std::uint32_t blocks = 0;
+  Call& call = searches.call;
+  for (unsigned i = 0; i < searches.parts.count; ++i) {
+    ScopePart& part = searches.parts.items[i];
+    const std::uint64_t own_tiles = entries_of(call, part).tiles();
+    part.room = static_cast<std::uint32_t>(room_for_candidates(part.size, part.k));
+    part.first_candidate = candidates;
+    part.first_tile = tiles;
+    part.first_emit_block = blocks;
+    candidates += part.room;
+    tiles += static_cast<std::uint32_t>(own_tiles);
+    blocks += emit_blocks(own_tiles);
+  }
+  call.candidates.indices = workspace.take<std::uint32_t>(candidates).data();
+  call.candidates.values = workspace.take<std::uint32_t>(candidates).data();
+  call.candidates.keys = rescored ? workspace.take<std::uint32_t>(candidates).data() : call.candidates.values;
+  call.candidates.tiles = workspace.take<Stored>(tiles).data();
+  call.states = workspace.take<State>(searches.parts.count).data();
+  call.histograms = workspace.take<std::uint32_t>(std::uint64_t{searches.parts.count} * kPasses * kHistogram).data();
+  call.greater = workspace.take<unsigned long long>(blocks).data();
+  call.equal = workspace.take<unsigned long long>(blocks).data();
 }
 
-/// A selection of k < n entries of a long view.
-template <class Number, class Scores>
-void search_largest(const Launch& launch, const Search& search, const Scores& scores) {
-  const auto tiles = static_cast<unsigned>(search.entries.tiles());
-  bounds_kernel<Number, Scores><<<1, kSampleThreads, 0, launch.stream()>>>(search, scores);
-  launch.check();
-  scan_kernel<Number, Scores><<<tiles, kThreads, 0, launch.stream()>>>(search);
-  launch.check();
-  if constexpr (Scores::kRescored) scores.rescore(launch, search);
-  for (unsigned pass = kCoarse; pass < kPasses; ++pass) count(launch, search, scores, pass);
-  emit_kernel<Scores><<<search.emit_blocks, kThreads, 0, launch.stream()>>>(search, scores);
-  launch.check();
+/// The scopes of a search, and its launches.
+template <unsigned kMost>
+class LongSearch {
+ public:
+  using Searches = ScopeSearches<kMost>;
+
+  LongSearch(const Launch& launch, const Searches& searches) : launch_(launch), searches_(searches) {}
+
+  const Searches& searches() const { return searches_; }
+  std::uint64_t tiles(const ScopePart& part) const { return entries_of(searches_.call, part).tiles(); }
+
+  /// Gives each scope blocks_of_part(its part) blocks.
+  template <class BlocksOf, class... Parameters>
+  void run(BlocksOf blocks_of_part, unsigned threads, void (*kernel)(Searches, Parameters...),
+           const std::type_identity_t<Parameters>&... arguments) {
+    const unsigned blocks = searches_.parts.number_blocks(blocks_of_part);
+    kernel<<<blocks, threads, 0, launch_.stream()>>>(searches_, arguments...);
+    launch_.check();
+  }
+
+ private:
+  const Launch& launch_;
+  Searches searches_;
+};
+
+/// Selections of k < n entries in long scopes.
+template <class Number, class Scores, unsigned kMost>
+void search_largest(Place& place, const Launch& launch, const Call& call, const Parts<ScopePart, kMost>& parts,
+                    Scores scores) {
+  using Searches = ScopeSearches<kMost>;
+  const Workspace::Scope scope(place.workspace());
+  Searches searches{call, parts};
+  take_scratch(place.workspace(), searches, Scores::kRescored);
+  LongSearch<kMost> search(launch, searches);
+  const auto one = [](const ScopePart&) { return 1U; };
+  const auto tiles = [&](const ScopePart& part) { return static_cast<unsigned>(search.tiles(part)); };
+  const auto counters = [&](const ScopePart& part) { return count_blocks(search.tiles(part), part.room); };
+  const auto emitters = [&](const ScopePart& part) { return emit_blocks(search.tiles(part)); };
+
+  if constexpr (Scores::kRescored) scores.find_tiles(place.workspace(), search);
+  search.run(one, kSampleThreads, bounds_kernel<Number, Scores, Searches>, scores);
+  search.run(tiles, kThreads, scan_kernel<Number, Scores, Searches>);
+  if constexpr (Scores::kRescored) scores.rescore(search);
+  for (unsigned pass = kCoarse; pass < kPasses; ++pass) {
+    search.run(counters, kThreads, count_kernel<Scores, Searches>, scores, pass);
+  }
+  search.run(emitters, kThreads, emit_kernel<Scores, Searches>, scores);
 }
 
 // k = n: everything is selected, and the threshold is the smallest score.
 
+using OneSearch = ScopeSearches<1>;
+
 template <class Scores>
-__global__ void start_all_kernel(Search search) {
+__global__ void start_all_kernel(const __grid_constant__ OneSearch searches) {
   State state{};
   state.smallest = kNonfiniteKey;
-  *search.state = state;
+  *searches.here().state = state;
 }
 
 template <class Number, class Scores>
-__global__ void take_all_kernel(Search search) {
-  const auto* gradient = static_cast<const Number*>(search.gradient);
+__global__ void take_all_kernel(const __grid_constant__ OneSearch searches) {
+  const Search search = searches.here();
+  const Number* gradient = gradient_of<Number>(search);
   std::uint32_t smallest = kNonfiniteKey;
   bool nonfinite = false;
   load_then_store(
@@ -121,41 +165,57 @@ __global__ void take_all_kernel(Search search) {
 }
 
 template <class Scores>
-__global__ void finish_all_kernel(Search search) {
-  search.status->count = search.k;
-  if (search.state->nonfinite != 0) {
-    search.status->nonfinite = 1;
-  } else {
-    search.status->threshold = search.k == 0 ? 0.0F : __uint_as_float(search.state->smallest);
-  }
+__global__ void finish_all_kernel(const __grid_constant__ OneSearch searches) {
+  const Search search = searches.here();
+  const bool nonfinite = search.state->nonfinite != 0;
+  if (nonfinite) search.status->nonfinite = 1;
+  report(search, nonfinite ? *search.last_threshold : __uint_as_float(search.state->smallest));
 }
 
 template <class Number, class Scores>
-void select_all(const Launch& launch, const Search& search, const Scores& scores) {
-  start_all_kernel<Scores><<<1, 1, 0, launch.stream()>>>(search);
+void select_all(Place& place, const Launch& launch, const Call& call, const ScopePart& part, const Scores& scores) {
+  const Workspace::Scope scope(place.workspace());
+  OneSearch searches{call, {{part}, {0}, 1}};
+  searches.call.states = place.workspace().take<State>(1).data();
+  start_all_kernel<Scores><<<1, 1, 0, launch.stream()>>>(searches);
   launch.check();
-  if (search.k > 0) {
-    take_all_kernel<Number, Scores><<<blocks_for(search.k, kEntries), kThreads, 0, launch.stream()>>>(search);
-    launch.check();
-    if constexpr (Scores::kRescored) scores.rescore_all(launch, search);
-  }
-  finish_all_kernel<Scores><<<1, 1, 0, launch.stream()>>>(search);
+  take_all_kernel<Number, Scores><<<blocks_for(part.k, kEntries), kThreads, 0, launch.stream()>>>(searches);
+  launch.check();
+  if constexpr (Scores::kRescored) scores.rescore_all(launch, searches);
+  finish_all_kernel<Scores><<<1, 1, 0, launch.stream()>>>(searches);
   launch.check();
 }
 
-/// Whether a selection takes one launch, without scratch memory.
-inline bool is_small(const Search& search) { return search.entries.size <= kMostSmall; }
-
+/// Selects in every scope: the short ones in one launch for many, the long ones in the launches of one search for many.
 template <class Scores>
-void select(const Launch& launch, ConstGradientView gradient, const Search& search, const Scores& scores) {
-  with_numbers(gradient, [&]<class Number>(const Number*) {
-    if (is_small(search)) {
-      select_small<Number>(launch, search, scores);
-    } else if (search.k == search.entries.size) {
-      select_all<Number>(launch, search, scores);
-    } else {
-      search_largest<Number>(launch, search, scores);
+void select(Place& place, const Launch& launch, const Call& call, NumberType type, std::span<const Scope> scopes,
+            const Scores& scores) {
+  with_number(type, [&]<class Number>(Number) {
+    using Many = Parts<ScopePart>;
+    const auto select_short = [&](const Many& parts, unsigned blocks) {
+      using Searches = ScopeSearches<kMostParts<ScopePart>>;
+      small_kernel<Number, Scores, Searches><<<blocks, kSampleThreads, 0, launch.stream()>>>(Searches{call, parts}, scores);
+      launch.check();
+    };
+    const auto select_long = [&](const Many& parts, unsigned) {
+      if (parts.count > 1) return search_largest<Number>(place, launch, call, parts, scores);
+      search_largest<Number>(place, launch, call, Parts<ScopePart, 1>{{parts.items[0]}, {0}, 1}, scores);
+    };
+    PartBatches<ScopePart, decltype(select_short)> short_ones(select_short);
+    PartBatches<ScopePart, decltype(select_long)> long_ones(select_long);
+    for (std::size_t i = 0; i < scopes.size(); ++i) {
+      ScopePart part = part_of(scopes[i], i);
+      if constexpr (Scores::kRescored) part.support = scopes.size() == 1 ? scores.size : part.k;
+      if (part.size <= kMostSmall) {
+        short_ones.add(part, 1);
+      } else if (part.k == part.size) {
+        select_all<Number>(place, launch, call, part, scores);
+      } else {
+        long_ones.add(part, entries_of(call, part).tiles());
+      }
     }
+    short_ones.finish();
+    long_ones.finish();
   });
 }
 

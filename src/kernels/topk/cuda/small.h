@@ -1,6 +1,6 @@
 #pragma once
 
-// A selection from a short view, in one launch: one block holds all entries in its registers.
+// A selection from a short scope: one block holds all entries in its registers.
 
 #include "kernels/topk/cuda/bounds.h"
 #include "kernels/topk/cuda/emit.h"
@@ -23,7 +23,7 @@ struct SmallPart {
   /// An entry of a.
   template <class Number>
   __device__ static float value_at(const Search& search, std::uint32_t i) {
-    return with_residual(widened(static_cast<const Number*>(search.gradient)[i]), search.residual[i]);
+    return with_residual(widened(gradient_of<Number>(search)[i]), search.residual[i]);
   }
 
   /// True if all are finite.
@@ -85,30 +85,25 @@ struct SmallPart {
   }
 };
 
-template <class Number, class Scores>
-__global__ void __launch_bounds__(kSampleThreads) small_kernel(Search search, Scores scores) {
+template <class Number, class Scores, class Searches>
+__global__ void __launch_bounds__(kSampleThreads)
+    small_kernel(const __grid_constant__ Searches searches, Scores scores) {
+  const Search search = searches.here();
   SmallPart part;
   const bool finite = part.read<Number>(search);
-  if constexpr (Scores::kRescored) part.rescore<Number>(search, scores);
-  const bool all_finite = __syncthreads_and(finite) != 0;
-  if (threadIdx.x == 0) {
-    search.status->count = search.k;
-    if (!all_finite) search.status->nonfinite = 1;
-  }
-  if (!all_finite) {
+  if constexpr (Scores::kRescored) part.rescore<Number>(search, scores.of(search));
+  if (__syncthreads_and(finite) == 0) {
+    if (threadIdx.x == 0) {
+      search.status->nonfinite = 1;
+      report(search, *search.last_threshold);
+    }
     for (unsigned i = threadIdx.x; i < search.k; i += kSampleThreads) select_entry(search, i, 0.0F, i);
     return;
   }
   RankedKey last{kNonfiniteKey, 0};  // k = 0: nothing
   if (search.k > 0) last = exact_key(part.keys, part.valid, search.k);
   part.write(search, last.key, last.rank);
-  if (threadIdx.x == 0) search.status->threshold = search.k == 0 ? 0.0F : __uint_as_float(last.key);
-}
-
-template <class Number, class Scores>
-void select_small(const Launch& launch, const Search& search, const Scores& scores) {
-  small_kernel<Number, Scores><<<1, kSampleThreads, 0, launch.stream()>>>(search, scores);
-  launch.check();
+  if (threadIdx.x == 0) report(search, search.k == 0 ? 0.0F : __uint_as_float(last.key));
 }
 
 }  // namespace laconic::cuda::search
