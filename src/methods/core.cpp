@@ -33,13 +33,10 @@ std::uint64_t MethodCore::full_chunk() const {
   return chunk_entries_ > 0 ? chunk_entries_ : usual_chunk_;
 }
 
-/// On a device a chunk pays for launches and waits, so that larger ones are better than on the CPU, where they must fit
-/// into a cache. Ranks on both use the larger.
+/// Ranks on the CPU and on a device use the larger.
 void MethodCore::agree_on_chunks() {
   if (chunked_ == nullptr) return;
-  constexpr std::uint64_t kLargerOnDevice = 16;
-  const std::uint64_t mine =
-      chunked_->usual_chunk_entries() * (place_->device() == Device::cpu ? 1 : kLargerOnDevice);
+  const std::uint64_t mine = chunked_->usual_chunk_entries(place_->device());
   std::vector<std::uint64_t> all(static_cast<std::size_t>(ranks()));
   communicator_->all_gather(as_bytes(View<const std::uint64_t>(&mine, 1)), as_writable_bytes(View<std::uint64_t>(all)))
       .wait();

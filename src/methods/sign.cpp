@@ -46,7 +46,9 @@ class SignMethod : public GradientBase {
   Stripe stripe() const { return {steps_ % turns_, turns_}; }
   /// Who abstains is decided by the mean of the whole model, and turns are taken by an entry's place in it.
   bool by_tensor() const override { return abstain_ == 0.0F && !takes_turns(); }
-  std::uint64_t usual_chunk_entries() const override { return std::uint64_t{1} << 20; }
+  std::uint64_t usual_chunk_entries(Device device) const override {
+    return std::uint64_t{1} << (device == Device::cpu ? 20 : 24);
+  }
 
   void prepare() override {
     if (remembers()) {

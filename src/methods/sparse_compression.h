@@ -39,6 +39,7 @@ class SparseCompression {
 
   /// Whether the tensors of a chunk can be exchanged before the others have arrived.
   bool by_tensor() const;
+  std::uint64_t usual_chunk_entries(Device device) const { return sparse_chunk_entries(device, keep_); }
   void prepare(Place& place, std::span<const Tensor> tensors);
   /// Makes the exchanges, for a new group of ranks as well.
   void make_sums(const ChunkPipeline& pipeline);

@@ -27,6 +27,7 @@ class SparseMethod : public GradientBase {
   std::vector<View<float>> owed() override { return {residual_.view()}; }
 
   bool by_tensor() const override { return compression_.by_tensor(); }
+  std::uint64_t usual_chunk_entries(Device device) const override { return compression_.usual_chunk_entries(device); }
   bool takes_16bit() const override { return true; }
   Exchange& start_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport& report) override;
   void finish_chunk(const Chunk& chunk, GradientView aggregate, StatusView status, StepReport& report) override;

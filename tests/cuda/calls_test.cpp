@@ -21,8 +21,12 @@ struct Bound {
   int ranks;
   unsigned launches;  ///< of kernels, with copies and fillings of memory; the most of any rank
   unsigned waits;
+  const char* scope = nullptr;  ///< if it is not the method's default
 };
-void PrintTo(const Bound& bound, std::ostream* out) { *out << bound.method << " with " << bound.ranks << " ranks"; }
+void PrintTo(const Bound& bound, std::ostream* out) {
+  *out << bound.method << (bound.scope != nullptr ? " by " : "") << (bound.scope != nullptr ? bound.scope : "")
+       << " with " << bound.ranks << " ranks";
+}
 
 /// As many as ResNet-50 has: more than one launch takes.
 std::vector<Tensor> many_tensors() {
@@ -37,7 +41,9 @@ struct LaterStep {
 };
 
 LaterStep third_step(const Bound& bound, Communicator& communicator, Place& place) {
-  const auto method = make_method(bound.method, small_options(method_row(bound.method)), communicator, place);
+  MethodOptions options = small_options(method_row(bound.method));
+  if (bound.scope != nullptr) options.scope = bound.scope;
+  const auto method = make_method(bound.method, options, communicator, place);
   const std::vector<Tensor> tensors = many_tensors();
   method->register_tensors(tensors);
   const std::vector<float> point(size_of(tensors), 0.5F);
@@ -81,7 +87,10 @@ INSTANTIATE_TEST_SUITE_P(Methods, Calls,
                                          Bound{"terngrad", 1, 36, 4}, Bound{"terngrad", 4, 68, 8},
                                          Bound{"dqsgd", 1, 40, 5}, Bound{"dqsgd", 4, 72, 9},
                                          Bound{"block-quant", 1, 44, 7}, Bound{"block-quant", 4, 116, 15},
-                                         Bound{"topk", 1, 44, 7}, Bound{"topk", 4, 80, 12}));
+                                         Bound{"topk", 1, 44, 7}, Bound{"topk", 4, 80, 12},
+                                         Bound{"topk", 1, 36, 4, "tensor"}, Bound{"topk", 4, 72, 9, "tensor"},
+                                         Bound{"regtopk", 1, 40, 4, "tensor"}, Bound{"regtopk", 4, 76, 9, "tensor"},
+                                         Bound{"randk", 1, 44, 5, "tensor"}, Bound{"randk", 4, 96, 13, "tensor"}));
 
 /// A step of the table's row, whatever its face, on a device.
 class DeviceWorker {

@@ -28,6 +28,7 @@ TEST_F(Cuda, Checksums) {
       const DeviceArray<std::byte> device(bytes, shift);
       EXPECT_EQ(checksum(*place_, device.view()), expected) << n << " bytes at " << shift;
       for (std::size_t hole = 0; hole < 64 && hole + 4 <= n; hole += 12) {
+        if (left_out()) continue;
         EXPECT_EQ(checksum_with_hole(*place_, device.view(), hole), checksum_with_hole(reference_, bytes, hole))
             << n << " bytes with a hole at " << hole;
       }

@@ -5,9 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <memory>
 #include <type_traits>
 #include <vector>
@@ -33,6 +36,19 @@ inline std::vector<float> awkward_values(std::size_t n, std::uint64_t seed, floa
   const std::vector<float> awkward{0.0F, -0.0F, 1e-45F, -1e-40F, 1e-38F, -3e38F, 1.0F, -1.0F, extra, -extra};
   for (std::size_t i = 0; i < n; i += 7) values[i] = awkward[i / 7 % awkward.size()];
   return values;
+}
+
+/// LACONIC_TEST_EVERY=n runs every n-th case only, of the loops that ask for it: for sanitizers, under which a kernel takes
+/// a hundred times as long.
+inline unsigned run_every() {
+  static const char* const given = std::getenv("LACONIC_TEST_EVERY");
+  static const unsigned every = given == nullptr ? 1 : static_cast<unsigned>(std::max(1, std::atoi(given)));
+  return every;
+}
+/// Whether to leave this case out. `many` is how many times fewer of this loop's cases are to be run than of others.
+inline bool left_out(unsigned many = 1) {
+  static std::map<unsigned, std::uint64_t> asked;
+  return run_every() > 1 && asked[many]++ % (std::uint64_t{run_every()} * many) != 0;
 }
 
 /// The values that tests add to the awkward ones, each in a run of its own.

@@ -66,6 +66,7 @@ class CudaRegtopk : public Cuda {
     for (const std::size_t k : {std::size_t{0}, std::size_t{1}, n / 50, n / 3, n}) {
       const Selected want = on_cpu(gradient, residual, support, score, k);
       for (const float scale : {0.0F, 1.0F, 1.25F, 0.5F}) {
+        if (left_out()) continue;
         const float guess = scale * want.status.threshold;
         const Selected got = on_device(gradient, residual, support, score, k, guess, n % 4);
         EXPECT_EQ(difference(got, want), "")

@@ -89,6 +89,7 @@ class CudaVote : public Cuda {
 TEST_F(CudaVote, EverySizeAndStart) {
   for (const std::size_t n : kWordCounts) {
     for (const std::uint64_t first_word : {0ULL, 1ULL, 17ULL, 63ULL, 64ULL, (1ULL << 36) + 5}) {
+      if (left_out()) continue;
       expect_vote(n, 4, rule_of(Ties::random, first_word));
       expect_open_vote(n, 4, rule_of(Ties::random, first_word));
     }

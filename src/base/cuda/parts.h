@@ -59,7 +59,7 @@ struct Parts {
 };
 
 /// Gathers parts and calls give(parts, number of blocks) whenever there is no room for more.
-template <class T, class Give>
+template <class T, class Give, unsigned kMost = kMostParts<T>>
 class PartBatches {
  public:
   explicit PartBatches(Give give) : give_(give) {}
@@ -67,7 +67,7 @@ class PartBatches {
   /// A part without blocks is left out.
   void add(const T& item, std::uint64_t blocks) {
     if (blocks == 0) return;
-    if (parts_.count == kMostParts<T> || blocks_ + blocks > kMostBlocks) finish();
+    if (parts_.count == kMost || blocks_ + blocks > kMostBlocks) finish();
     parts_.items[parts_.count] = item;
     parts_.first_block[parts_.count++] = static_cast<unsigned>(blocks_);
     blocks_ += blocks;
@@ -83,7 +83,7 @@ class PartBatches {
   static constexpr std::uint64_t kMostBlocks = 0x7FFF'FFFF;
 
   Give give_;
-  Parts<T> parts_{};
+  Parts<T, kMost> parts_{};
   std::uint64_t blocks_ = 0;
 };
 

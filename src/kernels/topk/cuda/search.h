@@ -182,6 +182,9 @@ inline __host__ __device__ Entries entries_of(const Call& call, const ScopePart&
   return {rest, part.size, lead_of(rest), kTile};
 }
 
+/// Scopes of a launch: as many as there is room for in its parameters.
+inline constexpr unsigned kMostScopes = 64;
+
 #ifdef __CUDACC__
 /// The scopes of a launch, a parameter of every kernel. A block calls `here` for its own.
 template <unsigned kMost>
@@ -217,6 +220,7 @@ struct ScopeSearches {
             parts.blocks_of(index)};
   }
 };
+static_assert(sizeof(ScopeSearches<kMostScopes>) <= 4'000, "parameters of a kernel, beside the scores");
 
 /// What the caller learns of a scope, beside the entries.
 inline __device__ void report(const Search& search, float threshold) {

@@ -191,9 +191,9 @@ template <class Scores>
 void select(Place& place, const Launch& launch, const Call& call, NumberType type, std::span<const Scope> scopes,
             const Scores& scores) {
   with_number(type, [&]<class Number>(Number) {
-    using Many = Parts<ScopePart>;
+    using Many = Parts<ScopePart, kMostScopes>;
     const auto select_short = [&](const Many& parts, unsigned blocks) {
-      using Searches = ScopeSearches<kMostParts<ScopePart>>;
+      using Searches = ScopeSearches<kMostScopes>;
       small_kernel<Number, Scores, Searches><<<blocks, kSampleThreads, 0, launch.stream()>>>(Searches{call, parts}, scores);
       launch.check();
     };
@@ -201,8 +201,8 @@ void select(Place& place, const Launch& launch, const Call& call, NumberType typ
       if (parts.count > 1) return search_largest<Number>(place, launch, call, parts, scores);
       search_largest<Number>(place, launch, call, Parts<ScopePart, 1>{{parts.items[0]}, {0}, 1}, scores);
     };
-    PartBatches<ScopePart, decltype(select_short)> short_ones(select_short);
-    PartBatches<ScopePart, decltype(select_long)> long_ones(select_long);
+    PartBatches<ScopePart, decltype(select_short), kMostScopes> short_ones(select_short);
+    PartBatches<ScopePart, decltype(select_long), kMostScopes> long_ones(select_long);
     for (std::size_t i = 0; i < scopes.size(); ++i) {
       ScopePart part = part_of(scopes[i], i);
       if constexpr (Scores::kRescored) part.support = scopes.size() == 1 ? scores.size : part.k;
