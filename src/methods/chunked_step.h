@@ -23,9 +23,9 @@ class ChunkedStep {
   /// Whether a tensor's exchange is independent of the other tensors. If false, all tensors are one chunk.
   virtual bool by_tensor() const = 0;
   /// Entries of a full chunk if the caller sets none. On the CPU a chunk should stay in a cache: 1 MiB of floats. On a
-  /// device it pays for launches and waits, whatever its size: 16 MiB. More if an entry takes few bits on the wire.
+  /// device it pays for launches and waits, whatever its size: 32 MiB. More if an entry is one bit on the wire, or less.
   virtual std::uint64_t usual_chunk_entries(Device device) const {
-    return std::uint64_t{1} << (device == Device::cpu ? 18 : 22);
+    return std::uint64_t{1} << (device == Device::cpu ? 18 : 23);
   }
   /// Entries of a full chunk if the result depends on it, so that no caller and no device may choose another number; 0:
   /// it does not.

@@ -103,9 +103,6 @@ class FixedBits : public GradientBase {
 
  private:
   bool by_tensor() const override { return quantizes_by_tensor(settings_); }
-  std::uint64_t usual_chunk_entries(Device device) const override {
-    return std::uint64_t{1} << (device == Device::cpu ? 18 : 23);
-  }
   void prepare() override {
     memory_.prepare(place(), parameters());
     regrouped();

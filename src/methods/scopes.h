@@ -27,7 +27,7 @@ struct ChunkSelection {
 /// Entries of a full chunk of which a method sends the share `keep`, each with its index.
 inline std::uint64_t sparse_chunk_entries(Device device, double keep) {
   constexpr double kOneBit = 1.0 / 40;  // of an entry, or less
-  return std::uint64_t{1} << (device == Device::cpu ? 18 : keep <= kOneBit ? 24 : 22);
+  return std::uint64_t{1} << (device == Device::cpu ? 18 : keep <= kOneBit ? 24 : 23);
 }
 
 /// The scopes of a model, in order: all of it, or each tensor. A scope selects max(1, floor(keep·size)) entries; scopes

@@ -193,7 +193,7 @@ inline __device__ ScanBounds sampled_bounds(const Sample& sample, const Search& 
   return unless_too_many(sample, search, {sample.at_rank(expected + margin), middle, middle}, expected);
 }
 
-/// One block of kSampleThreads per scope.
+/// One block of kSampleThreads per scope. Also clears the words that emit sums in.
 template <class Number, class Scores, class Searches>
 __global__ void __launch_bounds__(kSampleThreads)
     bounds_kernel(const __grid_constant__ Searches searches, Scores scores) {
@@ -205,6 +205,8 @@ __global__ void __launch_bounds__(kSampleThreads)
     sample.read<Number>(search, scores.of(search));
     bounds = sampled_bounds(sample, search, guess);
   }
+  const unsigned words = emit_blocks(search.entries.tiles());
+  for (unsigned i = threadIdx.x; i < words; i += kSampleThreads) search.greater[i] = search.equal[i] = 0;
   if (threadIdx.x != 0) return;
   State state{};
   state.candidate = min(bounds.candidate, kNonfiniteKey);

@@ -189,18 +189,16 @@ __device__ void scan_tile(const Search& search) {
 
 inline constexpr unsigned kScanBlocks = 3;  ///< on a multiprocessor: registers for eight vectors under way per thread
 
-/// Also clears what later kernels count in.
+/// Also clears what the passes count in, afterwards: before, it would take registers from the loads.
 template <class Number, class Scores, class Searches>
 __global__ void __launch_bounds__(kThreads, kScanBlocks)
     scan_kernel(const __grid_constant__ Searches searches) {
   const Search search = searches.here();
+  scan_tile<Number>(search);
   const std::uint64_t first = std::uint64_t{search.block} * kThreads + threadIdx.x;
   for (std::uint64_t i = first; i < kPasses * kHistogram; i += std::uint64_t{search.blocks} * kThreads) {
     search.histograms[i] = 0;
   }
-  const bool has_words = search.block < emit_blocks(search.entries.tiles());
-  if (threadIdx.x == 0 && has_words) search.greater[search.block] = search.equal[search.block] = 0;
-  scan_tile<Number>(search);
 }
 
 }  // namespace laconic::cuda::search

@@ -168,7 +168,7 @@ inline __host__ __device__ std::uint32_t tiles_per_warp(std::uint64_t tiles) {
 }
 
 inline __host__ __device__ std::uint32_t emit_blocks(std::uint64_t tiles) {
-  const std::uint64_t each = std::uint64_t{tiles_per_warp(tiles)} * (kThreads / kWarp);
+  const std::uint32_t each = tiles_per_warp(tiles) * (kThreads / kWarp);
   return static_cast<std::uint32_t>((tiles + each - 1) / each);
 }
 
