@@ -27,8 +27,7 @@ struct ListSearch {
 __global__ void start_split_kernel(const __grid_constant__ ListSearch list) {
   const Search& search = list.search;
   for (std::uint64_t i = threadIdx.x; i < kPasses * kHistogram; i += kThreads) search.histograms[i] = 0;
-  const unsigned blocks = emit_blocks(search.entries.tiles());
-  for (std::uint64_t i = threadIdx.x; i < blocks; i += kThreads) search.greater[i] = search.equal[i] = 0;
+  clear_emit_words<kThreads>(search.entries.tiles(), search.greater, search.equal);
   if (threadIdx.x != 0) return;
   State state{};
   state.mode = Mode::everything;

@@ -205,8 +205,7 @@ __global__ void __launch_bounds__(kSampleThreads)
     sample.read<Number>(search, scores.of(search));
     bounds = sampled_bounds(sample, search, guess);
   }
-  const unsigned words = emit_blocks(search.entries.tiles());
-  for (unsigned i = threadIdx.x; i < words; i += kSampleThreads) search.greater[i] = search.equal[i] = 0;
+  clear_emit_words<kSampleThreads>(search.entries.tiles(), search.greater, search.equal);
   if (threadIdx.x != 0) return;
   State state{};
   state.candidate = min(bounds.candidate, kNonfiniteKey);

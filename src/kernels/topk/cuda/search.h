@@ -161,16 +161,28 @@ struct Search {
   unsigned blocks;
 };
 
-/// In emit, at most kWarp.
+/// In emit: at most kWarp.
 inline __host__ __device__ std::uint32_t tiles_per_warp(std::uint64_t tiles) {
   const std::uint64_t each = tiles / 4096;
   return each < 2 ? 2 : each > 8 ? 8 : static_cast<std::uint32_t>(each);
 }
 
-inline __host__ __device__ std::uint32_t emit_blocks(std::uint64_t tiles) {
-  const std::uint32_t each = tiles_per_warp(tiles) * (kThreads / kWarp);
+inline __host__ __device__ std::uint32_t tiles_per_emit_block(std::uint64_t tiles) {
+  return tiles_per_warp(tiles) * (kThreads / kWarp);
+}
+inline std::uint32_t emit_blocks(std::uint64_t tiles) {
+  const std::uint32_t each = tiles_per_emit_block(tiles);
   return static_cast<std::uint32_t>((tiles + each - 1) / each);
 }
+
+#ifdef __CUDACC__
+/// Clears the words of emit's blocks, by the threads of one block of kBlockThreads. Divides nothing, which takes long.
+template <unsigned kBlockThreads>
+__device__ void clear_emit_words(std::uint64_t tiles, unsigned long long* greater, unsigned long long* equal) {
+  const std::uint64_t each = tiles_per_emit_block(tiles);
+  for (std::uint64_t i = threadIdx.x; i * each < tiles; i += kBlockThreads) greater[i] = equal[i] = 0;
+}
+#endif
 
 /// Entries from a multiple of 16 bytes to this address.
 inline __host__ __device__ std::uint32_t lead_of(const float* values) {
