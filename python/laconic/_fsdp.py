@@ -295,7 +295,7 @@ def remedy_for_failed_step() -> str:
         return "call abandon_step() of laconic's state on all ranks after an error in a step"
     able = [version for version, known in KNOWN.items() if "reset_iter_state" in known["module"]]
     return (
-        f"fully_shard of torch {_version()} cannot be brought back from a step that failed: start the ranks anew from a "
+        f"fully_shard of torch {_version()} cannot be brought back from a step that failed: start the ranks again from a "
         f"checkpoint, or use torch {' or '.join(able)}, with which abandon_step() drops the step"
     )
 

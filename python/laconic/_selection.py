@@ -106,8 +106,8 @@ class Choice:
         """Adds the other parameters: the method for those that are selected, dense for the rest."""
         if exclude and not any(matches(name, exclude) for name in self._names):
             raise _core.InvalidConfig(
-                f"exclude={exclude!r} fits no parameter, and what it means would be compressed: leave it out; "
-                f"names are like {', '.join(self._names[:3])}"
+                f"exclude={exclude!r} matches no parameter, so it would send none of them dense: correct the pattern, or "
+                f"leave it out; names are like {', '.join(self._names[:3])}"
             )
         require_gradient_method(method)
         least: int = _core.method(method)["min_size"] if min_size is None else min_size

@@ -284,12 +284,12 @@ def _parameters_of(ddp: DistributedDataParallel) -> tuple[list[str], list[torch.
     hook = ddp._get_ddp_logging_data().get("comm_hook")  # type: ignore[no-untyped-call]
     if hook:
         raise _core.InvalidConfig(
-            f"the model has a communication hook already, {hook}, and torch takes one: wrap the module anew"
+            f"the model has a communication hook already, {hook}, and torch takes one: wrap the module again"
         )
     if getattr(ddp, "_use_python_reducer", False):
         raise _core.InvalidConfig(
             "the model was wrapped under torch._dynamo.config.optimize_ddp = 'python_reducer', which calls no hook with "
-            "buckets: set it to 'ddp_optimizer' first, then wrap the module anew"
+            "buckets: set it to 'ddp_optimizer' first, then wrap the module again"
         )
     parameters, sparse = ddp._build_params_for_reducer()  # type: ignore[no-untyped-call]
     reduced = _reduced_count(ddp)

@@ -167,7 +167,7 @@ class ShardedState:
         step, on all ranks, also on those that had gone on: their backward raises InvalidConfig. fully_shard's
         parameters are sharded again, and what it had accumulated of the step is discarded, also the gradients that
         `reset_iter_state` leaves behind. Gradients of earlier backward passes in `.grad` stay. After a TransportError
-        there is no next step: start the ranks anew.
+        there is no next step: start the ranks again.
 
         Raises:
             InvalidConfig: for torch 2.11, whose fully_shard cannot be brought back from a step that failed.

@@ -412,7 +412,7 @@ std::vector<RunSetting> task_rows() {
       usually(word("model", &T::model, {}, "such as mlp, cnn, resnet18, gpt"), "the task's"),
       usually(word("text", &T::text, {}, "a text file for the task text"), "none, and the program writes a text"),
       whole("batch", &T::batch, 1U, 65536U, "samples per step of each worker"),
-      word("sampling", &T::sampling, {"epochs", "replacement"}, "epochs uses each sample once per epoch; replacement draws anew each time"),
+      word("sampling", &T::sampling, {"epochs", "replacement"}, "epochs uses each sample once per epoch; replacement draws from all of them each time"),
       number("skew", &T::skew, {0.0, 1.0}, "0 gives all workers similar samples, 1 sorts samples by label"),
       truth("augment", &T::augment, "crop and flip images, if the task does that"),
       whole("train_samples", &T::train_samples, 0U, kAnyCount, "train on only the first samples, this many; 0 for all"),

@@ -93,7 +93,8 @@ Parameter sparse_values(const char* fallback) {
               "format of values on the wire; sign and two: one or two magnitudes per scope")
       .with(fallback);
 }
-Parameter sparse_return() {
+Parameter sparse_return() { return coded_or_exact(); }
+Parameter sparse_return_or_union() {
   return coded_or_exact().only(
       "union = sum", [](const MethodOptions& options) { return options.union_ != "keep" || options.return_ == "coded"; });
 }

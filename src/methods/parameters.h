@@ -25,6 +25,7 @@ Parameter sparse_scope(const char* fallback);
 Parameter sparse_chunk(const char* scope_fallback);
 Parameter sparse_values(const char* fallback);
 Parameter sparse_return();
+Parameter sparse_return_or_union();  ///< of a method that has `union` too
 /// For methods that send everything as it is unless they are told otherwise: keep and values, and what counts only if
 /// lists of entries are sent. `order` counts only if nothing is compressed.
 std::vector<Parameter> compression();

@@ -129,7 +129,7 @@ const std::vector<MethodRow>& rows() {
       {"fp16", Face::gradient, "dense, 16-bit IEEE values both ways", "baseline", 0, 6, {}, {}, make_fp16},
       {"bf16", Face::gradient, "dense, bfloat16 values both ways", "baseline", 0, 6, {}, {}, make_bf16},
       {"topk", Face::gradient, "the k largest by magnitude, error feedback", "Stich et al. 2018", 8, 11.2, kErrorFeedback,
-       {keep(), sparse_scope("model"), sparse_chunk("model"), sparse_values("f32"), sparse_route(), sparse_return(),
+       {keep(), sparse_scope("model"), sparse_chunk("model"), sparse_values("f32"), sparse_route(), sparse_return_or_union(),
         word("union", &Options::union_, {"sum", "keep"}, "keep: the same as return = coded")},
        make_topk},
       {"regtopk", Face::gradient, "top-k of a score that damps entries which other workers cancelled", "Bereyhi et al. 2025", {8, 20, "most with step_guard"}, 11.7, kErrorFeedback,

@@ -313,7 +313,7 @@ def a_fork_drops_the_state() -> None:
 def a_hook_is_registered_once() -> None:
     ddp: DistributedDataParallel = wrapped(Probe())
     connect(ddp, "attach", "sgd")
-    refused(lambda: connect(ddp, "attach", "sgd"), "has a communication hook already, laconic sgd", "wrap the module anew")
+    refused(lambda: connect(ddp, "attach", "sgd"), "has a communication hook already, laconic sgd", "wrap the module again")
     # Where it is not in torch's log, the reducer refuses, and what was made for ours is gone again.
     ddp._get_ddp_logging_data = lambda: {"num_parameter_tensors": len(SIZES)}
     refused(lambda: connect(ddp, "attach", "sgd"), "can only be called once", kind=RuntimeError)

@@ -51,7 +51,7 @@ SETTINGS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"timeout": 0}, ("timeout must be in (0, 1e+09] seconds, got 0: leave it out",)),
     ({"scaler": 3}, ("scaler must be a torch.amp.GradScaler or None, got int: give the one that scales the loss",)),
     ({"include": "nothing*"}, ("no parameter is left for topk", "include='nothing*'", NAMES)),
-    ({"exclude": ["*.bais"]}, ("exclude=['*.bais'] fits no parameter", "leave it out", NAMES)),
+    ({"exclude": ["*.bais"]}, ("exclude=['*.bais'] matches no parameter", "leave it out", NAMES)),
     ({"exclude": 5}, ("exclude must be a pattern of names, or a list of such, got 5",)),
     ({"exclude": "*"}, ("no parameter is left for topk", "exclude='*'", NAMES)),
     ({"groups": [{"params": "nothing*", "method": "topk"}]}, ("params='nothing*' has no parameter", NAMES)),
@@ -78,7 +78,7 @@ def wrong_settings() -> None:
     for settings, words in SETTINGS:
         refused(lambda settings=settings: laconic.State(ddp, **{"method": "topk", **settings}), *words)
     connect(ddp, "attach", "sgd")  # it can still have a hook, and one alone
-    refused(lambda: connect(ddp, "attach", "sgd"), "has a communication hook already, laconic sgd", "wrap the module anew")
+    refused(lambda: connect(ddp, "attach", "sgd"), "has a communication hook already, laconic sgd", "wrap the module again")
 
 
 def wrong_models() -> None:

@@ -121,7 +121,7 @@ def refuses_other_insides() -> None:
         _fsdp.KNOWN.update(known)
         _fsdp.KNOWN[here] = {**known["2.13"], "module": known["2.11"]["module"]}
         with attached(model, "sgd") as state:
-            refused(state.abandon_step, f"fully_shard of torch {here} cannot be brought back", "start the ranks anew")
+            refused(state.abandon_step, f"fully_shard of torch {here} cannot be brought back", "start the ranks again")
     finally:
         _fsdp.KNOWN.update(known)
 

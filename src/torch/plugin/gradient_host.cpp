@@ -179,7 +179,7 @@ void GradientHost::take(Delivery& newest) {
   } else if (newest.last()) {
     throw InvalidConfig(
         "a step ended before every parameter had its gradient: the model's parameters changed after the "
-        "hook was made; make it anew, last of all");
+        "hook was made; make a new one, last of all");
   }
 }
 
