@@ -24,14 +24,9 @@ struct ChunkSelection {
   View<T> of_selected(View<T> all) const { return all.sub(first, count); }
 };
 
-/// Entries of a full chunk of which a method sends the share `keep`, each with its index.
-inline std::uint64_t sparse_chunk_entries(Device device, double keep) {
-  constexpr double kOneBit = 1.0 / 40;  // of an entry, or less
-  return std::uint64_t{1} << (device == Device::cpu ? 18 : keep <= kOneBit ? 24 : 23);
-}
-
 /// The scopes of a model, in order: all of it, or each tensor. A scope selects max(1, floor(keep·size)) entries; scopes
-/// without entries are left out. Fixed scopes, which are many and alike, are listed only for a selection that takes a list.
+/// without entries are left out. Fixed scopes, which are many and alike, are listed only for a selection that takes a
+/// list.
 class Scopes {
  public:
   void prepare(std::span<const Tensor> tensors, double keep, bool by_tensor);

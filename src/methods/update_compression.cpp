@@ -111,6 +111,7 @@ class LargestCompression : public UpdateCompression {
   explicit LargestCompression(const Settings& settings) : sparse_(settings) {}
 
   bool by_tensor() const override { return sparse_.by_tensor(); }
+  std::uint64_t usual_chunk_entries(Device device) const override { return sparse_.usual_chunk_entries(device); }
   void prepare(Place& place, std::span<const Tensor> tensors) override {
     place_ = &place;
     sparse_.prepare(place, tensors);

@@ -74,6 +74,9 @@ class Updates : public ModelBase, private ChunkedStep {
   void do_read_out(View<const float> model, View<float> out) override;
 
   bool by_tensor() const override { return compression().by_tensor(); }
+  std::uint64_t usual_chunk_entries(Device device) const override {
+    return compression().usual_chunk_entries(device);
+  }
   Exchange& start_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport& report) override;
   void finish_chunk(const Chunk& chunk, GradientView gradient, StatusView status, StepReport& report) override;
 

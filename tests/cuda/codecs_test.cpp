@@ -170,11 +170,11 @@ TEST_F(CudaCodecs, ForeignHeadersAreRefusedAlike) {
       EXPECT_TRUE(decodes_alike(*sample, longer));
     }
   }
+  if (run_every() > 1) return;
   for (const PayloadFault fault : {PayloadFault::wrong_magic, PayloadFault::wrong_version, PayloadFault::wrong_codec,
                                    PayloadFault::wrong_length, PayloadFault::wrong_elements, PayloadFault::wrong_count,
                                    PayloadFault::wrong_format, PayloadFault::wrong_norm, PayloadFault::wrong_blocks,
                                    PayloadFault::wrong_checksum, PayloadFault::too_short}) {
-    if (run_every() > 1) continue;
     EXPECT_GT(outcomes_[static_cast<int>(fault)], 0) << payload_reason(fault);
   }
 }

@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <memory>
 #include <type_traits>
 #include <vector>
@@ -38,17 +38,29 @@ inline std::vector<float> awkward_values(std::size_t n, std::uint64_t seed, floa
   return values;
 }
 
-/// LACONIC_TEST_EVERY=n runs every n-th case only, of the loops that ask for it: for sanitizers, under which a kernel takes
-/// a hundred times as long.
-inline unsigned run_every() {
-  static const char* const given = std::getenv("LACONIC_TEST_EVERY");
-  static const unsigned every = given == nullptr ? 1 : static_cast<unsigned>(std::max(1, std::atoi(given)));
+inline std::uint64_t number_in_environment(const char* name, std::uint64_t fallback) {
+  const char* const given = std::getenv(name);
+  return given == nullptr ? fallback : std::strtoull(given, nullptr, 10);
+}
+
+/// LACONIC_TEST_EVERY=n runs every n-th case only, of the loops that ask for it: for sanitizers, under which a kernel
+/// takes a hundred times as long. LACONIC_TEST_FIRST says which ones.
+inline std::uint64_t run_every() {
+  static const std::uint64_t every = std::max<std::uint64_t>(1, number_in_environment("LACONIC_TEST_EVERY", 1));
   return every;
 }
-/// Whether to leave this case out. `many` is how many times fewer of this loop's cases are to be run than of others.
-inline bool left_out(unsigned many = 1) {
-  static std::map<unsigned, std::uint64_t> asked;
-  return run_every() > 1 && asked[many]++ % (std::uint64_t{run_every()} * many) != 0;
+/// Whether to leave this case of a test out; the first is never. `many` is how many times fewer of this loop's cases are
+/// to be run than of others.
+inline bool left_out(std::uint64_t many = 1) {
+  static const std::uint64_t first = number_in_environment("LACONIC_TEST_FIRST", 0);
+  static const ::testing::TestInfo* last_test = nullptr;
+  static std::uint64_t asked = 0;
+  const ::testing::TestInfo* const test = ::testing::UnitTest::GetInstance()->current_test_info();
+  if (test != last_test) asked = 0;
+  last_test = test;
+  const std::uint64_t every = run_every() * many;
+  const std::uint64_t number = asked++;
+  return run_every() > 1 && number > 0 && number % every != first % every;
 }
 
 /// The values that tests add to the awkward ones, each in a run of its own.

@@ -40,14 +40,18 @@ TEST_F(Cuda, ScatterAndGather) {
 TEST_F(Cuda, IndicesInScopes) {
   for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{300}}) {
     std::vector<Scope> scopes;
-    std::vector<std::uint32_t> indices;
+    std::vector<std::uint32_t> indices, expected;
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint64_t offset = 12'000'000 * i, selected = i % 5 == 3 ? 5'000 : i % 7;
       scopes.push_back({0, offset, 10'000, indices.size(), selected});
-      for (std::uint64_t j = 0; j < selected; ++j) indices.push_back(static_cast<std::uint32_t>(offset + 2 * j + i % 2));
+      for (std::uint64_t j = 0; j < selected; ++j) {
+        expected.push_back(static_cast<std::uint32_t>(2 * j + i % 2));
+        indices.push_back(static_cast<std::uint32_t>(offset) + expected.back());
+      }
     }
-    std::vector<std::uint32_t> expected(indices.size());
-    indices_in_scopes(reference_, scopes, indices, expected);
+    std::vector<std::uint32_t> on_cpu(indices.size());
+    indices_in_scopes(reference_, scopes, indices, on_cpu);
+    EXPECT_EQ(on_cpu, expected);
     const DeviceArray<std::uint32_t> device(indices, count % 3), within(indices.size(), count % 5);
     indices_in_scopes(*place_, scopes, device.view(), within.view());
     EXPECT_TRUE(same_bits(within.values(), expected)) << count;

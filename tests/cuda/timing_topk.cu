@@ -346,7 +346,8 @@ void time_split(Place& place, Selections& selections) {
   print_jobs("normal", jobs);
 }
 
-/// Selections within short scopes and within tensors, and what signs cost after a selection of 1 %. The selection restores what was coded.
+/// Selections within short scopes and within tensors, and what signs cost after a selection of 1 %. The selection restores
+/// what was coded.
 void time_scopes_and_codes(Place& place, Selections& selections) {
   selections.verify_scopes();
   selections.verify_tensors();

@@ -83,6 +83,7 @@ class NumberChecks {
     if (n_ > 0) {
       for (const std::size_t k : {std::size_t{1}, n_ / 100 + 1, n_}) select(k);
       for (const std::uint64_t scope : {64ULL, 4096ULL, 10'000ULL}) select_by_scope(scope);
+      select_in_scopes();
     }
     add();
     pack();
@@ -169,6 +170,35 @@ class NumberChecks {
                            SparseView selected, StatusView status) {
                          error_feedback_topk_by_scope(place, gradient, residual, rest, scopes, selected, status);
                        });
+  }
+
+  /// Scopes that begin at odd entries, some of them long.
+  void select_in_scopes() {
+    std::vector<Scope> scopes;
+    std::uint64_t selected = 0;
+    for (std::uint64_t offset = 1, i = 0; offset < n_; ++i) {
+      const std::uint64_t size = std::min<std::uint64_t>(i % 3 == 0 ? 8'901 : 33 + i, n_ - offset);
+      scopes.push_back({0, offset, size, selected, (size + 49) / 50});
+      offset += size;
+      selected += scopes.back().count;
+    }
+    FloatList rest(n_), thresholds(scopes.size()), kept(selected);
+    IndexList indices(selected);
+    Status status;
+    error_feedback_topk_by_scope(reference_, floats_, residual_, rest, scopes, {thresholds, thresholds},
+                                 {indices, kept}, view_of(status));
+    Array<std::uint16_t> words(words_, 3);
+    Array<float> residual(residual_, 1), found_rest(FloatList(n_), 2), found(FloatList(selected), 1);
+    Array<float> found_thresholds(FloatList(scopes.size()));
+    Array<std::uint32_t> found_indices(IndexList(selected), 1);
+    const ScratchStatus found_status(place_);
+    error_feedback_topk_by_scope(place_, numbers_in(words.view(), type_), residual.view(), found_rest.view(), scopes,
+                                 {found_thresholds.view(), found_thresholds.view()},
+                                 {found_indices.view(), found.view()}, found_status.view());
+    EXPECT_TRUE(equal_bits(found_indices.values(), indices));
+    EXPECT_TRUE(equal_bits(found.values(), kept));
+    EXPECT_TRUE(equal_bits(found_rest.values(), rest));
+    EXPECT_TRUE(equal_bits(found_thresholds.values(), thresholds));
   }
 
   void add() {

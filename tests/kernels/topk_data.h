@@ -91,13 +91,14 @@ struct ScopedData {
   std::size_t selected = 0;
 };
 
-/// Scopes of these sizes, `gap` entries apart. Each selects about the share `keep`, at least one.
+/// Scopes of these sizes, `gap` entries apart. Most select about the share `keep`, at least one; some select nothing.
 inline ScopedData scoped_data(std::string name, const std::vector<std::size_t>& sizes, double keep, std::size_t gap) {
   ScopedData data{std::move(name), {}, {}, {}, 0};
   std::uint64_t offset = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     offset += gap;
-    const auto count = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(keep * static_cast<double>(sizes[i])));
+    auto count = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(keep * static_cast<double>(sizes[i])));
+    if (i % 11 == 8 || sizes[i] == 0) count = 0;
     data.scopes.push_back({static_cast<std::uint32_t>(i), offset, sizes[i], data.selected, count});
     data.selected += count;
     offset += sizes[i];
@@ -119,7 +120,7 @@ inline std::vector<ScopedData> data_in_scopes() {
   std::vector<std::size_t> many_short, many_long;
   for (std::size_t i = 0; i < 110; ++i) many_short.push_back(1 + 37 * i);
   for (std::size_t i = 0; i < 70; ++i) many_long.push_back(8'193 + 3 * i);
-  const std::vector<std::size_t> mixed{1, 5, 8'192, 8'193, 3, 20'000, 12'288, 9'001, 2, 8'191, 10'007, 40, 30'000};
+  const std::vector<std::size_t> mixed{1, 5, 8'192, 8'193, 3, 20'000, 12'288, 9'001, 9'500, 8'191, 10'007, 0, 30'000};
   const std::vector<std::size_t> crowded{9'000, 9'000, 9'000, 9'000, 9'000, 150'001, 70'001, 80'003, 9'000, 150'001};
   std::vector<ScopedData> all;
   for (const double keep : {1e-9, 0.01, 0.4, 1.0}) {

@@ -16,20 +16,20 @@ inline constexpr std::size_t kPartsBytes = 2'880;
 template <class T>
 inline constexpr unsigned kMostParts = kPartsBytes / (sizeof(T) + sizeof(unsigned));
 
-/// kMost = 1 costs no more than a kernel without parts.
+/// With kMost = 1 nothing is searched for.
 template <class T, unsigned kMost = kMostParts<T>>
 struct Parts {
   T items[kMost];
   unsigned first_block[kMost];
   unsigned count;
 
-  /// Gives each part blocks_of(its item) blocks. Returns the number of all.
-  template <class BlocksOf>
-  unsigned number_blocks(BlocksOf blocks_of) {
+  /// Gives each part count_of(its item) blocks. Returns the number of all.
+  template <class CountOf>
+  unsigned number_blocks(CountOf count_of) {
     unsigned blocks = 0;
     for (unsigned part = 0; part < count; ++part) {
       first_block[part] = blocks;
-      blocks += blocks_of(items[part]);
+      blocks += count_of(items[part]);
     }
     return blocks;
   }
@@ -52,7 +52,7 @@ struct Parts {
   __device__ unsigned block_in(unsigned part) const {
     return kMost == 1 ? blockIdx.x : blockIdx.x - first_block[part];
   }
-  __device__ unsigned blocks_of(unsigned part) const {
+  __device__ unsigned blocks_in(unsigned part) const {
     if (kMost == 1) return gridDim.x;
     return (part + 1 < count ? first_block[part + 1] : gridDim.x) - first_block[part];
   }

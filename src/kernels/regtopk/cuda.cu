@@ -163,8 +163,9 @@ __global__ void rescore_all_kernel(const __grid_constant__ OneSearch searches, R
 
 template <unsigned kMost>
 void Regularized::find_tiles(Workspace& workspace, LongSearch<kMost>& search) {
+  const auto& parts = search.searches().parts;
   std::uint64_t begins = 0;
-  for (unsigned i = 0; i < search.searches().parts.count; ++i) begins += search.tiles(search.searches().parts.items[i]) + 1;
+  for (unsigned i = 0; i < parts.count; ++i) begins += search.tiles(parts.items[i]) + 1;
   tile_begin = workspace.take<std::uint32_t>(begins).data();
   const auto blocks = [](const ScopePart& part) { return blocks_for(std::uint64_t{part.support} + 1, kEntries); };
   search.run(blocks, kThreads, tile_begin_kernel<ScopeSearches<kMost>>, *this);
@@ -188,11 +189,11 @@ void error_feedback_regtopk_by_scope(Place& place, const topk::Selection& select
                                      const Thresholds& thresholds, const LastSupport& last, const RegtopkScore& score,
                                      StatusView status) {
   if (last.indices.empty()) return error_feedback_topk_by_scope(place, selection, scopes, thresholds, status);
-  const Launch launch(place, "error_feedback_regtopk");
+  const Launch launch(place, "error_feedback_regtopk_by_scope");
   const Regularized scores{last.indices.data(),   last.corrected.data(),
                            last.aggregate.data(), static_cast<std::uint32_t>(last.indices.size()),
                            score,                 nullptr};
-  select(place, launch, call_of(selection, thresholds, status), selection.gradient.type(), scopes, scores);
+  select(place, launch, common_of(selection, thresholds, status), selection.gradient.type(), scopes, scores);
 }
 
 void error_feedback_regtopk(Place& place, const topk::Selection& selection, const LastSupport& last,

@@ -41,18 +41,10 @@ void draw_in(Place& place, const RandomStream& stream, const Scope& scope, View<
 
 }  // namespace
 
-void draw_indices(Place& place, const RandomStream& stream, std::span<const Scope> scopes, View<std::uint32_t> indices) {
+void draw_indices(Place& place, const RandomStream& stream, std::span<const Scope> scopes,
+                  View<std::uint32_t> indices) {
   require_same_device("indices", indices.device(), place.device());
-  std::uint64_t end = 0;
-  std::uint64_t drawn = 0;
-  for (const Scope& scope : scopes) {
-    LACONIC_CHECK(scope.count <= scope.size);
-    LACONIC_CHECK(scope.offset >= end);
-    LACONIC_CHECK(scope.first == drawn);
-    end = scope.offset + scope.size;
-    drawn += scope.count;
-  }
-  require_size("indices", indices.size(), drawn);
+  require_size("indices", indices.size(), require_in_order(scopes, std::uint64_t{1} << 32));
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(draw_indices, place, stream, scopes, indices);
   const Touch touch(place);
   for (const Scope& scope : scopes) {

@@ -105,7 +105,8 @@ std::uint64_t slots_for(std::uint64_t draws) { return std::bit_ceil(std::max<std
 
 }  // namespace
 
-void draw_indices(Place& place, const RandomStream& stream, std::span<const Scope> scopes, View<std::uint32_t> indices) {
+void draw_indices(Place& place, const RandomStream& stream, std::span<const Scope> scopes,
+                  View<std::uint32_t> indices) {
   if (indices.empty()) return;
   const std::uint64_t begin = scopes.front().offset;
   const std::uint64_t size = scopes.back().offset + scopes.back().size - begin;

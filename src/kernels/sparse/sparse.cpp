@@ -109,6 +109,7 @@ void indices_in_scopes(Place& place, std::span<const Scope> scopes, View<const s
   require_same_device("indices", indices.device(), place.device());
   require_same_device("within", within.device(), place.device());
   require_size("within", within.size(), indices.size());
+  require_size("indices", indices.size(), require_in_order(scopes, kMostSparseEntries));
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(indices_in_scopes, place, scopes, indices, within);
   const Touch touch(place);
   for (const Scope& scope : scopes) {

@@ -18,8 +18,8 @@ void gather(Place& place, View<const float> from, View<const std::uint32_t> indi
 /// values[i] is the value of the entry at indices[i], or 0 if there is none. Both lists ascend.
 void find_entries(Place& place, ConstSparseView entries, View<const std::uint32_t> indices, View<float> values);
 
-/// within[i] is indices[i] less the offset of its scope. Scope by scope, `indices` has scope.count of them from scope.first
-/// on, and counts from the start of a view.
+/// within[i] is indices[i] less the offset of its scope. `indices` count from the start of a view, and are those of one
+/// scope after another, scope.count of each.
 void indices_in_scopes(Place& place, std::span<const Scope> scopes, View<const std::uint32_t> indices,
                        View<std::uint32_t> within);
 

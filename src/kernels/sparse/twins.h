@@ -21,7 +21,8 @@ void read_indices(Place& place, View<const std::uint32_t> indices, std::span<con
 /// `count` receives the number of entries of the sum.
 void merge_sum(Place& place, std::span<const ConstSparseView> parts, SparseView sum, View<std::uint64_t> count);
 
-void draw_indices(Place& place, const RandomStream& stream, std::span<const Scope> scopes, View<std::uint32_t> indices);
+void draw_indices(Place& place, const RandomStream& stream, std::span<const Scope> scopes,
+                  View<std::uint32_t> indices);
 
 /// `unsound` has one entry per group and receives its first entry that is not sound, or indices.size(). `gaps` may be
 /// empty if only the widths are wanted.

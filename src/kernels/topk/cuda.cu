@@ -70,7 +70,7 @@ void copy_entries(const Launch& launch, ConstSparseView from, SparseView to) {
 void error_feedback_topk_by_scope(Place& place, const topk::Selection& selection, std::span<const Scope> scopes,
                                   const Thresholds& thresholds, StatusView status) {
   const Launch launch(place, "error_feedback_topk_by_scope");
-  select(place, launch, call_of(selection, thresholds, status), selection.gradient.type(), scopes, Magnitudes{});
+  select(place, launch, common_of(selection, thresholds, status), selection.gradient.type(), scopes, Magnitudes{});
 }
 
 void error_feedback_topk(Place& place, const topk::Selection& selection, StatusView status) {

@@ -65,7 +65,8 @@ void require_scopes(Place& place, const Selection& selection, std::span<const Sc
 /// Runs the implementation for the place, which is on the CPU.
 void select(Place& place, const Selection& selection, StatusView status);
 
-/// select_one(scope, its part of the selection), which selects in it, for each scope. On the CPU.
+/// Calls select_one(scope, its part of the selection), which selects from status.threshold on, for each scope. Passes
+/// thresholds in and out, and lets indices count from the start of the view. On the CPU.
 void select_by_scope(Place& place, const Selection& selection, std::span<const Scope> scopes,
                      const Thresholds& thresholds, StatusView status,
                      FunctionRef<void(const Scope&, const Selection&)> select_one);

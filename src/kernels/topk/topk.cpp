@@ -50,15 +50,8 @@ void require_scopes(Place& place, const Selection& selection, std::span<const Sc
   require_size("thresholds.next", thresholds.next.size(), scopes.size());
   require_same_device("thresholds.last", thresholds.last.device(), place.device());
   require_same_device("thresholds.next", thresholds.next.device(), place.device());
-  const std::uint64_t n = selection.gradient.size();
-  std::uint64_t selected = 0;
-  for (const Scope& scope : scopes) {
-    LACONIC_CHECK(scope.offset + scope.size <= n);
-    LACONIC_CHECK(scope.first == selected);
-    require_keep("a scope's selection", scope.count, scope.size);
-    selected += scope.count;
-  }
-  require_size("selected", selection.selected.size(), selected);
+  for (const Scope& scope : scopes) require_keep("a scope's selection", scope.count, scope.size);
+  require_size("selected", selection.selected.size(), require_in_order(scopes, selection.gradient.size()));
 }
 
 void select_by_scope(Place& place, const Selection& selection, std::span<const Scope> scopes,

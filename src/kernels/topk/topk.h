@@ -41,8 +41,8 @@ inline constexpr std::uint64_t kMostSparseEntries = 0xFFFF'FFFF;
 /// indices in bounds, and status.threshold is unchanged. Moves 12 bytes per entry if the guess holds, or 10 if
 /// the gradient has 16 bits. No allocation after the first call of a size.
 ///
-/// On CUDA the result is the same, but other entries are sampled, and status.rescans counts calls whose candidates did
-/// not suffice, so it may differ. Takes about 0.5 bytes of scratch memory per entry if k is 1 % of them.
+/// On CUDA the result is the same, but other entries are sampled, and status.rescans counts the selections whose
+/// candidates did not suffice, so it may differ. Takes about 0.5 bytes of scratch memory per entry if k is 1 % of them.
 void error_feedback_topk(Place& place, ConstGradientView gradient, View<const float> residual, View<float> rest,
                          SparseView selected, StatusView status);
 
@@ -59,10 +59,10 @@ inline Thresholds thresholds_in(StatusView status) {
   return {one, one};
 }
 
-/// error_feedback_topk in each of the scopes, which do not overlap. `selected` receives the entries of one scope after
-/// another, with indices in the whole view. Entries outside the scopes are neither read nor written. status.threshold is
-/// unspecified; thresholds.next are as the last ones if status.nonfinite is set. On CUDA all scopes together take the
-/// launches of one long scope and of one short one, or a few times as many if there are hundreds.
+/// error_feedback_topk in each of the scopes, which ascend. `selected` receives the entries of one scope after another,
+/// with indices in the whole view. Entries outside the scopes are neither read nor written. A scope with a value that is
+/// not finite keeps its last threshold. status.threshold is unspecified. On CUDA every 64 long scopes, and every 64 short
+/// ones, take the launches of one; only a long scope of which everything is selected takes three of its own.
 void error_feedback_topk_by_scope(Place& place, ConstGradientView gradient, View<const float> residual,
                                   View<float> rest, std::span<const Scope> scopes, const Thresholds& thresholds,
                                   SparseView selected, StatusView status);

@@ -104,7 +104,7 @@ struct Candidates {
 };
 
 /// What the scopes of a call share: its views, and scratch memory in which each scope has a part.
-struct Call {
+struct Common {
   const void* gradient;  ///< of the type that kernels are compiled for
   const float* residual;
   float* rest;
@@ -176,7 +176,7 @@ inline std::uint32_t emit_blocks(std::uint64_t tiles) {
 }
 
 #ifdef __CUDACC__
-/// Clears the words of emit's blocks, by the threads of one block of kBlockThreads. Divides nothing, which takes long.
+/// Clears the words of emit's blocks. One block of kBlockThreads calls it. It multiplies, because a division takes long.
 template <unsigned kBlockThreads>
 __device__ void clear_emit_words(std::uint64_t tiles, unsigned long long* greater, unsigned long long* equal) {
   const std::uint64_t each = tiles_per_emit_block(tiles);
@@ -189,8 +189,8 @@ inline __host__ __device__ std::uint32_t lead_of(const float* values) {
   return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(values) % sizeof(float4) / sizeof(float));
 }
 
-inline __host__ __device__ Entries entries_of(const Call& call, const ScopePart& part) {
-  const float* rest = call.rest + part.offset;
+inline __host__ __device__ Entries entries_of(const Common& common, const ScopePart& part) {
+  const float* rest = common.rest + part.offset;
   return {rest, part.size, lead_of(rest), kTile};
 }
 
@@ -201,35 +201,35 @@ inline constexpr unsigned kMostScopes = 64;
 /// The scopes of a launch, a parameter of every kernel. A block calls `here` for its own.
 template <unsigned kMost>
 struct ScopeSearches {
-  Call call;
+  Common common;
   Parts<ScopePart, kMost> parts;
 
   __device__ Search here() const {
     const unsigned index = parts.of_block();
     const ScopePart& part = parts.items[index];
-    return {call.gradient,
+    return {common.gradient,
             part.offset,
-            call.residual + part.offset,
-            call.rest + part.offset,
-            entries_of(call, part),
+            common.residual + part.offset,
+            common.rest + part.offset,
+            entries_of(common, part),
             part.k,
-            call.selected_indices + part.first,
-            call.selected_values + part.first,
-            call.selected,
-            call.last_thresholds + part.number,
-            call.next_thresholds + part.number,
-            call.status,
-            {call.candidates.indices + part.first_candidate, call.candidates.values + part.first_candidate,
-             call.candidates.keys + part.first_candidate, part.room, call.candidates.tiles + part.first_tile},
-            call.states + index,
-            call.histograms + std::uint64_t{index} * kPasses * kHistogram,
-            call.greater + part.first_emit_block,
-            call.equal + part.first_emit_block,
+            common.selected_indices + part.first,
+            common.selected_values + part.first,
+            common.selected,
+            common.last_thresholds + part.number,
+            common.next_thresholds + part.number,
+            common.status,
+            {common.candidates.indices + part.first_candidate, common.candidates.values + part.first_candidate,
+             common.candidates.keys + part.first_candidate, part.room, common.candidates.tiles + part.first_tile},
+            common.states + index,
+            common.histograms + std::uint64_t{index} * kPasses * kHistogram,
+            common.greater + part.first_emit_block,
+            common.equal + part.first_emit_block,
             part.first,
             part.support,
             std::uint64_t{part.first_tile} + index,  // a scope has one more than tiles
             parts.block_in(index),
-            parts.blocks_of(index)};
+            parts.blocks_in(index)};
   }
 };
 static_assert(sizeof(ScopeSearches<kMostScopes>) <= 4'000, "parameters of a kernel, beside the scores");

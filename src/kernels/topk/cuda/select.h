@@ -28,22 +28,23 @@ inline unsigned blocks_of(std::uint64_t work, std::uint64_t per_block, std::uint
 
 /// Blocks of each pass that counts.
 inline unsigned count_blocks(std::uint64_t tiles, std::uint64_t room) {
-  return std::max(blocks_of(tiles, kThreads / kWarp, kMostCountBlocks), blocks_of(room, kKeysPerBlock, kMostCountBlocks));
+  return std::max(blocks_of(tiles, kThreads / kWarp, kMostCountBlocks),
+                  blocks_of(room, kKeysPerBlock, kMostCountBlocks));
 }
 
-/// A call without scratch memory. Offsets of scopes begin at the first entry of each view.
-inline Call call_of(const Selection& selection, const Thresholds& thresholds, StatusView status) {
-  Call call{};
-  call.gradient = selection.gradient.data();
-  call.residual = selection.residual.data();
-  call.rest = selection.rest.data();
-  call.selected_indices = selection.selected.indices.data();
-  call.selected_values = selection.selected.values.data();
-  call.selected = selection.selected.size();
-  call.last_thresholds = thresholds.last.data();
-  call.next_thresholds = thresholds.next.data();
-  call.status = status.data();
-  return call;
+/// The views of a call, without scratch memory. Offsets of scopes count from the first entry of each view.
+inline Common common_of(const Selection& selection, const Thresholds& thresholds, StatusView status) {
+  Common common{};
+  common.gradient = selection.gradient.data();
+  common.residual = selection.residual.data();
+  common.rest = selection.rest.data();
+  common.selected_indices = selection.selected.indices.data();
+  common.selected_values = selection.selected.values.data();
+  common.selected = selection.selected.size();
+  common.last_thresholds = thresholds.last.data();
+  common.next_thresholds = thresholds.next.data();
+  common.status = status.data();
+  return common;
 }
 
 inline ScopePart part_of(const Scope& scope, std::size_t number) {
@@ -62,10 +63,10 @@ void take_scratch(Workspace& workspace, ScopeSearches<kMost>& searches, bool res
   std::uint64_t candidates = 0;
   std::uint32_t tiles = 0;
   std::uint32_t blocks = 0;
-  Call& call = searches.call;
+  Common& common = searches.common;
   for (unsigned i = 0; i < searches.parts.count; ++i) {
     ScopePart& part = searches.parts.items[i];
-    const std::uint64_t own_tiles = entries_of(call, part).tiles();
+    const std::uint64_t own_tiles = entries_of(common, part).tiles();
     part.room = static_cast<std::uint32_t>(room_for_candidates(part.size, part.k));
     part.first_candidate = candidates;
     part.first_tile = tiles;
@@ -74,14 +75,14 @@ void take_scratch(Workspace& workspace, ScopeSearches<kMost>& searches, bool res
     tiles += static_cast<std::uint32_t>(own_tiles);
     blocks += emit_blocks(own_tiles);
   }
-  call.candidates.indices = workspace.take<std::uint32_t>(candidates).data();
-  call.candidates.values = workspace.take<std::uint32_t>(candidates).data();
-  call.candidates.keys = rescored ? workspace.take<std::uint32_t>(candidates).data() : call.candidates.values;
-  call.candidates.tiles = workspace.take<Stored>(tiles).data();
-  call.states = workspace.take<State>(searches.parts.count).data();
-  call.histograms = workspace.take<std::uint32_t>(std::uint64_t{searches.parts.count} * kPasses * kHistogram).data();
-  call.greater = workspace.take<unsigned long long>(blocks).data();
-  call.equal = workspace.take<unsigned long long>(blocks).data();
+  common.candidates.indices = workspace.take<std::uint32_t>(candidates).data();
+  common.candidates.values = workspace.take<std::uint32_t>(candidates).data();
+  common.candidates.keys = rescored ? workspace.take<std::uint32_t>(candidates).data() : common.candidates.values;
+  common.candidates.tiles = workspace.take<Stored>(tiles).data();
+  common.states = workspace.take<State>(searches.parts.count).data();
+  common.histograms = workspace.take<std::uint32_t>(std::uint64_t{searches.parts.count} * kPasses * kHistogram).data();
+  common.greater = workspace.take<unsigned long long>(blocks).data();
+  common.equal = workspace.take<unsigned long long>(blocks).data();
 }
 
 /// The scopes of a search, and its launches.
@@ -93,7 +94,7 @@ class LongSearch {
   LongSearch(const Launch& launch, const Searches& searches) : launch_(launch), searches_(searches) {}
 
   const Searches& searches() const { return searches_; }
-  std::uint64_t tiles(const ScopePart& part) const { return entries_of(searches_.call, part).tiles(); }
+  std::uint64_t tiles(const ScopePart& part) const { return entries_of(searches_.common, part).tiles(); }
 
   /// Gives each scope blocks_of_part(its part) blocks.
   template <class BlocksOf, class... Parameters>
@@ -111,11 +112,11 @@ class LongSearch {
 
 /// Selections of k < n entries in long scopes.
 template <class Number, class Scores, unsigned kMost>
-void search_largest(Place& place, const Launch& launch, const Call& call, const Parts<ScopePart, kMost>& parts,
+void search_largest(Place& place, const Launch& launch, const Common& common, const Parts<ScopePart, kMost>& parts,
                     Scores scores) {
   using Searches = ScopeSearches<kMost>;
-  const Workspace::Scope scope(place.workspace());
-  Searches searches{call, parts};
+  const Workspace::Scope scratch(place.workspace());
+  Searches searches{common, parts};
   take_scratch(place.workspace(), searches, Scores::kRescored);
   LongSearch<kMost> search(launch, searches);
   const auto one = [](const ScopePart&) { return 1U; };
@@ -173,10 +174,10 @@ __global__ void finish_all_kernel(const __grid_constant__ OneSearch searches) {
 }
 
 template <class Number, class Scores>
-void select_all(Place& place, const Launch& launch, const Call& call, const ScopePart& part, const Scores& scores) {
-  const Workspace::Scope scope(place.workspace());
-  OneSearch searches{call, {{part}, {0}, 1}};
-  searches.call.states = place.workspace().take<State>(1).data();
+void select_all(Place& place, const Launch& launch, const Common& common, const ScopePart& part, const Scores& scores) {
+  const Workspace::Scope scratch(place.workspace());
+  OneSearch searches{common, {{part}, {0}, 1}};
+  searches.common.states = place.workspace().take<State>(1).data();
   start_all_kernel<Scores><<<1, 1, 0, launch.stream()>>>(searches);
   launch.check();
   take_all_kernel<Number, Scores><<<blocks_for(part.k, kEntries), kThreads, 0, launch.stream()>>>(searches);
@@ -188,30 +189,32 @@ void select_all(Place& place, const Launch& launch, const Call& call, const Scop
 
 /// Selects in every scope: the short ones in one launch for many, the long ones in the launches of one search for many.
 template <class Scores>
-void select(Place& place, const Launch& launch, const Call& call, NumberType type, std::span<const Scope> scopes,
+void select(Place& place, const Launch& launch, const Common& common, NumberType type, std::span<const Scope> scopes,
             const Scores& scores) {
   with_number(type, [&]<class Number>(Number) {
     using Many = Parts<ScopePart, kMostScopes>;
     const auto select_short = [&](const Many& parts, unsigned blocks) {
       using Searches = ScopeSearches<kMostScopes>;
-      small_kernel<Number, Scores, Searches><<<blocks, kSampleThreads, 0, launch.stream()>>>(Searches{call, parts}, scores);
+      const Searches searches{common, parts};
+      small_kernel<Number, Scores, Searches><<<blocks, kSampleThreads, 0, launch.stream()>>>(searches, scores);
       launch.check();
     };
     const auto select_long = [&](const Many& parts, unsigned) {
-      if (parts.count > 1) return search_largest<Number>(place, launch, call, parts, scores);
-      search_largest<Number>(place, launch, call, Parts<ScopePart, 1>{{parts.items[0]}, {0}, 1}, scores);
+      if (parts.count > 1) return search_largest<Number>(place, launch, common, parts, scores);
+      search_largest<Number>(place, launch, common, Parts<ScopePart, 1>{{parts.items[0]}, {0}, 1}, scores);
     };
     PartBatches<ScopePart, decltype(select_short), kMostScopes> short_ones(select_short);
     PartBatches<ScopePart, decltype(select_long), kMostScopes> long_ones(select_long);
     for (std::size_t i = 0; i < scopes.size(); ++i) {
       ScopePart part = part_of(scopes[i], i);
+      // Of several scopes each has a support as long as its selection.
       if constexpr (Scores::kRescored) part.support = scopes.size() == 1 ? scores.size : part.k;
       if (part.size <= kMostSmall) {
         short_ones.add(part, 1);
       } else if (part.k == part.size) {
-        select_all<Number>(place, launch, call, part, scores);
+        select_all<Number>(place, launch, common, part, scores);
       } else {
-        long_ones.add(part, entries_of(call, part).tiles());
+        long_ones.add(part, entries_of(common, part).tiles());
       }
     }
     short_ones.finish();
