@@ -2,7 +2,8 @@
 
 // The first kernel of a selection: bounds for the scan, from a sample.
 
-#include "kernels/topk/cuda/search.h"
+#include "kernels/topk/cuda/bins.h"
+#include "kernels/topk/cuda/walk.h"
 #include "kernels/topk/sample.h"
 
 #ifdef __CUDACC__

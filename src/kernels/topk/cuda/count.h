@@ -2,7 +2,8 @@
 
 // The passes that find the threshold. Each narrows the window with a histogram; the last block to finish reads it.
 
-#include "kernels/topk/cuda/search.h"
+#include "kernels/topk/cuda/bins.h"
+#include "kernels/topk/cuda/walk.h"
 
 #ifdef __CUDACC__
 namespace laconic::cuda::search {

@@ -2,7 +2,7 @@
 
 // The last kernel: entries above the threshold, and of those at it the first ones, by ascending index.
 
-#include "kernels/topk/cuda/search.h"
+#include "kernels/topk/cuda/walk.h"
 
 #ifdef __CUDACC__
 namespace laconic::cuda::search {

@@ -2,7 +2,7 @@
 
 // The pass over all entries.
 
-#include "kernels/topk/cuda/search.h"
+#include "kernels/topk/cuda/walk.h"
 
 #ifdef __CUDACC__
 namespace laconic::cuda::search {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "kernels/topk/cuda/bins.h"
 #include "kernels/topk/cuda/emit.h"
 
 #ifdef __CUDACC__
