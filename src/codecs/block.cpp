@@ -1,5 +1,7 @@
 #include "codecs/block.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/touch.h"
 #include "base/workspace.h"
@@ -25,15 +27,22 @@ void require_range(std::span<const Block> blocks, std::uint64_t begin, std::uint
                       " on asked for, they have " + std::to_string(total) + ": stay within blocks_size(blocks)");
 }
 
-bool open(Received& received, std::span<const Block> blocks, std::uint64_t begin, std::uint64_t count,
-          ValueFormat format) {
+/// Calls take(number of the payload) for each that is sound, up to the first that is not.
+template <class Take>
+bool open_blocks(Place& place, std::span<const View<const std::byte>> payloads, std::span<const Block> blocks,
+                 std::uint64_t begin, std::uint64_t count, ValueFormat format, StatusView status, const Take& take) {
   require_format(format);
   require_range(blocks, begin, count);
+  const std::uint32_t expected = signature(blocks, begin, count);
   const auto words = [&](const auto& check) { check(filling_of(sizeof(PayloadHeader), count * 8 * bytes_of(format))); };
-  return received.open(Codec::block, words) && received.has_flags(kNonfiniteFlag) &&
-         received.has_format(static_cast<std::uint8_t>(format)) && received.has_elements(count) &&
-         received.has_count(signature(blocks, begin, count), PayloadFault::wrong_blocks) &&
-         received.has_length(max_payload_bytes(count, format)) && received.has_sound(words);
+  return open_each(place, payloads, Codec::block, words, status, [&](Received& received, std::size_t i) {
+    const bool sound = received.has_flags(kNonfiniteFlag) && received.has_format(static_cast<std::uint8_t>(format)) &&
+                       received.has_elements(count) && received.has_count(expected, PayloadFault::wrong_blocks) &&
+                       received.has_length(max_payload_bytes(count, format)) && received.has_sound(words);
+    if (!sound) return false;
+    take(i);
+    return received.accept();
+  });
 }
 
 }  // namespace
@@ -85,27 +94,24 @@ void encode_values(Place& place, View<const float> values, std::span<const Block
 bool decode(Place& place, View<const std::byte> payload, std::span<const Block> blocks, std::uint64_t begin,
             std::uint64_t count, ValueFormat format, View<float> flat, StatusView status) {
   const Touch touch(place);
-  Received received(place, payload, status);
-  if (!open(received, blocks, begin, count, format)) return false;
-  if (format == ValueFormat::f32) {
-    scatter_blocks(place, body_of<float>(payload, sizeof(PayloadHeader), count), blocks, begin, flat);
-    return received.accept();
-  }
-  const Workspace::Scope scope(place.workspace());
-  const auto values = place.workspace().take<float>(count);
-  get_values(place, payload, sizeof(PayloadHeader), format, values);
-  scatter_blocks(place, values, blocks, begin, flat);
-  return received.accept();
+  return open_blocks(place, {&payload, 1}, blocks, begin, count, format, status, [&](std::size_t) {
+    if (format == ValueFormat::f32) {
+      return scatter_blocks(place, body_of<float>(payload, sizeof(PayloadHeader), count), blocks, begin, flat);
+    }
+    const Workspace::Scope scope(place.workspace());
+    const auto values = place.workspace().take<float>(count);
+    get_values(place, payload, sizeof(PayloadHeader), format, values);
+    scatter_blocks(place, values, blocks, begin, flat);
+  });
 }
 
-bool open(Place& place, View<const std::byte> payload, std::span<const Block> blocks, std::uint64_t begin,
-          std::uint64_t count, ValueFormat format, ConstGradientView& values, StatusView status) {
+bool open(Place& place, std::span<const View<const std::byte>> payloads, std::span<const Block> blocks,
+          std::uint64_t begin, std::uint64_t count, ValueFormat format, std::span<ConstGradientView> values,
+          StatusView status) {
   const Touch touch(place);
-  values = {};
-  Received received(place, payload, status);
-  if (!open(received, blocks, begin, count, format)) return false;
-  values = values_in(payload, sizeof(PayloadHeader), format, count);
-  return received.accept();
+  std::fill(values.begin(), values.end(), ConstGradientView());
+  return open_blocks(place, payloads, blocks, begin, count, format, status,
+                     [&](std::size_t i) { values[i] = values_in(payloads[i], sizeof(PayloadHeader), format, count); });
 }
 
 }  // namespace laconic::block

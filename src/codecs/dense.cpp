@@ -1,5 +1,7 @@
 #include "codecs/dense.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/touch.h"
 #include "codecs/body.h"
@@ -36,21 +38,26 @@ void encode(Place& place, ConstGradientView values, ValueFormat format, View<std
   seal(place, values.size(), format, payload, status, signature);
 }
 
-bool open(Place& place, View<const std::byte> payload, std::uint64_t n, ValueFormat format, ConstGradientView& values,
-          StatusView status, std::uint32_t signature) {
+bool open(Place& place, std::span<const View<const std::byte>> payloads, std::uint64_t n, ValueFormat format,
+          std::span<ConstGradientView> values, StatusView status, std::uint32_t signature) {
   const Touch touch(place);
   require_format(format);
-  values = {};
+  std::fill(values.begin(), values.end(), ConstGradientView());
   const auto fault = signature == 0 ? PayloadFault::wrong_count : PayloadFault::wrong_blocks;
   const auto words = [&](const auto& check) { check(filling_of(sizeof(PayloadHeader), n * 8 * bytes_of(format))); };
-  Received received(place, payload, status);
-  const bool sound = received.open(Codec::dense, words) && received.has_flags(kNonfiniteFlag) &&
-                     received.has_format(static_cast<std::uint8_t>(format)) && received.has_elements(n) &&
-                     received.has_count(signature, fault) && received.has_length(max_payload_bytes(n, format)) &&
-                     received.has_sound(words);
-  if (!sound) return false;
-  values = values_in(payload, sizeof(PayloadHeader), format, n);
-  return received.accept();
+  return open_each(place, payloads, Codec::dense, words, status, [&](Received& received, std::size_t i) {
+    const bool sound = received.has_flags(kNonfiniteFlag) && received.has_format(static_cast<std::uint8_t>(format)) &&
+                       received.has_elements(n) && received.has_count(signature, fault) &&
+                       received.has_length(max_payload_bytes(n, format)) && received.has_sound(words);
+    if (!sound) return false;
+    values[i] = values_in(payloads[i], sizeof(PayloadHeader), format, n);
+    return received.accept();
+  });
+}
+
+bool open(Place& place, View<const std::byte> payload, std::uint64_t n, ValueFormat format, ConstGradientView& values,
+          StatusView status, std::uint32_t signature) {
+  return open(place, {&payload, 1}, n, format, {&values, 1}, status, signature);
 }
 
 bool decode(Place& place, View<const std::byte> payload, ValueFormat format, GradientView values, StatusView status,

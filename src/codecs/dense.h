@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "codecs/payload.h"
 
 namespace laconic::dense {
@@ -17,11 +19,14 @@ GradientView body(View<std::byte> payload, std::uint64_t n, ValueFormat format);
 void seal(Place& place, std::uint64_t n, ValueFormat format, View<std::byte> payload, StatusView status,
           std::uint32_t signature = 0);
 
-/// The values of a received payload, where they lie. Their number, format and signature must be those that were encoded.
-/// On a fault `open` returns false and no values, and `decode` writes nothing and returns false. A payload whose sender met
-/// non-finite values is accepted and sets status.nonfinite.
+/// The values of a received payload, where they lie. Their number, format and signature must be those that were
+/// encoded. On a fault `open` returns false and no values, and `decode` writes nothing and returns false. A payload
+/// whose sender met non-finite values is accepted and sets status.nonfinite.
 bool open(Place& place, View<const std::byte> payload, std::uint64_t n, ValueFormat format, ConstGradientView& values,
           StatusView status, std::uint32_t signature = 0);
+/// The same for several payloads, up to the first that has a fault. On a device it waits once.
+bool open(Place& place, std::span<const View<const std::byte>> payloads, std::uint64_t n, ValueFormat format,
+          std::span<ConstGradientView> values, StatusView status, std::uint32_t signature = 0);
 bool decode(Place& place, View<const std::byte> payload, ValueFormat format, GradientView values, StatusView status,
             std::uint32_t signature = 0);
 

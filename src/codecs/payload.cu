@@ -38,8 +38,8 @@ __global__ void inspect_kernel(const std::byte* payload, Inspection* found) {
 }
 
 /// The words of check i are dealt out to the threads from thread i on.
-__global__ void words_kernel(const std::byte* payload, const __grid_constant__ Batch<WordCheck> checks,
-                             unsigned count, unsigned first, Inspection* found) {
+__global__ void words_kernel(const std::byte* payload, const __grid_constant__ Batch<WordCheck> checks, unsigned count,
+                             unsigned first, Inspection* found) {
   const std::uint64_t thread = thread_index();
   const std::uint64_t threads = std::uint64_t{gridDim.x} * kThreads;
   for (unsigned i = 0; i < count; ++i) {
@@ -80,28 +80,18 @@ __global__ void flagged_kernel(const __grid_constant__ Batch<const std::byte*> p
   if (status->nonfinite_rank == 0 || candidate < status->nonfinite_rank) status->nonfinite_rank = candidate;
 }
 
-}  // namespace
-
-void seal(Place& place, const PayloadHeader& header, View<std::byte> payload, StatusView status) {
-  put_header_and_checksum(place, header, false, payload, status);
-}
-
-void seal_written(Place& place, View<std::byte> payload, StatusView status) {
-  put_header_and_checksum(place, {}, true, payload, status);
-}
-
-void inspect(Place& place, View<const std::byte> payload, Received::Words words, Inspection& found) {
-  const Workspace::Scope scope(place.workspace());
-  const View<Inspection> there = place.workspace().take<Inspection>(1);
+/// What is found stays in the place's memory. Of a payload without a header that is nothing.
+void inspect_one(Place& place, View<const std::byte> payload, Received::Words words, View<Inspection> found) {
+  if (payload.size() < sizeof(PayloadHeader)) return put_zeros(place, as_writable_bytes(found));
   const Launch launch(place, "open_payload");
-  inspect_kernel<<<1, 1, 0, launch.stream()>>>(payload.data(), there.data());
+  inspect_kernel<<<1, 1, 0, launch.stream()>>>(payload.data(), found.data());
   launch.check();
   checksum(place, payload, payload.data() + offsetof(PayloadHeader, payload_bytes), kChecksumOffset,
-           {&there.data()->checksum, 1, Device::cuda});
+           {&found.data()->checksum, 1, Device::cuda});
   std::uint64_t longest = 1;
   const auto give = [&](const Batch<WordCheck>& list, unsigned count, unsigned first) {
     const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>((longest + kThreads - 1) / kThreads, 1'024));
-    words_kernel<<<blocks, kThreads, 0, launch.stream()>>>(payload.data(), list, count, first, there.data());
+    words_kernel<<<blocks, kThreads, 0, launch.stream()>>>(payload.data(), list, count, first, found.data());
     launch.check();
     longest = 1;
   };
@@ -112,7 +102,24 @@ void inspect(Place& place, View<const std::byte> payload, Received::Words words,
     batches.add(check);
   });
   batches.finish();
-  found = read_one<Inspection>(place, there);
+}
+
+}  // namespace
+
+void seal(Place& place, const PayloadHeader& header, View<std::byte> payload, StatusView status) {
+  put_header_and_checksum(place, header, false, payload, status);
+}
+
+void seal_written(Place& place, View<std::byte> payload, StatusView status) {
+  put_header_and_checksum(place, {}, true, payload, status);
+}
+
+void inspect(Place& place, std::span<const View<const std::byte>> payloads, Received::Words words,
+             std::span<Inspection> found) {
+  const Workspace::Scope scope(place.workspace());
+  const View<Inspection> there = place.workspace().take<Inspection>(payloads.size());
+  for (std::size_t i = 0; i < payloads.size(); ++i) inspect_one(place, payloads[i], words, there.sub(i, 1));
+  copy_to_cpu<Inspection>(place, there, found.data());
 }
 
 void put_zeros(Place& place, View<std::byte> bytes) {

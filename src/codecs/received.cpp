@@ -1,5 +1,7 @@
 #include "codecs/received.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <vector>
 
@@ -13,19 +15,27 @@
 
 namespace laconic {
 
+namespace {
+
+void require_received(Place& place, View<const std::byte> payload) {
+  require_same_device("payload", payload.device(), place.device());
+  require_aligned(payload);
+}
+
+}  // namespace
+
 Received::Received(Place& place, View<const std::byte> payload, StatusView status)
     : place_(place), payload_(payload), status_(status) {
   require_at_least("status", status.size(), 1);
   require_same_device("status", status.device(), place.device());
-  require_same_device("payload", payload.device(), place.device());
-  require_aligned(payload);
+  require_received(place, payload);
 }
 
 bool Received::open(Codec codec, [[maybe_unused]] Words words) {
   if (!has_size()) return false;
   if (place_.device() == Device::cuda) {
     Inspection found{};
-    LACONIC_CUDA_CALL(inspect, place_, payload_, words, found);
+    LACONIC_CUDA_CALL(inspect, place_, {&payload_, 1}, words, {&found, 1});
     return open(codec, found);
   }
   header_ = read_header(place_, payload_);
@@ -39,6 +49,24 @@ bool Received::open(Codec codec, const Inspection& found) {
   header_ = found.header;
   wrong_word_ = found.wrong_word;
   return judge(codec, [&] { return found.checksum; });
+}
+
+bool open_each(Place& place, std::span<const View<const std::byte>> payloads, Codec codec, Received::Words words,
+               StatusView status, FunctionRef<bool(Received&, std::size_t)> check) {
+  constexpr std::size_t kAtOnce = 32;
+  std::array<Inspection, kAtOnce> found;
+  const bool on_device = place.device() == Device::cuda;
+  for (std::size_t i = 0; i < payloads.size(); ++i) {
+    if (on_device && i % kAtOnce == 0) {
+      [[maybe_unused]] const auto together = payloads.subspan(i, std::min(kAtOnce, payloads.size() - i));
+      for (const View<const std::byte> payload : together) require_received(place, payload);
+      LACONIC_CUDA_CALL(inspect, place, together, words, std::span(found).first(together.size()));
+    }
+    Received received(place, payloads[i], status);
+    const bool opened = on_device ? received.open(codec, found[i % kAtOnce]) : received.open(codec, words);
+    if (!opened || !check(received, i)) return false;
+  }
+  return true;
 }
 
 bool Received::has_size() {
@@ -126,8 +154,7 @@ bool Received::has_sound(const WordCheck& check, std::uint32_t word) {
   if (check.allows(word)) return true;
   switch (check.rule) {
     case WordCheck::Rule::norm: return refuse(PayloadFault::wrong_norm, check.offset, word, 0);
-    case WordCheck::Rule::zero_bits:
-      return refuse(PayloadFault::wrong_length, check.offset, word, word & ~check.zeros);
+    case WordCheck::Rule::zero_bits: return refuse(PayloadFault::wrong_length, check.offset, word, word & ~check.zeros);
     case WordCheck::Rule::zero_bytes: break;
   }
   const int byte = std::countr_zero(word & check.zeros) / 8;

@@ -1,12 +1,14 @@
 #pragma once
 
+#include <span>
+
 #include "base/function_ref.h"
 #include "codecs/payload.h"
 #include "codecs/word_check.h"
 
 namespace laconic {
 
-/// What a device tells the CPU about a received payload, in one wait.
+/// What a device tells the CPU about a received payload.
 struct Inspection {
   PayloadHeader header;
   std::uint32_t checksum;    ///< over as many bytes as the header says, or as there are
@@ -56,5 +58,11 @@ class Received {
   PayloadHeader header_{};
   std::uint32_t wrong_word_ = kNoWord;
 };
+
+/// Opens payloads that have the same words, one after another, and calls check(received, its number) for each, which
+/// makes the other checks and takes what is in it. Ends at the first one that is refused, and returns false. On a
+/// device it waits once for many payloads, and not once for each.
+bool open_each(Place& place, std::span<const View<const std::byte>> payloads, Codec codec, Received::Words words,
+               StatusView status, FunctionRef<bool(Received&, std::size_t)> check);
 
 }  // namespace laconic

@@ -1,5 +1,6 @@
 #include "codecs/sign.h"
 
+#include <algorithm>
 #include <string>
 
 #include "base/check.h"
@@ -75,21 +76,26 @@ void seal(Place& place, const Layout& layout, std::uint64_t begin, std::uint64_t
   seal_payload(place, header_for(layout, begin, end), payload, status);
 }
 
-bool open(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,
-          View<const std::uint32_t>& words_of_payload, StatusView status) {
+bool open(Place& place, std::span<const View<const std::byte>> payloads, const Layout& layout, std::uint64_t begin,
+          std::uint64_t end, std::span<View<const std::uint32_t>> words_of_payloads, StatusView status) {
   const Touch touch(place);
-  words_of_payload = {};
+  std::fill(words_of_payloads.begin(), words_of_payloads.end(), View<const std::uint32_t>());
   const std::uint64_t count = words(layout, begin, end);
   const auto tails = [&](const auto& check) { check_tails(layout, begin, end, check); };
-  Received received(place, payload, status);
-  if (!received.open(Codec::sign, tails) || !received.has_flags(kNonfiniteFlag) ||
-      !received.has_format(kSignFormat) || !received.has_elements(end - begin) ||
-      !received.has_count(0, PayloadFault::wrong_count) ||
-      !received.has_length(sizeof(PayloadHeader) + count * sizeof(std::uint32_t)) || !received.has_sound(tails)) {
-    return false;
-  }
-  words_of_payload = body_of<std::uint32_t>(payload, sizeof(PayloadHeader), count);
-  return received.accept();
+  return open_each(place, payloads, Codec::sign, tails, status, [&](Received& received, std::size_t i) {
+    const bool sound = received.has_flags(kNonfiniteFlag) && received.has_format(kSignFormat) &&
+                       received.has_elements(end - begin) && received.has_count(0, PayloadFault::wrong_count) &&
+                       received.has_length(sizeof(PayloadHeader) + count * sizeof(std::uint32_t)) &&
+                       received.has_sound(tails);
+    if (!sound) return false;
+    words_of_payloads[i] = body_of<std::uint32_t>(payloads[i], sizeof(PayloadHeader), count);
+    return received.accept();
+  });
+}
+
+bool open(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,
+          View<const std::uint32_t>& words_of_payload, StatusView status) {
+  return open(place, {&payload, 1}, layout, begin, end, {&words_of_payload, 1}, status);
 }
 
 bool decode(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,

@@ -10,9 +10,10 @@ void seal(Place& place, const PayloadHeader& header, View<std::byte> payload, St
 /// seal_payload for a header that is in the payload already, with flags and length.
 void seal_written(Place& place, View<std::byte> payload, StatusView status);
 
-/// Looks at a payload of at least sizeof(PayloadHeader) bytes. Words that it does not reach are not looked at: then its
-/// length is wrong.
-void inspect(Place& place, View<const std::byte> payload, Received::Words words, Inspection& found);
+/// Looks at payloads and waits once. Words that a payload does not reach are not looked at: then its length is wrong.
+/// Of one that is too short for a header nothing is found.
+void inspect(Place& place, std::span<const View<const std::byte>> payloads, Received::Words words,
+             std::span<Inspection> found);
 
 void put_zeros(Place& place, View<std::byte> bytes);
 void set_nonfinite(Place& place, StatusView status);

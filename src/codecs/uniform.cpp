@@ -78,13 +78,19 @@ void check_sections(const Layout& layout, std::uint64_t begin, std::uint64_t end
   });
 }
 
-/// Whether the payload is one of the range, with nothing wrong in it.
-bool is_sound(Received& received, const Layout& layout, std::uint64_t begin, std::uint64_t end, int bits) {
+/// Opens payloads of the range. sender_norms[i] is what the header of the i-th says, if anybody asks.
+bool open_range(Place& place, std::span<const View<const std::byte>> payloads, const Layout& layout,
+                std::uint64_t begin, std::uint64_t end, int bits, StatusView status, std::span<float> sender_norms) {
   const std::uint64_t total = max_payload_bytes(layout, begin, end, bits);
   const auto sections = [&](const auto& check) { check_sections(layout, begin, end, bits, check); };
-  return received.open(Codec::uniform, sections) && received.has_flags(kNonfiniteFlag) &&
-         received.has_format(static_cast<std::uint8_t>(bits)) && received.has_elements(end - begin) &&
-         has_sender_norm(received) && received.has_length(total) && received.has_sound(sections);
+  return open_each(place, payloads, Codec::uniform, sections, status, [&](Received& received, std::size_t i) {
+    const bool sound = received.has_flags(kNonfiniteFlag) && received.has_format(static_cast<std::uint8_t>(bits)) &&
+                       received.has_elements(end - begin) && has_sender_norm(received) && received.has_length(total) &&
+                       received.has_sound(sections);
+    if (!sound) return false;
+    if (!sender_norms.empty()) sender_norms[i] = std::bit_cast<float>(received.header().count);
+    return received.accept();
+  });
 }
 
 /// Writes `from`, the norms of neighbouring scopes from `first` on, as receivers may see them.
@@ -161,8 +167,7 @@ void encode(Place& place, ConstGradientView values, const Layout& layout, std::u
       const std::uint64_t at = slice.offset - begin;
       body(QuantizeSlice{values.sub(at, slice.count), body_of<float>(payload, section.norms_offset, section.norms),
                          payload.sub(section.fields_offset, padded(section.field_bytes)), layout.number(slice.tensor),
-                         slice.first,
-                         rounding.rest.empty() ? View<float>() : rounding.rest.sub(at, slice.count)});
+                         slice.first, rounding.rest.empty() ? View<float>() : rounding.rest.sub(at, slice.count)});
     });
   };
   quantize(place, slices, {.bits = bits, .rounding = stream, .kind = rounding.kind, .scope = layout.scope()});
@@ -175,8 +180,8 @@ bool decode_add(Place& place, View<const std::byte> payload, const Layout& layou
                 std::uint64_t end, int bits, View<float> values, StatusView status, float* sender_norm) {
   require_size("values", values.size(), end - begin);
   const Touch touch(place);
-  Received received(place, payload, status);
-  if (!is_sound(received, layout, begin, end, bits)) return false;
+  const std::span<float> norms(sender_norm, sender_norm == nullptr ? 0 : 1);
+  if (!open_range(place, {&payload, 1}, layout, begin, end, bits, status, norms)) return false;
   const auto slices = [&](const auto& body) {
     for_each_section(layout, begin, end, bits, [&](const Section& section) {
       body(DequantizeSlice{payload.sub(section.fields_offset, section.field_bytes),
@@ -185,22 +190,16 @@ bool decode_add(Place& place, View<const std::byte> payload, const Layout& layou
     });
   };
   dequantize_add(place, slices, bits, layout.scope());
-  if (sender_norm != nullptr) *sender_norm = std::bit_cast<float>(received.header().count);
-  return received.accept();
+  return true;
 }
 
 bool decode_sum(Place& place, std::span<const View<const std::byte>> payloads, const Layout& layout,
-                std::uint64_t begin, std::uint64_t end, int bits, float divisor, GradientView values,
-                StatusView status, std::span<float> sender_norms) {
+                std::uint64_t begin, std::uint64_t end, int bits, float divisor, GradientView values, StatusView status,
+                std::span<float> sender_norms) {
   require_size("values", values.size(), end - begin);
   require_size("sender_norms", sender_norms.size(), payloads.size());
   const Touch touch(place);
-  for (std::size_t i = 0; i < payloads.size(); ++i) {
-    Received received(place, payloads[i], status);
-    if (!is_sound(received, layout, begin, end, bits)) return false;
-    sender_norms[i] = std::bit_cast<float>(received.header().count);
-    received.accept();
-  }
+  if (!open_range(place, payloads, layout, begin, end, bits, status, sender_norms)) return false;
   const auto sections = [&](const auto& body) {
     for_each_section(layout, begin, end, bits, [&](const Section& section) {
       body(DequantizeSection{section.norms_offset, section.fields_offset,

@@ -43,8 +43,10 @@ void AbstainingVote::write_ranges() {
 void AbstainingVote::make_own_range() {
   for (int from = 0; from < size(); ++from) {
     OpenBallot& ballot = ballots_[static_cast<std::size_t>(from)];
-    const auto payload = receive_.payload(from);
-    if (!open_own(signs_in(payload), ballot.signs) || !open_own(abstains_in(payload), ballot.abstains)) break;
+    const View<const std::byte> planes[]{signs_in(receive_.payload(from)), abstains_in(receive_.payload(from))};
+    View<const std::uint32_t> words[2];
+    if (!open_own(planes, words)) break;
+    ballot = {words[0], words[1]};
   }
   require_payloads_sound();
   note_nonfinite(receive_);

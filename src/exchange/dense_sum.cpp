@@ -58,11 +58,7 @@ void DenseSum::write_ranges() {
 void DenseSum::make_own_range() {
   const std::uint64_t begin = begin_of(rank());
   const std::uint64_t count = count_of(rank());
-  bool sound = true;
-  for (int from = 0; from < size() && sound; ++from) {
-    sound = open(receive_.payload(from), begin, count, parts_[static_cast<std::size_t>(from)]);
-  }
-  require_payloads_sound(sound);
+  require_payloads_sound(open(receive_.payloads(), begin, count, parts_));
   note_nonfinite(receive_);
   const View<std::byte> payload = returned_.slot(rank());
   sum_in_rank_order(place(), parts_, options_.divide ? static_cast<float>(size()) : 1.0F,
@@ -71,8 +67,9 @@ void DenseSum::make_own_range() {
 }
 
 bool DenseSum::read_range(int owner) {
+  const View<const std::byte> payload = returned_.payload(owner);
   ConstGradientView values;
-  if (!open(returned_.payload(owner), begin_of(owner), count_of(owner), values)) return false;
+  if (!open({&payload, 1}, begin_of(owner), count_of(owner), {&values, 1})) return false;
   convert(place(), values, range_of(values_, owner));
   return true;
 }
@@ -110,9 +107,9 @@ void DenseSum::encode_mine(std::uint64_t begin, std::uint64_t count, View<std::b
   dense::encode(place(), values_.sub(begin, count), format(), payload, status(), signature_);
 }
 
-bool DenseSum::open(View<const std::byte> payload, std::uint64_t /*begin*/, std::uint64_t count,
-                    ConstGradientView& values) {
-  return dense::open(place(), payload, count, format(), values, status(), signature_);
+bool DenseSum::open(std::span<const View<const std::byte>> payloads, std::uint64_t /*begin*/, std::uint64_t count,
+                    std::span<ConstGradientView> values) {
+  return dense::open(place(), payloads, count, format(), values, status(), signature_);
 }
 
 void DenseSum::seal(std::uint64_t /*begin*/, std::uint64_t count, View<std::byte> payload) {
@@ -147,9 +144,9 @@ void BlockSum::encode_mine(std::uint64_t begin, std::uint64_t count, View<std::b
   block::encode(place(), flat_, blocks_, begin, count, format(), payload, status());
 }
 
-bool BlockSum::open(View<const std::byte> payload, std::uint64_t begin, std::uint64_t count,
-                    ConstGradientView& values) {
-  return block::open(place(), payload, blocks_, begin, count, format(), values, status());
+bool BlockSum::open(std::span<const View<const std::byte>> payloads, std::uint64_t begin, std::uint64_t count,
+                    std::span<ConstGradientView> values) {
+  return block::open(place(), payloads, blocks_, begin, count, format(), values, status());
 }
 
 void BlockSum::seal(std::uint64_t begin, std::uint64_t count, View<std::byte> payload) {

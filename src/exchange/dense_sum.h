@@ -12,7 +12,7 @@ enum class SumOrder : std::uint8_t { rank_order, engine };
 struct DenseSumOptions {
   SumOrder order = SumOrder::rank_order;
   ValueFormat format = ValueFormat::f32;  ///< on the wire, both ways; order `engine` accepts only f32
-  bool divide = true;  ///< false: the plain sum
+  bool divide = true;                     ///< false: the plain sum
 };
 
 /// Mean of a dense view over all ranks, or the sum if divide = false.
@@ -45,8 +45,8 @@ class DenseSum : public OwnerExchange {
 
   // How the `count` values of a range that begins at `begin` are written and read: plain here, as blocks in BlockSum.
   virtual void encode_mine(std::uint64_t begin, std::uint64_t count, View<std::byte> payload);
-  virtual bool open(View<const std::byte> payload, std::uint64_t begin, std::uint64_t count,
-                    ConstGradientView& values);
+  virtual bool open(std::span<const View<const std::byte>> payloads, std::uint64_t begin, std::uint64_t count,
+                    std::span<ConstGradientView> values);
   virtual void seal(std::uint64_t begin, std::uint64_t count, View<std::byte> payload);
 
   ValueFormat format() const { return options_.format; }
@@ -63,7 +63,7 @@ class DenseSum : public OwnerExchange {
   GradientView values_;
   std::uint32_t signature_ = 0;
   std::vector<ConstGradientView> parts_;  ///< of the own range, by rank
-  MessageMemory engine_copy_;  ///< copy of the values if the place's memory is not ordinary CPU memory
+  MessageMemory engine_copy_;             ///< copy of the values if the place's memory is not ordinary CPU memory
 };
 
 /// Mean over all ranks of the same random blocks, which all ranks drew alike. Steps and bytes are those of DenseSum
@@ -79,16 +79,16 @@ class BlockSum : public DenseSum {
 
  private:
   void encode_mine(std::uint64_t begin, std::uint64_t count, View<std::byte> payload) override;
-  bool open(View<const std::byte> payload, std::uint64_t begin, std::uint64_t count,
-            ConstGradientView& values) override;
+  bool open(std::span<const View<const std::byte>> payloads, std::uint64_t begin, std::uint64_t count,
+            std::span<ConstGradientView> values) override;
   void seal(std::uint64_t begin, std::uint64_t count, View<std::byte> payload) override;
 
   View<const float> flat_;
   std::span<const Block> blocks_;
 };
 
-/// Replaces `values` by their mean over all ranks, once: for what is not part of a step. Makes an exchange and waits for
-/// it. Collective.
+/// Replaces `values` by their mean over all ranks, once: for what is not part of a step. Makes an exchange and waits
+/// for it. Collective.
 void average_over_ranks(Communicator& communicator, Place& place, View<float> values);
 
 }  // namespace laconic

@@ -65,12 +65,7 @@ Handle ScatteredMean::send() {
 
 void ScatteredMean::receive() {
   const Stopwatch watch(cost().decode_seconds);
-  bool sound = true;
-  for (int from = 0; from < size() && sound; ++from) {
-    sound = dense::open(place(), receive_.payload(from), own_.size(), ValueFormat::f32,
-                        parts_[static_cast<std::size_t>(from)], status());
-  }
-  require_payloads_sound(sound);
+  require_payloads_sound(dense::open(place(), receive_.payloads(), own_.size(), ValueFormat::f32, parts_, status()));
   note_nonfinite(receive_);
   sum_in_rank_order(place(), parts_, static_cast<float>(size()), own_, status());
 }

@@ -30,19 +30,13 @@ void PackedVote::write_ranges() {
 }
 
 void PackedVote::make_own_range() {
-  bool sound = true;
-  for (int from = 0; from < size() && sound; ++from) {
-    sound = open_own(receive_.payload(from), ballots_[static_cast<std::size_t>(from)]);
-  }
-  require_payloads_sound(sound);
+  require_payloads_sound(open_own(receive_.payloads(), ballots_));
   note_nonfinite(receive_);
   const auto slices = [&](const auto& body) { for_each_own_slice(body); };
   vote(place(), ballots_, tie_rule(), slices, own_words(returned_.slot(rank())));
   seal_own(returned_.slot(rank()));
 }
 
-bool PackedVote::read_range(int owner) {
-  return decode_plane(returned_.payload(owner), owner, range_of(vote_, owner));
-}
+bool PackedVote::read_range(int owner) { return decode_plane(returned_.payload(owner), owner, range_of(vote_, owner)); }
 
 }  // namespace laconic

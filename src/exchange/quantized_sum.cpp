@@ -16,8 +16,7 @@ QuantizedSum::QuantizedSum(Communicator& communicator, Place& place, Layout layo
     : OwnerExchange(communicator, place),
       layout_(std::move(layout)),
       options_(std::move(options)),
-      own_norms_(static_cast<std::size_t>(size())),
-      payloads_(own_norms_.size()) {
+      own_norms_(static_cast<std::size_t>(size())) {
   cut_evenly(layout_, std::max(kPackGroup, layout_.scope()));
   norms_.reserve(place, layout_.scopes());
   const auto whole = uniform::max_payload_bytes(layout_, 0, layout_.size(), options_.most_bits);
@@ -162,11 +161,10 @@ void QuantizedSum::quantize_mine(int slot, std::uint64_t begin, std::uint64_t en
                   {options_.rounding, rest});
 }
 
-void QuantizedSum::add_in_rank_order(const Slots& slots, std::uint64_t begin, std::uint64_t end, float divisor,
+void QuantizedSum::add_in_rank_order(Slots& slots, std::uint64_t begin, std::uint64_t end, float divisor,
                                      GradientView out) {
-  for (int from = 0; from < size(); ++from) payloads_[static_cast<std::size_t>(from)] = slots.payload(from);
   require_payloads_sound(
-      uniform::decode_sum(place(), payloads_, layout_, begin, end, bits_, divisor, out, status(), own_norms_));
+      uniform::decode_sum(place(), slots.payloads(), layout_, begin, end, bits_, divisor, out, status(), own_norms_));
   note_nonfinite(slots);
 }
 

@@ -19,7 +19,7 @@ struct QuantizedSumOptions {
   QuantizedReturn return_path = QuantizedReturn::full;
   Norm norm = Norm::l2;  ///< of each scope of the layout
   Rounding rounding = Rounding::stochastic;
-  int most_bits = 16;    ///< room is made for fields of up to this many bits; a step with more allocates
+  int most_bits = 16;  ///< room is made for fields of up to this many bits; a step with more allocates
 };
 
 /// Mean over all ranks of values quantized to B bits, with a norm for each scope of the layout: its tensors, or fixed
@@ -62,7 +62,7 @@ class QuantizedSum : public OwnerExchange {
 
   RandomStream stream(Purpose purpose, std::uint32_t rank) const { return {key_.seed, key_.step, rank, 0, purpose}; }
   void quantize_mine(int slot, std::uint64_t begin, std::uint64_t end);
-  void add_in_rank_order(const Slots& slots, std::uint64_t begin, std::uint64_t end, float divisor, GradientView out);
+  void add_in_rank_order(Slots& slots, std::uint64_t begin, std::uint64_t end, float divisor, GradientView out);
   void encode_return(View<const float> sum);
   void take_return_norms(View<const float> sum);
   bool keeps_rest() const { return !rest_.empty(); }
@@ -80,7 +80,6 @@ class QuantizedSum : public OwnerExchange {
   View<float> rest_;
   float own_norm_ = 0.0F;
   std::vector<float> own_norms_;
-  std::vector<View<const std::byte>> payloads_;  ///< by rank, while they are added
   Buffer<float> norms_;
 };
 

@@ -34,8 +34,8 @@ bool SignVote::decode_plane(View<const std::byte> plane, int owner, GradientView
   return sign::decode(place(), plane, layout_, begin_of(owner), end_of(owner), range, status());
 }
 
-bool SignVote::open_own(View<const std::byte> plane, View<const std::uint32_t>& words) {
-  return sign::open(place(), plane, layout_, begin_of(rank()), end_of(rank()), words, status());
+bool SignVote::open_own(std::span<const View<const std::byte>> planes, std::span<View<const std::uint32_t>> words) {
+  return sign::open(place(), planes, layout_, begin_of(rank()), end_of(rank()), words, status());
 }
 
 View<std::uint32_t> SignVote::own_words(View<std::byte> plane) const {

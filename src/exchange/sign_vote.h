@@ -24,7 +24,7 @@ class SignVote : public OwnerExchange {
   bool decode_plane(View<const std::byte> plane, int owner, GradientView range);
 
   // Planes of this rank's own range: words that arrived, and words to write the result into before it is sealed.
-  bool open_own(View<const std::byte> plane, View<const std::uint32_t>& words);
+  bool open_own(std::span<const View<const std::byte>> planes, std::span<View<const std::uint32_t>> words);
   View<std::uint32_t> own_words(View<std::byte> plane) const;
   void seal_own(View<std::byte> plane);
 

@@ -18,7 +18,10 @@ class Slots {
  public:
   /// In the place's memory, on a device as well.
   Slots(Place& place, int ranks)
-      : place_(place), ranges_(static_cast<std::size_t>(ranks)), capacities_(ranges_.size()) {}
+      : place_(place),
+        ranges_(static_cast<std::size_t>(ranks)),
+        capacities_(ranges_.size()),
+        payloads_(ranges_.size()) {}
 
   /// Sets the capacity of each rank's slot in bytes. Lengths start equal to the capacities.
   template <class CapacityOf>
@@ -48,6 +51,11 @@ class Slots {
     const ByteRange& range = ranges_[static_cast<std::size_t>(rank)];
     return buffer_.view(total_).sub(range.offset, range.bytes);
   }
+  /// All of them, by rank, as they are now.
+  std::span<const View<const std::byte>> payloads() {
+    for (int rank = 0; rank < ranks(); ++rank) payloads_[static_cast<std::size_t>(rank)] = payload(rank);
+    return payloads_;
+  }
   std::uint64_t payload_bytes() const {
     std::uint64_t sum = 0;
     for (const ByteRange& range : ranges_) sum += range.bytes;
@@ -63,6 +71,7 @@ class Slots {
   Place& place_;
   std::vector<ByteRange> ranges_;
   std::vector<std::uint64_t> capacities_;
+  std::vector<View<const std::byte>> payloads_;
   MessageMemory buffer_;
   std::uint64_t total_ = 0;
 };

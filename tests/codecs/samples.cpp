@@ -113,8 +113,8 @@ class SparseSample : public Sample {
     const Placed<float> values(place, std::vector<float>(indices_.size(), kFill), 5);
     const Placed<Status> status(place, {{}});
     const Given<std::uint32_t> starts(place, starts_, 1);
-    const bool accepted = sparse::decode(place, payload, range_, coding(starts.view()),
-                                         {indices.view(), values.view()}, status.view());
+    const bool accepted =
+        sparse::decode(place, payload, range_, coding(starts.view()), {indices.view(), values.view()}, status.view());
     Outcome outcome = outcome_of(accepted, status, values);
     outcome.guards_intact = outcome.guards_intact && indices.intact();
     outcome.untouched = outcome.status.count == 0;  // entries may hold a prefix, but nothing counts
@@ -182,7 +182,7 @@ class BlockSample : public Sample {
     const Placed<Status> status(place, {{}});
     ConstGradientView found;
     const bool accepted =
-        open_ ? block::open(place, payload, blocks_, begin_, count_, format_, found, status.view())
+        open_ ? block::open(place, {&payload, 1}, blocks_, begin_, count_, format_, {&found, 1}, status.view())
               : block::decode(place, payload, blocks_, begin_, count_, format_, out.view(), status.view());
     if (open_ && accepted) convert(place, found, out.view());
     return outcome_of(accepted, status, out);
@@ -343,11 +343,11 @@ Samples samples_of(std::size_t n) {
     }
   }
   samples.push_back(std::make_unique<SignSample>(n));
-  for (const int bits : {2, 3, 4, 7, 8, 16}) samples.push_back(std::make_unique<UniformSample>(n, bits, four_tensors(n)));
+  for (const int bits : {2, 3, 4, 7, 8, 16})
+    samples.push_back(std::make_unique<UniformSample>(n, bits, four_tensors(n)));
   for (const std::uint64_t scope : {64U, 256U, 4096U}) {
     for (const int bits : {2, 4}) {
-      samples.push_back(
-          std::make_unique<UniformSample>(n, bits, Layout::in_scopes(n, scope), Rounding::nearest));
+      samples.push_back(std::make_unique<UniformSample>(n, bits, Layout::in_scopes(n, scope), Rounding::nearest));
     }
   }
   return samples;

@@ -86,16 +86,16 @@ TEST_P(Calls, OfAStepAreFewAndItsBitsTheCpus) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, Calls,
-                         testing::Values(Bound{"signsgd", 1, 36, 7}, Bound{"signsgd", 4, 90, 15},
-                                         Bound{"signum", 1, 36, 7}, Bound{"signum", 4, 90, 15},
-                                         Bound{"qsgd", 1, 36, 4}, Bound{"qsgd", 4, 68, 8},
-                                         Bound{"terngrad", 1, 36, 4}, Bound{"terngrad", 4, 68, 8},
-                                         Bound{"dqsgd", 1, 40, 5}, Bound{"dqsgd", 4, 72, 9},
-                                         Bound{"block-quant", 1, 44, 7}, Bound{"block-quant", 4, 116, 15},
-                                         Bound{"topk", 1, 44, 7}, Bound{"topk", 4, 80, 12},
-                                         Bound{"topk", 1, 42, 4, "tensor"}, Bound{"topk", 4, 76, 9, "tensor"},
-                                         Bound{"regtopk", 1, 48, 4, "tensor"}, Bound{"regtopk", 4, 82, 9, "tensor"},
-                                         Bound{"randk", 1, 44, 5, "tensor"}, Bound{"randk", 4, 96, 13, "tensor"}));
+                         testing::Values(Bound{"signsgd", 1, 36, 5}, Bound{"signsgd", 4, 84, 10},
+                                         Bound{"signum", 1, 36, 5}, Bound{"signum", 4, 84, 10}, Bound{"qsgd", 1, 32, 3},
+                                         Bound{"qsgd", 4, 52, 4}, Bound{"terngrad", 1, 32, 3},
+                                         Bound{"terngrad", 4, 52, 4}, Bound{"dqsgd", 1, 36, 4},
+                                         Bound{"dqsgd", 4, 56, 5}, Bound{"block-quant", 1, 40, 5},
+                                         Bound{"block-quant", 4, 96, 10}, Bound{"topk", 1, 40, 4},
+                                         Bound{"topk", 4, 76, 9}, Bound{"topk", 1, 42, 4, "tensor"},
+                                         Bound{"topk", 4, 76, 9, "tensor"}, Bound{"regtopk", 1, 48, 4, "tensor"},
+                                         Bound{"regtopk", 4, 82, 9, "tensor"}, Bound{"randk", 1, 44, 5, "tensor"},
+                                         Bound{"randk", 4, 92, 10, "tensor"}));
 
 /// A step of the table's row, whatever its face, on a device.
 class DeviceWorker {

@@ -42,7 +42,7 @@ class CudaCodecs : public Cuda {
 };
 
 /// Around words, groups of fields, units of bitmaps, and blocks of checksums.
-constexpr std::size_t kSampleSizes[] = {0,    1,    2,    3,    31,   33,     511,    512,    513,
+constexpr std::size_t kSampleSizes[] = {0,    1,    2,    3,    31,   33,   511,    512,   513,
                                         1023, 1024, 1025, 2047, 8191, 8193, 17'000, 66'000};
 
 TEST_F(CudaCodecs, EncodeTheSameBytesAndDecodeThem) {
@@ -120,6 +120,42 @@ TEST_F(CudaCodecs, TheLowestRankWithAFlagIsNoted) {
   }
 }
 
+/// More than are looked at in one wait, with one that is damaged or too short for a header.
+TEST_F(CudaCodecs, ManyPayloadsAreOpenedUpToTheFirstFault) {
+  constexpr std::size_t kPayloads = 70, kEntries = 50;
+  for (const std::size_t wrong : {0UL, 5UL, 31UL, 32UL, 69UL, kPayloads}) {
+    for (const bool is_short : {false, true}) {
+      std::vector<Payload> payloads;
+      std::vector<std::unique_ptr<Placed<std::byte>>> placed;
+      std::vector<View<const std::byte>> here, there;
+      for (std::size_t i = 0; i < kPayloads; ++i) {
+        Payload payload(dense::max_payload_bytes(kEntries, ValueFormat::f32));
+        Status ignored;
+        dense::encode(reference_, normal_values(kEntries, i), ValueFormat::f32, payload, view_of(ignored));
+        if (i == wrong && is_short) payload.resize(12);
+        if (i == wrong && !is_short) payload.back() ^= std::byte{1};
+        payloads.push_back(std::move(payload));
+        placed.push_back(std::make_unique<Placed<std::byte>>(*place_, payloads.back()));
+      }
+      for (const Payload& payload : payloads) here.emplace_back(payload);
+      for (const auto& payload : placed) there.push_back(payload->view());
+      std::vector<ConstGradientView> expected(kPayloads), found(kPayloads);
+      Status status;
+      const Placed<Status> device_status(*place_, {{}});
+      const bool sound = dense::open(reference_, here, kEntries, ValueFormat::f32, expected, view_of(status));
+      EXPECT_EQ(dense::open(*place_, there, kEntries, ValueFormat::f32, found, device_status.view()), sound);
+      EXPECT_EQ(sound, wrong == kPayloads);
+      EXPECT_TRUE(same_status(device_status.values()[0], status)) << wrong;
+      for (std::size_t i = 0; i < kPayloads; ++i) {
+        EXPECT_EQ(expected[i].size(), i < wrong ? kEntries : 0) << i << ", wrong " << wrong;
+        EXPECT_EQ(found[i].size(), expected[i].size()) << i << ", wrong " << wrong;
+        if (i >= wrong) continue;
+        EXPECT_EQ(static_cast<const void*>(found[i].data()), there[i].data() + sizeof(PayloadHeader));
+      }
+    }
+  }
+}
+
 TEST_F(CudaCodecs, TruncatedPayloadsAreRefusedAlike) {
   for (const auto& sample : samples_of(40)) {
     SCOPED_TRACE(sample->name());
@@ -171,10 +207,10 @@ TEST_F(CudaCodecs, ForeignHeadersAreRefusedAlike) {
     }
   }
   if (run_every() > 1) return;
-  for (const PayloadFault fault : {PayloadFault::wrong_magic, PayloadFault::wrong_version, PayloadFault::wrong_codec,
-                                   PayloadFault::wrong_length, PayloadFault::wrong_elements, PayloadFault::wrong_count,
-                                   PayloadFault::wrong_format, PayloadFault::wrong_norm, PayloadFault::wrong_blocks,
-                                   PayloadFault::wrong_checksum, PayloadFault::too_short}) {
+  for (const PayloadFault fault :
+       {PayloadFault::wrong_magic, PayloadFault::wrong_version, PayloadFault::wrong_codec, PayloadFault::wrong_length,
+        PayloadFault::wrong_elements, PayloadFault::wrong_count, PayloadFault::wrong_format, PayloadFault::wrong_norm,
+        PayloadFault::wrong_blocks, PayloadFault::wrong_checksum, PayloadFault::too_short}) {
     EXPECT_GT(outcomes_[static_cast<int>(fault)], 0) << payload_reason(fault);
   }
 }
@@ -217,8 +253,8 @@ class CudaSparse : public CudaCodecs {
     Status status;
   };
 
-  Encoded encoded(Place& place, const std::vector<std::uint32_t>& indices, sparse::IndexRange range,
-                  ValueFormat format, float extra = 0.0F) {
+  Encoded encoded(Place& place, const std::vector<std::uint32_t>& indices, sparse::IndexRange range, ValueFormat format,
+                  float extra = 0.0F) {
     const auto values = awkward_values(indices.size(), 3, extra);
     const Placed<std::uint32_t> placed_indices(place, indices, 1);
     const Placed<float> placed_values(place, values, 3);
@@ -369,8 +405,8 @@ TEST_F(CudaCodecs, AnyNumberOfTensors) {
       EXPECT_TRUE(same_status(device_status.values()[0], status)) << tensors;
       float sender_norm = -1.0F;
       const Placed<float> sums(*place_, values);
-      EXPECT_TRUE(uniform::decode_add(*place_, room.view(), layout, 0, n, 3, sums.view(), device_status.view(),
-                                      &sender_norm));
+      EXPECT_TRUE(
+          uniform::decode_add(*place_, room.view(), layout, 0, n, 3, sums.view(), device_status.view(), &sender_norm));
       EXPECT_EQ(sender_norm, std::isfinite(odd) ? odd : 0.0F);
 
       for (std::size_t bit = 32 * 8 + 31; bit < expected.size() * 8; bit += 32) {  // signs of norms, filling, fields
