@@ -17,16 +17,16 @@ struct Chunk {
   std::uint64_t size = 0;
 };
 
-/// Entries of a full chunk. On the CPU it should stay in a cache: 1 MiB of floats. On a device every chunk costs launches
-/// and waits, whatever its size: 32 MiB.
-inline std::uint64_t dense_chunk_entries(Device device) { return std::uint64_t{1} << (device == Device::cpu ? 18 : 23); }
-
-/// The same if only the share `keep` is sent. On a device more, if that is one bit per entry or less: an entry that is
-/// sent takes about 40 bits with its index.
-inline std::uint64_t sparse_chunk_entries(Device device, double keep) {
-  constexpr double kOneBitPerEntry = 1.0 / 40;
-  return device == Device::cpu || keep > kOneBitPerEntry ? dense_chunk_entries(device) : std::uint64_t{1} << 24;
+/// Entries of a full chunk, each of which takes that many bits on the wire. On the CPU a chunk should stay in a cache:
+/// 1 MiB of floats. On a device every chunk costs launches and waits, whatever its size, and fewer chunks hide less of
+/// their messages behind each other: 16 MiB, and more if messages are short.
+inline std::uint64_t chunk_entries(Device device, double bits) {
+  if (device == Device::cpu) return std::uint64_t{1} << 18;
+  return std::uint64_t{1} << (bits <= 1.0 ? 24 : bits <= 8.0 ? 23 : 22);
 }
+
+/// The same if only the share `keep` is sent: an entry takes about 40 bits with its index.
+inline std::uint64_t sparse_chunk_entries(Device device, double keep) { return chunk_entries(device, 40.0 * keep); }
 
 /// A step that is exchanged chunk by chunk (pipeline.h), or as one chunk if the method needs all tensors at once.
 class ChunkedStep {
@@ -34,7 +34,7 @@ class ChunkedStep {
   /// Whether a tensor's exchange is independent of the other tensors. If false, all tensors are one chunk.
   virtual bool by_tensor() const = 0;
   /// Entries of a full chunk if the caller sets none.
-  virtual std::uint64_t usual_chunk_entries(Device device) const { return dense_chunk_entries(device); }
+  virtual std::uint64_t usual_chunk_entries(Device device) const { return chunk_entries(device, 32.0); }
   /// Entries of a full chunk if the result depends on it, so that no caller and no device may choose another number; 0:
   /// it does not.
   virtual std::uint64_t fixed_chunk_entries() const { return 0; }

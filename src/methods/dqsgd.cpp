@@ -40,6 +40,8 @@ class Dqsgd : public GradientBase {
 
  private:
   bool by_tensor() const override { return quantizes_by_tensor(settings_) && !exact_; }
+  /// Its bits change from step to step, chunks do not.
+  std::uint64_t usual_chunk_entries(Device device) const override { return chunk_entries(device, 8.0); }
   bool waits_for_all() const override { return exact_ || norms_.empty(); }
 
   void prepare() override {

@@ -103,6 +103,7 @@ class FixedBits : public GradientBase {
 
  private:
   bool by_tensor() const override { return quantizes_by_tensor(settings_); }
+  std::uint64_t usual_chunk_entries(Device device) const override { return chunk_entries(device, bits_); }
   void prepare() override {
     memory_.prepare(place(), parameters());
     regrouped();

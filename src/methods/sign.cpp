@@ -47,7 +47,7 @@ class SignMethod : public GradientBase {
   /// Who abstains is decided by the mean of the whole model, and turns are taken by an entry's place in it.
   bool by_tensor() const override { return abstain_ == 0.0F && !takes_turns(); }
   std::uint64_t usual_chunk_entries(Device device) const override {
-    return std::uint64_t{1} << (device == Device::cpu ? 20 : 24);
+    return device == Device::cpu ? std::uint64_t{1} << 20 : chunk_entries(device, 1.0);
   }
 
   void prepare() override {

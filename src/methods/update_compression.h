@@ -22,7 +22,7 @@ class UpdateCompression {
   virtual bool leaves_error() const { return true; }
   /// Whether a tensor's exchange is independent of the other tensors.
   virtual bool by_tensor() const = 0;
-  virtual std::uint64_t usual_chunk_entries(Device device) const { return dense_chunk_entries(device); }
+  virtual std::uint64_t usual_chunk_entries(Device device) const { return chunk_entries(device, 32.0); }
   virtual void prepare(Place& place, std::span<const Tensor> tensors) = 0;
   /// For a new group of ranks as well.
   virtual void make_exchanges(const ChunkPipeline& pipeline) = 0;
