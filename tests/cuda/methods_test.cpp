@@ -68,6 +68,32 @@ TEST_P(MethodOnDevice, TakesGradientsOf16Bits) {
   check_two_levels({&row(), small_options(row()), row().name}, on_device, NumberType::bfloat16);
 }
 
+/// Several tensors that take more than one block of threads each are searched at once.
+TEST_P(MethodOnDevice, GivesTheSameBitsInLongTensors) {
+  if (row().face != Face::gradient || !row().has_parameter("scope")) GTEST_SKIP() << "it has no scopes of tensors";
+  const std::vector<Tensor> tensors{{"long", 9'001}, {"short", 77}, {"longer", 20'011}, {"last", 8'500}};
+  const std::vector<float> point(size_of(tensors), 0.5F);
+  const auto steps_on = [&](Place& place, Communicator& communicator) {
+    MethodOptions options = small_options(row());
+    options.scope = "tensor";
+    const auto method = make_method(row().name, options, communicator, place);
+    method->register_tensors(tensors);
+    Trace trace;
+    for (std::uint32_t step = 0; step < 4; ++step) {
+      PlacedValues values(place, pull_gradient(point, communicator.rank(), step));
+      method->reduce(key_of(communicator, step), values.view());
+      trace.note(values.get());
+    }
+    return trace;
+  };
+  run_ranks(kRanks, [&](Communicator& communicator) {
+    Place cpu({.threads = 1});
+    const auto device = cuda_place();
+    const Trace expected = steps_on(cpu, communicator);
+    EXPECT_EQ(Trace::difference(steps_on(*device, communicator), expected), std::nullopt);
+  });
+}
+
 TEST_P(MethodOnDevice, GivesTheSameBitsWithItsNumbers) {
   for (const MethodRun& run : runs_with_numbers(row())) check(run, kChunk, 1, on_device);
 }

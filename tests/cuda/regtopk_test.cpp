@@ -178,5 +178,41 @@ TEST_F(CudaRegtopk, NonfiniteValuesAreReported) {
   }
 }
 
+TEST_F(CudaRegtopk, ANonfiniteValueInOneScopeIsReported) {
+  const ScopedData data = scoped_data("", {40, 9'000, 20'000, 8'500}, 0.01, 0);
+  const std::size_t count = data.scopes.size();
+  const RegtopkScore score{.mu = 2.0F, .weight = 0.25F};
+  const std::vector<std::uint32_t> support_indices = [&] {
+    std::vector<std::uint32_t> indices;
+    for (const Scope& scope : data.scopes) {
+      for (std::uint64_t i = 0; i < scope.count; ++i) indices.push_back(static_cast<std::uint32_t>(i));
+    }
+    return indices;
+  }();
+  const std::vector<float> ones(data.selected, 1.0F);
+  std::vector<float> thresholds(count), rest(data.gradient.size()), kept(data.selected);
+  std::vector<std::uint32_t> positions(data.selected);
+  Status cpu_status;
+  error_feedback_regtopk_by_scope(reference_, data.gradient, data.residual, rest, data.scopes,
+                                  {thresholds, thresholds}, {support_indices, ones, ones}, score, {positions, kept},
+                                  view_of(cpu_status));
+  for (std::size_t bad = 0; bad < count; ++bad) {
+    std::vector<float> gradient = data.gradient;
+    gradient[data.scopes[bad].offset + 7] = kNotANumber;
+    const DeviceArray<float> g(gradient), e(data.residual), next(std::vector<float>(count, 0.5F)), a(ones);
+    const DeviceArray<std::uint32_t> support(support_indices), indices(data.selected);
+    const DeviceArray<float> values(data.selected);
+    const DeviceArray<Status> status(std::vector<Status>{Status{}});
+    error_feedback_regtopk_by_scope(*place_, g.view(), e.view(), e.view(), data.scopes, {next.view(), next.view()},
+                                    {support.view(), a.view(), a.view()}, score, {indices.view(), values.view()},
+                                    status.view());
+    EXPECT_EQ(status.values()[0].nonfinite, 1U);
+    std::vector<float> expected = thresholds;
+    expected[bad] = 0.5F;
+    EXPECT_TRUE(test::same_bits(next.values(), expected)) << bad;
+    for (const std::uint32_t index : indices.values()) ASSERT_LT(index, gradient.size());
+  }
+}
+
 }  // namespace
 }  // namespace laconic::test

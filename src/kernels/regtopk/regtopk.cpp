@@ -80,6 +80,7 @@ void error_feedback_regtopk_by_scope(Place& place, ConstGradientView gradient, V
   if (!last.indices.empty()) require_size("last.indices", last.indices.size(), selected.size());
   topk::require_selection(place, selection, status);
   topk::require_scopes(place, selection, scopes, thresholds);
+  if (scopes.empty()) return;
   if (place.device() == Device::cuda) {
     return LACONIC_CUDA_CALL(error_feedback_regtopk_by_scope, place, selection, scopes, thresholds, last, score, status);
   }

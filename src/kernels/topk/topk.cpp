@@ -99,6 +99,7 @@ void error_feedback_topk_by_scope(Place& place, ConstGradientView gradient, View
   const topk::Selection selection{gradient, residual, rest, nullptr, selected};
   topk::require_selection(place, selection, status);
   topk::require_scopes(place, selection, scopes, thresholds);
+  if (scopes.empty()) return;
   if (place.device() == Device::cuda) {
     return LACONIC_CUDA_CALL(error_feedback_topk_by_scope, place, selection, scopes, thresholds, status);
   }
