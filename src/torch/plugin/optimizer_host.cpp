@@ -203,7 +203,7 @@ void OptimizerHost::load(const State& state, std::string refusal) {
 
 void OptimizerHost::redeal(const std::vector<State>& saved, std::string refusal) {
   const int olds = static_cast<int>(saved.size());
-  if (olds == 0 && refusal.empty()) refusal = "there is no state to distribute: give those of all ranks of a run";
+  if (olds == 0 && refusal.empty()) refusal = "there is no state to distribute: give the states of all ranks of a run";
   const auto prepare = [&] {
     for (int i = 0; i < olds; ++i) require_fitting(saved[static_cast<std::size_t>(i)], i, olds);
     return prepare_redeal(saved);
