@@ -68,7 +68,7 @@ void decode_one(const std::uint8_t* input, std::size_t size) {
   require(found.intact() && decoded.intact());
   require(status.count <= capacity);
   if (!accepted) return require(status.count == 0 && decoded.untouched());
-  require(status.count == sparse::peek_count(place(), payload));
+  require(status.count == read_header(place(), payload).count);
   check_entries(range, found.view().sub(0, status.count));
   if (!is_coded(coding.format)) return;
   for (std::size_t i = 0; i < status.count; ++i) require(std::isfinite(decoded.view()[i]));

@@ -21,6 +21,7 @@ class MessageMemory {
   /// In CPU memory that the place's device copies without a detour. There is a quarter more than asked for, and growing
   /// at least doubles it: the lengths of messages differ between steps, and each growth waits for the device.
   void reserve_pinned(Place& place, std::size_t bytes);
+  std::size_t capacity() const { return capacity_; }
   View<std::byte> view(std::size_t bytes) const { return {memory_.get(), bytes, device_}; }
 
  private:

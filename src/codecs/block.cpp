@@ -109,6 +109,7 @@ bool open(Place& place, std::span<const View<const std::byte>> payloads, std::sp
           std::uint64_t begin, std::uint64_t count, ValueFormat format, std::span<ConstGradientView> values,
           StatusView status) {
   const Touch touch(place);
+  require_size("values", values.size(), payloads.size());
   std::fill(values.begin(), values.end(), ConstGradientView());
   return open_blocks(place, payloads, blocks, begin, count, format, status,
                      [&](std::size_t i) { values[i] = values_in(payloads[i], sizeof(PayloadHeader), format, count); });

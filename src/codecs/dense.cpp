@@ -42,6 +42,7 @@ bool open(Place& place, std::span<const View<const std::byte>> payloads, std::ui
           std::span<ConstGradientView> values, StatusView status, std::uint32_t signature) {
   const Touch touch(place);
   require_format(format);
+  require_size("values", values.size(), payloads.size());
   std::fill(values.begin(), values.end(), ConstGradientView());
   const auto fault = signature == 0 ? PayloadFault::wrong_count : PayloadFault::wrong_blocks;
   const auto words = [&](const auto& check) { check(filling_of(sizeof(PayloadHeader), n * 8 * bytes_of(format))); };

@@ -9,7 +9,6 @@
 #include "base/touch.h"
 #include "base/transfer.h"
 #include "codecs/body.h"
-#include "codecs/received.h"
 #include "codecs/twins.h"
 #include "kernels/checksum/checksum.h"
 #include "kernels/cuda.h"
@@ -55,13 +54,6 @@ void seal_payload(Place& place, PayloadHeader header, View<std::byte> payload, S
   status[0].payload_bytes = header.payload_bytes;
 }
 
-bool open_payload(Place& place, View<const std::byte> payload, Codec codec, PayloadHeader& header, StatusView status) {
-  Received received(place, payload, status);
-  const bool sound = received.open(codec, [](auto&&) {});
-  header = received.header();
-  return sound;
-}
-
 void flag_payload(Place& place, View<std::byte> payload, StatusView status) {
   if (place.device() == Device::cuda) {
     require_status(place, status);
@@ -70,6 +62,16 @@ void flag_payload(Place& place, View<std::byte> payload, StatusView status) {
     return LACONIC_CUDA_CALL(seal_written, place, payload, status);
   }
   seal_payload(place, read_header(place, payload), payload, status);
+}
+
+void read_lengths(Place& place, std::span<const View<const std::byte>> payloads, std::span<std::uint64_t> lengths) {
+  require_size("lengths", lengths.size(), payloads.size());
+  for (const View<const std::byte> payload : payloads) {
+    require_same_device("payload", payload.device(), place.device());
+    require_at_least("payload", payload.size(), sizeof(PayloadHeader));
+  }
+  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(read_lengths, place, payloads, lengths);
+  for (std::size_t i = 0; i < payloads.size(); ++i) lengths[i] = read_header(place, payloads[i]).payload_bytes;
 }
 
 bool is_flagged(Place& place, View<const std::byte> payload) {

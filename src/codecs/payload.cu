@@ -80,10 +80,15 @@ __global__ void flagged_kernel(const __grid_constant__ Batch<const std::byte*> p
   if (status->nonfinite_rank == 0 || candidate < status->nonfinite_rank) status->nonfinite_rank = candidate;
 }
 
-/// What is found stays in the place's memory. Of a payload without a header that is nothing.
+__global__ void lengths_kernel(const __grid_constant__ Batch<const std::byte*> payloads, unsigned count,
+                               std::uint64_t* lengths) {
+  if (threadIdx.x < count) lengths[threadIdx.x] = load_header(payloads[threadIdx.x]).payload_bytes;
+}
+
+/// What is found stays in the place's memory.
 void inspect_one(Place& place, View<const std::byte> payload, Received::Words words, View<Inspection> found) {
   if (payload.size() < sizeof(PayloadHeader)) return put_zeros(place, as_writable_bytes(found));
-  const Launch launch(place, "open_payload");
+  const Launch launch(place, "inspect");
   inspect_kernel<<<1, 1, 0, launch.stream()>>>(payload.data(), found.data());
   launch.check();
   checksum(place, payload, payload.data() + offsetof(PayloadHeader, payload_bytes), kChecksumOffset,
@@ -120,6 +125,20 @@ void inspect(Place& place, std::span<const View<const std::byte>> payloads, Rece
   const View<Inspection> there = place.workspace().take<Inspection>(payloads.size());
   for (std::size_t i = 0; i < payloads.size(); ++i) inspect_one(place, payloads[i], words, there.sub(i, 1));
   copy_to_cpu<Inspection>(place, there, found.data());
+}
+
+void read_lengths(Place& place, std::span<const View<const std::byte>> payloads, std::span<std::uint64_t> lengths) {
+  const Workspace::Scope scope(place.workspace());
+  const View<std::uint64_t> there = place.workspace().take<std::uint64_t>(payloads.size());
+  const Launch launch(place, "read_lengths");
+  const auto give = [&](const Batch<const std::byte*>& list, unsigned count, unsigned first) {
+    lengths_kernel<<<1, kMostInBatch<const std::byte*>, 0, launch.stream()>>>(list, count, there.data() + first);
+    launch.check();
+  };
+  Batches<const std::byte*, decltype(give)> batches(give);
+  for (const View<const std::byte> payload : payloads) batches.add(payload.data());
+  batches.finish();
+  copy_to_cpu<std::uint64_t>(place, there, lengths.data());
 }
 
 void put_zeros(Place& place, View<std::byte> bytes) {

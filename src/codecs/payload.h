@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/each.h"
 #include "kernels/convert/convert.h"
@@ -40,14 +41,11 @@ inline constexpr std::uint64_t kPayloadAlignment = 4;
 /// checksum and the non-finite flag, which it takes from status.nonfinite; the caller sets the other fields.
 void seal_payload(Place& place, PayloadHeader header, View<std::byte> payload, StatusView status);
 
-/// Checks magic, version, codec, lengths and checksum of a received payload; bytes beyond payload_bytes are ignored. On
-/// a fault it notes the fault in status, unless an earlier one is noted there, and returns false; the caller then
-/// writes nothing. It does not copy the sender's non-finite flag into status: the caller does that once it accepts the
-/// payload.
-bool open_payload(Place& place, View<const std::byte> payload, Codec codec, PayloadHeader& header, StatusView status);
-
 /// Seals a payload again because this rank met a non-finite value after it was sealed; status.nonfinite must be set.
 void flag_payload(Place& place, View<std::byte> payload, StatusView status);
+
+/// The lengths of payloads that were sealed here. On a device it waits once.
+void read_lengths(Place& place, std::span<const View<const std::byte>> payloads, std::span<std::uint64_t> lengths);
 
 /// Whether the sender of an opened payload met a non-finite value.
 bool is_flagged(Place& place, View<const std::byte> payload);

@@ -15,14 +15,10 @@
 
 namespace laconic {
 
-namespace {
-
 void require_received(Place& place, View<const std::byte> payload) {
   require_same_device("payload", payload.device(), place.device());
   require_aligned(payload);
 }
-
-}  // namespace
 
 Received::Received(Place& place, View<const std::byte> payload, StatusView status)
     : place_(place), payload_(payload), status_(status) {
@@ -31,13 +27,8 @@ Received::Received(Place& place, View<const std::byte> payload, StatusView statu
   require_received(place, payload);
 }
 
-bool Received::open(Codec codec, [[maybe_unused]] Words words) {
+bool Received::open(Codec codec) {
   if (!has_size()) return false;
-  if (place_.device() == Device::cuda) {
-    Inspection found{};
-    LACONIC_CUDA_CALL(inspect, place_, {&payload_, 1}, words, {&found, 1});
-    return open(codec, found);
-  }
   header_ = read_header(place_, payload_);
   return judge(codec, [&] {
     return checksum_with_hole(place_, payload_.sub(0, header_.payload_bytes), offsetof(PayloadHeader, checksum));
@@ -51,19 +42,19 @@ bool Received::open(Codec codec, const Inspection& found) {
   return judge(codec, [&] { return found.checksum; });
 }
 
-bool open_each(Place& place, std::span<const View<const std::byte>> payloads, Codec codec, Received::Words words,
-               StatusView status, FunctionRef<bool(Received&, std::size_t)> check) {
-  constexpr std::size_t kAtOnce = 32;
-  std::array<Inspection, kAtOnce> found;
+bool open_each(Place& place, std::span<const View<const std::byte>> payloads, Codec codec,
+               [[maybe_unused]] Received::Words words, StatusView status,
+               FunctionRef<bool(Received&, std::size_t)> check) {
+  std::array<Inspection, kInspectedAtOnce> found;
   const bool on_device = place.device() == Device::cuda;
   for (std::size_t i = 0; i < payloads.size(); ++i) {
-    if (on_device && i % kAtOnce == 0) {
-      [[maybe_unused]] const auto together = payloads.subspan(i, std::min(kAtOnce, payloads.size() - i));
+    if (on_device && i % found.size() == 0) {
+      [[maybe_unused]] const auto together = payloads.subspan(i, std::min(found.size(), payloads.size() - i));
       for (const View<const std::byte> payload : together) require_received(place, payload);
       LACONIC_CUDA_CALL(inspect, place, together, words, std::span(found).first(together.size()));
     }
     Received received(place, payloads[i], status);
-    const bool opened = on_device ? received.open(codec, found[i % kAtOnce]) : received.open(codec, words);
+    const bool opened = on_device ? received.open(codec, found[i % found.size()]) : received.open(codec);
     if (!opened || !check(received, i)) return false;
   }
   return true;

@@ -25,10 +25,9 @@ class Received {
 
   Received(Place& place, View<const std::byte> payload, StatusView status);
 
-  /// Magic, version, codec, lengths and checksum. On a device it waits, once; there the words are looked at already, so
-  /// that `has_sound` need not wait.
-  bool open(Codec codec, Words words);
-  /// The same with what a device has found.
+  /// Magic, version, codec, lengths and checksum. On the CPU.
+  bool open(Codec codec);
+  /// The same with what a device has found. There the words are looked at already, so that `has_sound` need not wait.
   bool open(Codec codec, const Inspection& found);
   const PayloadHeader& header() const { return header_; }
 
@@ -37,7 +36,7 @@ class Received {
   bool has_elements(std::uint64_t expected);
   bool has_count(std::uint32_t expected, PayloadFault fault);
   bool has_length(std::uint64_t expected);
-  /// The words that `open` was told of. The payload has the length that they belong to.
+  /// The words of a payload that has the length that they belong to.
   bool has_sound(Words words);
   /// Whether a word that was read keeps the rule; check.offset is the word's.
   bool has_sound(const WordCheck& check, std::uint32_t word);
@@ -58,6 +57,12 @@ class Received {
   PayloadHeader header_{};
   std::uint32_t wrong_word_ = kNoWord;
 };
+
+/// A device tells about so many payloads in one wait.
+inline constexpr std::size_t kInspectedAtOnce = 32;
+
+/// The view of a payload that a decoder was given.
+void require_received(Place& place, View<const std::byte> payload);
 
 /// Opens payloads that have the same words, one after another, and calls check(received, its number) for each, which
 /// makes the other checks and takes what is in it. Ends at the first one that is refused, and returns false. On a

@@ -79,6 +79,7 @@ void seal(Place& place, const Layout& layout, std::uint64_t begin, std::uint64_t
 bool open(Place& place, std::span<const View<const std::byte>> payloads, const Layout& layout, std::uint64_t begin,
           std::uint64_t end, std::span<View<const std::uint32_t>> words_of_payloads, StatusView status) {
   const Touch touch(place);
+  require_size("words", words_of_payloads.size(), payloads.size());
   std::fill(words_of_payloads.begin(), words_of_payloads.end(), View<const std::uint32_t>());
   const std::uint64_t count = words(layout, begin, end);
   const auto tails = [&](const auto& check) { check_tails(layout, begin, end, check); };

@@ -25,7 +25,7 @@ void seal(Place& place, const Layout& layout, std::uint64_t begin, std::uint64_t
 /// The words inside a received payload. On a fault it returns false and no words.
 bool open(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,
           View<const std::uint32_t>& words, StatusView status);
-/// The same for several payloads, up to the first that has a fault. On a device it waits once.
+/// The same for several payloads, up to the first that has a fault. On a device it waits once for 32 payloads.
 bool open(Place& place, std::span<const View<const std::byte>> payloads, const Layout& layout, std::uint64_t begin,
           std::uint64_t end, std::span<View<const std::uint32_t>> words, StatusView status);
 

@@ -1,6 +1,7 @@
 #include "codecs/sparse.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 
@@ -125,17 +126,15 @@ bool get_indices(Place& place, const Incoming& incoming, std::uint64_t& bytes) {
 }
 
 /// On the CPU: everything up to the values, whose offset it finds.
-bool get_entries(Place& place, View<const std::byte> payload, IndexRange range, const ValueSection& section,
-                 View<std::uint32_t> indices, Received& received, std::uint64_t& values_offset) {
-  if (!received.open(Codec::sparse, [](auto&&) {}) || !has_header(received, range, section.format, indices.size())) {
-    return false;
-  }
+bool get_indices_on_cpu(Place& place, const ReceivedList& list, const ValueSection& section, Received& received,
+                        std::uint64_t& values_offset) {
+  if (!received.open(Codec::sparse) || !has_header(received, list, section.format)) return false;
   const PayloadHeader& header = received.header();
   std::uint64_t first = 0;
-  std::memcpy(&first, payload.data() + kFirstOffset, sizeof(first));
-  if (!has_first(received, first, range)) return false;
-  const Incoming incoming{received, payload.sub(0, header.payload_bytes), range, indices.sub(0, header.count),
-                          section.bytes(header.count)};
+  std::memcpy(&first, list.payload.data() + kFirstOffset, sizeof(first));
+  if (!has_first(received, first, list.range)) return false;
+  const Incoming incoming{received, list.payload.sub(0, header.payload_bytes), list.range,
+                          list.entries.indices.sub(0, header.count), section.bytes(header.count)};
   std::uint64_t bytes = 0;
   if (!get_indices(place, incoming, bytes)) return false;
   values_offset = kIndicesOffset + bytes;
@@ -161,17 +160,27 @@ void put_coded(Place& place, ConstSparseView entries, IndexRange range, const Va
   put_filling(place, payload, fields_offset + bytes, offset + section.bytes(count));
 }
 
-void get_coded(Place& place, View<const std::byte> payload, std::uint64_t offset, IndexRange range,
-               const ValueCoding& coding, SparseView entries) {
-  const ValueSection section = section_of(coding, range);
-  const std::uint64_t count = entries.size();
-  if (count == 0) return;
+/// The values of a list whose indices are there, from that offset of its payload on.
+void get_list_values(Place& place, const ReceivedList& list, std::uint64_t offset, const ValueCoding& coding) {
+  const SparseView entries = list.entries.sub(0, list.count);
+  if (!is_coded(coding.format)) return get_values(place, list.payload, offset, coding.format, entries.values);
+  if (list.count == 0) return;
+  const ValueSection section = section_of(coding, list.range);
   const Workspace::Scope scope(place.workspace());
-  const auto fields = place.workspace().take<std::uint32_t>(count);
-  const std::uint64_t bytes = packed_bytes(count, field_bits(coding.format));
-  unpack_fields(place, payload.sub(offset + section.magnitude_bytes(count), bytes), field_bits(coding.format), fields);
-  coded_values(place, coding.format, coding.cuts, coding.scopes_of(range), entries.indices, fields,
-               body_of<float>(payload, offset, section.magnitudes(count)), entries.values);
+  const auto fields = place.workspace().take<std::uint32_t>(list.count);
+  const std::uint64_t bytes = packed_bytes(list.count, field_bits(coding.format));
+  unpack_fields(place, list.payload.sub(offset + section.magnitude_bytes(list.count), bytes), field_bits(coding.format),
+                fields);
+  coded_values(place, coding.format, coding.cuts, coding.scopes_of(list.range), entries.indices, fields,
+               body_of<float>(list.payload, offset, section.magnitudes(list.count)), entries.values);
+}
+
+void require_list(Place& place, const ReceivedList& list) {
+  require_range(list.range);
+  require_size("values", list.entries.values.size(), list.entries.indices.size());
+  require_same_device("indices", list.entries.indices.device(), place.device());
+  require_same_device("values", list.entries.values.device(), place.device());
+  require_received(place, list.payload);
 }
 
 void set_count(Place& place, std::uint64_t count, StatusView status) {
@@ -182,8 +191,7 @@ void set_count(Place& place, std::uint64_t count, StatusView status) {
 }  // namespace
 
 std::uint64_t max_payload_bytes(std::uint64_t count, IndexRange range, const ValueCoding& coding) {
-  return kIndicesOffset + std::min(raw_bytes(count), bitmap_bytes(range.size)) +
-         section_of(coding, range).bytes(count);
+  return kIndicesOffset + std::min(raw_bytes(count), bitmap_bytes(range.size)) + section_of(coding, range).bytes(count);
 }
 
 void encode(Place& place, ConstSparseView entries, IndexRange range, const ValueCoding& coding, View<std::byte> payload,
@@ -235,34 +243,36 @@ void encode(Place& place, ConstSparseView entries, IndexRange range, const Value
   seal_payload(place, header, payload, status);
 }
 
-std::uint64_t peek_count(Place& place, View<const std::byte> payload) {
-  if (payload.size() < sizeof(PayloadHeader)) return 0;
-  return read_header(place, payload).count;
-}
-
-bool decode(Place& place, View<const std::byte> payload, IndexRange range, const ValueCoding& coding,
-            SparseView entries, StatusView status, std::uint64_t* count) {
+bool decode(Place& place, std::span<ReceivedList> lists, const ValueCoding& coding, StatusView status) {
   require_sparse_format(coding.format);
-  require_range(range);
-  require_size("values", entries.values.size(), entries.indices.size());
-  require_same_device("indices", entries.indices.device(), place.device());
-  require_same_device("values", entries.values.device(), place.device());
-  const Touch touch(place);
-  Received received(place, payload, status);
-  const ValueSection section = section_of(coding, range);
-  std::uint64_t offset = 0;
-  const bool sound = place.device() == Device::cuda
-                         ? get_entries_on_device(place, payload, range, section, entries.indices, received, offset)
-                         : get_entries(place, payload, range, section, entries.indices, received, offset);
-  const std::uint64_t found = sound ? received.header().count : 0;
-  if (sound && is_coded(coding.format)) {
-    get_coded(place, payload, offset, range, coding, entries.sub(0, found));
-  } else if (sound) {
-    get_values(place, payload, offset, coding.format, entries.values.sub(0, found));
+  for (ReceivedList& list : lists) {
+    require_list(place, list);
+    list.count = 0;
   }
-  set_count(place, found, status);
-  if (count != nullptr) *count = found;
-  return sound && received.accept();
+  const Touch touch(place);
+  const bool on_device = place.device() == Device::cuda;
+  std::array<cuda::SparseInspection, kInspectedAtOnce> found;
+  std::uint64_t total = 0;
+  bool sound = true;
+  for (std::size_t i = 0; i < lists.size() && sound; ++i) {
+    if (on_device && i % found.size() == 0) {
+      [[maybe_unused]] const auto together = lists.subspan(i, std::min(found.size(), lists.size() - i));
+      LACONIC_CUDA_CALL(inspect_sparse, place, together, coding, std::span(found).first(together.size()));
+    }
+    ReceivedList& list = lists[i];
+    Received received(place, list.payload, status);
+    const ValueSection section = section_of(coding, list.range);
+    std::uint64_t offset = 0;
+    sound = on_device ? has_sound_indices(received, found[i % found.size()], list, section, offset)
+                      : get_indices_on_cpu(place, list, section, received, offset);
+    if (!sound) break;
+    list.count = received.header().count;
+    total += list.count;
+    get_list_values(place, list, offset, coding);
+    received.accept();
+  }
+  set_count(place, sound ? total : 0, status);
+  return sound;
 }
 
 }  // namespace laconic::sparse

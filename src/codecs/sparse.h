@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "codecs/payload.h"
 #include "kernels/coded/scope_cuts.h"
 #include "kernels/topk/topk.h"
@@ -40,16 +42,24 @@ inline std::uint64_t max_payload_bytes(std::uint64_t count, std::uint64_t size, 
 void encode(Place& place, ConstSparseView entries, IndexRange range, const ValueCoding& coding, View<std::byte> payload,
             StatusView status);
 
-/// The number of entries that a payload's header states, or 0 if the payload is shorter than a header. Use it to size
-/// buffers before decoding. On a device it waits.
-std::uint64_t peek_count(Place& place, View<const std::byte> payload);
+/// A list that arrived.
+struct ReceivedList {
+  View<const std::byte> payload;
+  IndexRange range;
+  SparseView entries;       ///< room for them
+  std::uint64_t count = 0;  ///< how many there are; `decode` writes it
+};
 
-/// Writes status.count entries, at most entries.size(), with absolute, ascending indices. Rejects other ranges and
-/// formats, more entries than fit, any index outside the range or out of order, and magnitudes that are not finite or
-/// are negative. Then it returns false and
-/// status.count is 0, although `entries` may hold a prefix. `count`, in CPU memory, receives status.count too: on a
-/// device that spares a wait.
-bool decode(Place& place, View<const std::byte> payload, IndexRange range, const ValueCoding& coding,
-            SparseView entries, StatusView status, std::uint64_t* count = nullptr);
+/// Writes the entries of each list, with absolute, ascending indices. Rejects other ranges and formats, more entries
+/// than there is room for, any index outside the range or out of order, and magnitudes that are not finite or are
+/// negative. At the first such list it returns false: the counts from there on and status.count are 0, although rooms
+/// may hold a prefix of their entries. Otherwise status.count is the number of all entries. On a device it waits once
+/// for 32 lists.
+bool decode(Place& place, std::span<ReceivedList> lists, const ValueCoding& coding, StatusView status);
+inline bool decode(Place& place, View<const std::byte> payload, IndexRange range, const ValueCoding& coding,
+                   SparseView entries, StatusView status) {
+  ReceivedList list{payload, range, entries};
+  return decode(place, {&list, 1}, coding, status);
+}
 
 }  // namespace laconic::sparse

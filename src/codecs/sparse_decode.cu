@@ -5,6 +5,7 @@
 #include "base/workspace.h"
 #include "codecs/header_words.h"
 #include "codecs/sparse_plan.h"
+#include "codecs/twins.h"
 #include "codecs/word_check.h"
 #include "kernels/bitpack/fields.h"
 #include "kernels/checksum/loops.h"
@@ -162,15 +163,16 @@ __global__ void get_indices_kernel(Source source, const std::uint32_t* before, c
                          [=](std::uint64_t i, std::uint32_t index) { indices[i] = index; });
 }
 
-}  // namespace
-
-void inspect_sparse(Place& place, View<const std::byte> payload, IndexRange range, const ValueSection& section,
-                    View<std::uint32_t> indices, SparseInspection& found) {
+/// What is found stays in the place's memory.
+void inspect_list(Place& place, const sparse::ReceivedList& list, const ValueSection& section,
+                  View<SparseInspection> found) {
+  const View<const std::byte> payload = list.payload;
+  if (payload.size() < sizeof(PayloadHeader)) return put_zeros(place, as_writable_bytes(found));
   const std::uint64_t body = payload.size() > kIndicesOffset ? payload.size() - kIndicesOffset : 0;
-  const Source source{payload.data(), payload.size(), range, section,
-                      std::min<std::uint64_t>(indices.size(), range.size)};
-  const bool may_be_bitmap = sparse::bitmap_bytes(range.size) <= body;
-  const std::uint64_t bitmap_units = may_be_bitmap ? (range.size + kBitmapUnit - 1) / kBitmapUnit : 0;
+  const Source source{payload.data(), payload.size(), list.range, section,
+                      std::min<std::uint64_t>(list.entries.size(), list.range.size)};
+  const bool may_be_bitmap = sparse::bitmap_bytes(list.range.size) <= body;
+  const std::uint64_t bitmap_units = may_be_bitmap ? (list.range.size + kBitmapUnit - 1) / kBitmapUnit : 0;
   const std::uint64_t most_sound = std::min(source.most, 8 * body / section.bits_each());  // of which the values fit
   const std::uint64_t units = std::max(gap_groups(most_sound), bitmap_units);
   Workspace& workspace = place.workspace();
@@ -179,27 +181,36 @@ void inspect_sparse(Place& place, View<const std::byte> payload, IndexRange rang
   std::uint32_t* before = workspace.take<std::uint32_t>(std::min(gap_groups(source.most), body)).data();
   const View<std::uint64_t> measures = workspace.take<std::uint64_t>(units + 1);
   Plan* plan = workspace.take<Plan>(1).data();
-  const View<SparseInspection> there = workspace.take<SparseInspection>(1);
 
   const Launch launch(place, "sparse::decode");
-  plan_decoding_kernel<<<1, kThreads, 0, launch.stream()>>>(source, before, plan, there.data());
+  plan_decoding_kernel<<<1, kThreads, 0, launch.stream()>>>(source, before, plan, found.data());
   launch.check();
   if (section.scopes > 0) {
-    check_magnitudes_kernel<<<1, kThreads, 0, launch.stream()>>>(source, plan, there.data());
+    check_magnitudes_kernel<<<1, kThreads, 0, launch.stream()>>>(source, plan, found.data());
     launch.check();
   }
   checksum(place, payload, payload.data() + offsetof(PayloadHeader, payload_bytes), offsetof(PayloadHeader, checksum),
-           {&there.data()->payload.checksum, 1, Device::cuda});
-  if (units > 0) {
-    const auto blocks = static_cast<unsigned>(units);
-    measure_kernel<<<blocks, kThreads, 0, launch.stream()>>>(source, before, plan, measures.data());
-    launch.check();
-    sum_units(place, measures);
-    get_indices_kernel<<<blocks, kThreads, 0, launch.stream()>>>(source, before, plan, measures.data(), indices.data(),
-                                                                 there.data());
-    launch.check();
+           {&found.data()->payload.checksum, 1, Device::cuda});
+  if (units == 0) return;
+  const auto blocks = static_cast<unsigned>(units);
+  measure_kernel<<<blocks, kThreads, 0, launch.stream()>>>(source, before, plan, measures.data());
+  launch.check();
+  sum_units(place, measures);
+  get_indices_kernel<<<blocks, kThreads, 0, launch.stream()>>>(source, before, plan, measures.data(),
+                                                               list.entries.indices.data(), found.data());
+  launch.check();
+}
+
+}  // namespace
+
+void inspect_sparse(Place& place, std::span<const sparse::ReceivedList> lists, const sparse::ValueCoding& coding,
+                    std::span<SparseInspection> found) {
+  const Workspace::Scope scope(place.workspace());
+  const View<SparseInspection> there = place.workspace().take<SparseInspection>(lists.size());
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    inspect_list(place, lists[i], sparse::section_of(coding, lists[i].range), there.sub(i, 1));
   }
-  found = read_one<SparseInspection>(place, there);
+  copy_to_cpu<SparseInspection>(place, there, found.data());
 }
 
 }  // namespace laconic::cuda

@@ -3,18 +3,16 @@
 #include <algorithm>
 
 #include "codecs/sparse_layout.h"
-#include "codecs/sparse_twins.h"
-#include "kernels/cuda.h"
 
 namespace laconic::sparse {
 
-bool has_header(Received& received, IndexRange range, ValueFormat format, std::uint64_t capacity) {
+bool has_header(Received& received, const ReceivedList& list, ValueFormat format) {
   const PayloadHeader& header = received.header();
   if (!received.has_flags(kNonfiniteFlag | kCodingMask) || !received.has_format(static_cast<std::uint8_t>(format)) ||
-      !received.has_elements(range.size)) {
+      !received.has_elements(list.range.size)) {
     return false;
   }
-  const std::uint64_t most = std::min<std::uint64_t>(capacity, range.size);
+  const std::uint64_t most = std::min<std::uint64_t>(list.entries.size(), list.range.size);
   if (header.count > most) {
     return received.refuse(PayloadFault::wrong_count, offsetof(PayloadHeader, count), header.count, most);
   }
@@ -47,15 +45,10 @@ bool has_gaps(Received& received, const cuda::SparseInspection& found, std::uint
 
 }  // namespace
 
-bool get_entries_on_device([[maybe_unused]] Place& place, View<const std::byte> payload, IndexRange range,
-                           const ValueSection& section, View<std::uint32_t> indices, Received& received,
-                           std::uint64_t& values_offset) {
-  cuda::SparseInspection found{};
-  if (payload.size() >= sizeof(PayloadHeader)) {
-    LACONIC_CUDA_CALL(inspect_sparse, place, payload, range, section, indices, found);
-  }
-  if (!received.open(Codec::sparse, found.payload) || !has_header(received, range, section.format, indices.size()) ||
-      !has_first(received, found.first, range)) {
+bool has_sound_indices(Received& received, const cuda::SparseInspection& found, const ReceivedList& list,
+                       const ValueSection& section, std::uint64_t& values_offset) {
+  if (!received.open(Codec::sparse, found.payload) || !has_header(received, list, section.format) ||
+      !has_first(received, found.first, list.range)) {
     return false;
   }
   const std::uint64_t count = received.header().count;
@@ -63,7 +56,7 @@ bool get_entries_on_device([[maybe_unused]] Place& place, View<const std::byte> 
   std::uint64_t index_bytes = 0;
   switch (static_cast<IndexCoding>(coding_of(received.header()))) {
     case IndexCoding::raw: index_bytes = raw_bytes(count); break;
-    case IndexCoding::bitmap: index_bytes = bitmap_bytes(range.size); break;
+    case IndexCoding::bitmap: index_bytes = bitmap_bytes(list.range.size); break;
     case IndexCoding::gaps:
       if (!has_gaps(received, found, values)) return false;
       index_bytes = gap_bytes(count, found.gap_bits);
@@ -72,7 +65,7 @@ bool get_entries_on_device([[maybe_unused]] Place& place, View<const std::byte> 
   }
   if (!received.has_length(kIndicesOffset + index_bytes + values)) return false;
   if (found.wrong_indices != 0) {
-    return received.refuse(PayloadFault::wrong_index, kIndicesOffset, count, range.size);
+    return received.refuse(PayloadFault::wrong_index, kIndicesOffset, count, list.range.size);
   }
   values_offset = kIndicesOffset + index_bytes;
   if (found.wrong_magnitude != cuda::kNoMagnitude) {

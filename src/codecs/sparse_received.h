@@ -2,18 +2,19 @@
 
 #include "codecs/received.h"
 #include "codecs/sparse_layout.h"
+#include "codecs/sparse_twins.h"
 
 // How a sparse payload is read. For this layer only.
 
 namespace laconic::sparse {
 
-/// The fields of an opened header, and room for the range's first index.
-bool has_header(Received& received, IndexRange range, ValueFormat format, std::uint64_t capacity);
+/// The fields of an opened header.
+bool has_header(Received& received, const ReceivedList& list, ValueFormat format);
 bool has_first(Received& received, std::uint64_t first, IndexRange range);
 bool refuse_coding(Received& received);
 
-/// Opens a payload on a device, checks all of it and writes its indices, in one wait. Finds where its values begin.
-bool get_entries_on_device(Place& place, View<const std::byte> payload, IndexRange range, const ValueSection& section,
-                           View<std::uint32_t> indices, Received& received, std::uint64_t& values_offset);
+/// Checks what a device has found in a payload, whose indices it has written. Finds where its values begin.
+bool has_sound_indices(Received& received, const cuda::SparseInspection& found, const ReceivedList& list,
+                       const ValueSection& section, std::uint64_t& values_offset);
 
 }  // namespace laconic::sparse

@@ -9,12 +9,12 @@ namespace laconic::cuda {
 /// What a device tells about a sparse payload besides its header.
 struct SparseInspection {
   Inspection payload;
-  std::uint64_t first;            ///< the range's first index, as the payload has it
-  std::uint64_t gap_bits;         ///< of all groups
-  std::uint64_t wrong_group;      ///< the first group with an impossible width, or kNoGroup
-  std::uint32_t wrong_width;      ///< its width
-  std::uint32_t wrong_indices;    ///< 1 if an index is outside or out of order, or their number is wrong
-  std::uint32_t widths_end;       ///< the last words of widths, gaps and values, if the payload has the right length
+  std::uint64_t first;          ///< the range's first index, as the payload has it
+  std::uint64_t gap_bits;       ///< of all groups
+  std::uint64_t wrong_group;    ///< the first group with an impossible width, or kNoGroup
+  std::uint32_t wrong_width;    ///< its width
+  std::uint32_t wrong_indices;  ///< 1 if an index is outside or out of order, or their number is wrong
+  std::uint32_t widths_end;     ///< the last words of widths, gaps and values, if the payload has the right length
   std::uint32_t gaps_end;
   std::uint32_t values_end;
   std::uint32_t magnitude;        ///< the bits of the first magnitude that is not finite or is negative,
@@ -27,8 +27,9 @@ inline constexpr std::uint64_t kNoGroup = ~std::uint64_t{0};
 void encode_sparse(Place& place, ConstSparseView entries, sparse::IndexRange range, const sparse::ValueCoding& coding,
                    View<std::byte> payload, StatusView status);
 
-/// Looks at a payload of at least sizeof(PayloadHeader) bytes and, as far as it is sound, writes its indices. Waits.
-void inspect_sparse(Place& place, View<const std::byte> payload, sparse::IndexRange range,
-                    const sparse::ValueSection& section, View<std::uint32_t> indices, SparseInspection& found);
+/// Looks at the payloads of lists and, as far as they are sound, writes their indices. Waits once. For a payload that is
+/// shorter than a header, what is found is all zeros.
+void inspect_sparse(Place& place, std::span<const sparse::ReceivedList> lists, const sparse::ValueCoding& coding,
+                    std::span<SparseInspection> found);
 
 }  // namespace laconic::cuda

@@ -2,7 +2,7 @@
 
 #include "codecs/received.h"
 
-// The codecs' work on a device, on a place's stream. Only `inspect` waits.
+// The codecs' work on a device, on a place's stream. Only `inspect` and `read_lengths` wait.
 namespace laconic::cuda {
 
 /// seal_payload.
@@ -10,10 +10,13 @@ void seal(Place& place, const PayloadHeader& header, View<std::byte> payload, St
 /// seal_payload for a header that is in the payload already, with flags and length.
 void seal_written(Place& place, View<std::byte> payload, StatusView status);
 
-/// Looks at payloads and waits once. Words that a payload does not reach are not looked at: then its length is wrong.
-/// Of one that is too short for a header nothing is found.
+/// Looks at payloads and waits once. Words that a payload does not reach are not looked at: then its length is wrong. For
+/// a payload that is shorter than a header, what is found is all zeros.
 void inspect(Place& place, std::span<const View<const std::byte>> payloads, Received::Words words,
              std::span<Inspection> found);
+
+/// As in payload.h.
+void read_lengths(Place& place, std::span<const View<const std::byte>> payloads, std::span<std::uint64_t> lengths);
 
 void put_zeros(Place& place, View<std::byte> bytes);
 void set_nonfinite(Place& place, StatusView status);

@@ -78,7 +78,7 @@ void check_sections(const Layout& layout, std::uint64_t begin, std::uint64_t end
   });
 }
 
-/// Opens payloads of the range. sender_norms[i] is what the header of the i-th says, if anybody asks.
+/// Opens payloads of the range. sender_norms, if not empty, receives what their headers say.
 bool open_range(Place& place, std::span<const View<const std::byte>> payloads, const Layout& layout,
                 std::uint64_t begin, std::uint64_t end, int bits, StatusView status, std::span<float> sender_norms) {
   const std::uint64_t total = max_payload_bytes(layout, begin, end, bits);

@@ -19,6 +19,8 @@ View<Bytes> abstains_in(View<Bytes> payload) {
 
 AbstainingVote::AbstainingVote(Communicator& communicator, Place& place, Layout layout, Ties ties)
     : SignVote(communicator, place, std::move(layout), ties, kSignsPerWord),
+      planes_(2 * static_cast<std::size_t>(size())),
+      words_(planes_.size()),
       ballots_(static_cast<std::size_t>(size())) {
   lay_out_planes(2);
 }
@@ -41,14 +43,13 @@ void AbstainingVote::write_ranges() {
 }
 
 void AbstainingVote::make_own_range() {
-  for (int from = 0; from < size(); ++from) {
-    OpenBallot& ballot = ballots_[static_cast<std::size_t>(from)];
-    const View<const std::byte> planes[]{signs_in(receive_.payload(from)), abstains_in(receive_.payload(from))};
-    View<const std::uint32_t> words[2];
-    if (!open_own(planes, words)) break;
-    ballot = {words[0], words[1]};
+  for (std::size_t from = 0; from < ballots_.size(); ++from) {
+    const View<const std::byte> payload = receive_.payload(static_cast<int>(from));
+    planes_[2 * from] = signs_in(payload);
+    planes_[2 * from + 1] = abstains_in(payload);
   }
-  require_payloads_sound();
+  require_payloads_sound(open_own(planes_, words_));
+  for (std::size_t from = 0; from < ballots_.size(); ++from) ballots_[from] = {words_[2 * from], words_[2 * from + 1]};
   note_nonfinite(receive_);
   const View<std::byte> slot = returned_.slot(rank());
   const auto slices = [&](const auto& body) { for_each_own_slice(body); };

@@ -23,6 +23,8 @@ class AbstainingVote : public SignVote {
   bool read_range(int owner) override;
 
   float least_ = 0.0F;
+  std::vector<View<const std::byte>> planes_;     ///< two of each rank
+  std::vector<View<const std::uint32_t>> words_;  ///< of the planes
   std::vector<OpenBallot> ballots_;
 };
 

@@ -26,15 +26,14 @@ class Slots {
   /// Sets the capacity of each rank's slot in bytes. Lengths start equal to the capacities.
   template <class CapacityOf>
   void lay_out(CapacityOf&& capacity_of) {
-    std::uint64_t offset = 0;
-    for (std::size_t rank = 0; rank < ranges_.size(); ++rank) {
-      const std::uint64_t capacity = capacity_of(static_cast<int>(rank));
-      ranges_[rank] = {offset, capacity};
-      capacities_[rank] = capacity;
-      offset += (capacity + kLine - 1) / kLine * kLine;
-    }
-    buffer_.reserve(place_, offset);
-    total_ = offset;
+    set_ranges(capacity_of);
+    buffer_.reserve(place_, total_);
+  }
+  /// The same for lengths that differ from step to step: when memory grows, it grows by a quarter more.
+  template <class CapacityOf>
+  void lay_out_varying(CapacityOf&& capacity_of) {
+    set_ranges(capacity_of);
+    if (total_ > buffer_.capacity()) buffer_.reserve(place_, total_ + total_ / 4);
   }
 
   /// Makes room in advance for layouts of up to that many bytes.
@@ -67,6 +66,17 @@ class Slots {
 
  private:
   static constexpr std::uint64_t kLine = 64;
+
+  template <class CapacityOf>
+  void set_ranges(CapacityOf&& capacity_of) {
+    total_ = 0;
+    for (std::size_t rank = 0; rank < ranges_.size(); ++rank) {
+      const std::uint64_t capacity = capacity_of(static_cast<int>(rank));
+      ranges_[rank] = {total_, capacity};
+      capacities_[rank] = capacity;
+      total_ += (capacity + kLine - 1) / kLine * kLine;
+    }
+  }
 
   Place& place_;
   std::vector<ByteRange> ranges_;

@@ -2,28 +2,22 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "exchange/exchange.h"
 #include "kernels/sparse/sparse.h"
 
 namespace laconic {
 
-void follow_aggregate(Place& place, View<const std::uint32_t> indices, std::span<const OwnerLoad> loads,
-                      std::uint64_t n, std::span<std::uint64_t> borders) {
+MovingBorders::MovingBorders(std::span<const OwnerLoad> loads, std::uint64_t n, std::span<std::uint64_t> borders) {
   const std::uint64_t ranks = borders.size() - 1;
   double total = 0.0;
-  std::uint64_t entries = 0;
   for (const OwnerLoad& owner : loads) {
     if (owner.entries > 0) total += static_cast<double>(owner.load);
-    entries += owner.entries;
   }
-  LACONIC_CHECK(entries == indices.size());
-  borders[0] = 0;
-  borders[ranks] = n;
   if (total <= 0.0) {
     set_even_borders(n, borders);
     return;
   }
+  borders[0] = 0;
   double before = 0.0;  // load of the owners passed so far
   std::uint64_t first = 0;
   std::uint64_t next = 1;
@@ -40,10 +34,16 @@ void follow_aggregate(Place& place, View<const std::uint32_t> indices, std::span
     before += static_cast<double>(owner.load);
     first += owner.entries;
   }
-  // So far they are positions in the list.
-  const auto inside = borders.subspan(1, next - 1);
-  read_indices(place, indices, inside, inside);
-  for (; next < ranks; ++next) borders[next] = n;
+  positions_ = borders.subspan(1, next - 1);
+  for (; next <= ranks; ++next) borders[next] = n;
+}
+
+void MovingBorders::read(Place& place, View<const std::uint32_t> indices) {
+  std::size_t here = 0;
+  for (; here < positions_.size() && positions_[here] < before_ + indices.size(); ++here) positions_[here] -= before_;
+  read_indices(place, indices, positions_.first(here), positions_.first(here));
+  positions_ = positions_.subspan(here);
+  before_ += indices.size();
 }
 
 }  // namespace laconic

@@ -26,12 +26,16 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
       send_(place, size()),
       receive_(place, size()),
       borders_(even_borders(n, size())),
+      next_borders_(borders_.size()),
       firsts_(borders_.size()),
-      lengths_sent_(std::max<std::size_t>(static_cast<std::size_t>(size()), 2)),
       lengths_(static_cast<std::size_t>(size())),
+      notices_sent_(static_cast<std::size_t>(size())),
       notices_(static_cast<std::size_t>(size())),
       loads_(static_cast<std::size_t>(size())),
-      parts_(static_cast<std::size_t>(size())) {
+      lists_(static_cast<std::size_t>(size())),
+      parts_(static_cast<std::size_t>(size())),
+      received_room_(most * std::min<std::uint64_t>(static_cast<std::uint64_t>(size()), 2)),
+      returned_room_(most * std::min<std::uint64_t>(static_cast<std::uint64_t>(size()), 4)) {
   if (n > kMostSparseEntries) {
     throw InvalidConfig("a sparse sum has views of at most " + std::to_string(kMostSparseEntries) + " entries, got " +
                         std::to_string(n) + ": use one method per part of the model");
@@ -47,19 +51,20 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
                    .remedy = "use route = range"});
   }
   const auto ranks = static_cast<std::uint64_t>(size());
-  const std::uint64_t all = ranks * most;
   // Cutting a payload costs each piece a header, and the magnitudes of a scope that it shares with another piece.
   const std::uint64_t piece = sparse::max_payload_bytes(0, n, options_.format) + 2 * sizeof(float);
-  const std::uint64_t payload = std::max(sparse::max_payload_bytes(most, {0, n}, sent_),
-                                         sparse::max_payload_bytes(most, {0, n}, returned_));
+  const std::uint64_t payload =
+      std::max(sparse::max_payload_bytes(most, {0, n}, sent_), sparse::max_payload_bytes(most, {0, n}, returned_));
   send_.reserve(payload + ranks * piece);
-  receive_.reserve(ranks * payload);
-  for (EntryBuffer* buffer : {&decoded_, &summed_, &union_}) buffer->reserve(place, all);
-  left_.reserve(place, options_.coded_return ? all : 0);
+  // On a device this grows with the messages. On the CPU pages that nobody touches take no memory.
+  const std::uint64_t reserved = place.device() == Device::cpu ? ranks : 0;
+  receive_.reserve(reserved * payload);
+  left_.reserve(place, options_.coded_return ? reserved * most : 0);
 }
 
-void SparseSum::start(ConstSparseView mine, GradientView mean, StatusView status) {
-  start(mine, mean, status, choose_route());
+void SparseSum::start(ConstSparseView mine, GradientView mean, StatusView status, View<float> own_means) {
+  if (!own_means.empty()) require_size("own_means", own_means.size(), mine.size());
+  start(mine, mean, status, own_means, choose_route());
 }
 
 void SparseSum::start_from(int leader, ConstSparseView mine, GradientView sent, StatusView status) {
@@ -67,10 +72,11 @@ void SparseSum::start_from(int leader, ConstSparseView mine, GradientView sent, 
     throw InvalidConfig("leader must be in 0.." + std::to_string(size() - 1) + ", got " + std::to_string(leader));
   }
   leader_ = leader;
-  start(mine, sent, status, SparseRoute::leader);
+  start(mine, sent, status, {}, SparseRoute::leader);
 }
 
-void SparseSum::start(ConstSparseView mine, GradientView dense, StatusView status, SparseRoute route) {
+void SparseSum::start(ConstSparseView mine, GradientView dense, StatusView status, View<float> own_means,
+                      SparseRoute route) {
   require_idle();
   require_size("mean", dense.size(), n_);
   require_size("mine.values", mine.values.size(), mine.indices.size());
@@ -80,6 +86,7 @@ void SparseSum::start(ConstSparseView mine, GradientView dense, StatusView statu
   }
   mine_ = mine;
   mean_ = dense;
+  own_means_ = own_means;
   left_count_ = 0;
   route_ = route;
   begin(status);
@@ -135,11 +142,14 @@ Handle SparseSum::stage(int index) {
     return {};
   }
   if (route_ == SparseRoute::gather) {
-    if (index == 0) return gather_lengths();
+    if (index == 0) {
+      encode_mine();
+      return gather_notice({send_.length(rank()), mine_.size(), mine_.size()});
+    }
     if (index == 1) return gather_payloads();
     sum_gathered();
   } else {
-    if (index == 0) return send_lengths();
+    if (index == 0) return send_notices();
     if (index == 1) return send_entries();
     if (index == 2) return sum_own_range();
     if (index == 3) return gather_sums();
@@ -152,49 +162,45 @@ Handle SparseSum::stage(int index) {
 
 // ---- by all-gather
 
-/// The whole list as one payload, and its length for the others.
+/// The whole list as one payload.
 void SparseSum::encode_mine() {
-  {
-    const Stopwatch watch(cost().encode_seconds);
-    send_.lay_out(
-        [&](int to) { return to == rank() ? sparse::max_payload_bytes(mine_.size(), {0, n_}, sent_) : 0; });
-    sparse::encode(place(), mine_, {0, n_}, sent_, send_.slot(rank()), status());
-    send_.set_length(rank(), require_own_sound().payload_bytes);
-  }
+  const Stopwatch watch(cost().encode_seconds);
+  send_.lay_out([&](int to) { return to == rank() ? sparse::max_payload_bytes(mine_.size(), {0, n_}, sent_) : 0; });
+  sparse::encode(place(), mine_, {0, n_}, sent_, send_.slot(rank()), status());
+  send_.set_length(rank(), require_own_sound().payload_bytes);
   cost().payload_bytes = send_.length(rank());
-  lengths_sent_[0] = send_.length(rank());
 }
 
-Handle SparseSum::gather_lengths() {
-  encode_mine();
-  count_gathered(sizeof(std::uint64_t), sizeof(std::uint64_t) * lengths_.size());
-  return communicator().all_gather(as_bytes(View<const std::uint64_t>(lengths_sent_).sub(0, 1)),
-                                   as_writable_bytes(View<std::uint64_t>(lengths_)));
+Handle SparseSum::gather_notice(const Notice& mine) {
+  notices_sent_[0] = mine;
+  count_gathered(sizeof(Notice), sizeof(Notice) * notices_.size());
+  return communicator().all_gather(as_bytes(View<const Notice>(notices_sent_).sub(0, 1)),
+                                   as_writable_bytes(View<Notice>(notices_)));
 }
 
 Handle SparseSum::gather_payloads() {
-  bool sound = true;
-  for (int from = 0; from < size(); ++from) {
-    sound &= expect(lengths_[static_cast<std::size_t>(from)], most_, {0, n_}, sent_);
-  }
-  require_payloads_sound(sound);
-  receive_.lay_out([&](int from) { return lengths_[static_cast<std::size_t>(from)]; });
+  bool possible = true;
+  for (const Notice& notice : notices_) possible = possible && is_possible(notice, most_, {0, n_}, sent_);
+  require_payloads_sound(possible);
+  receive_.lay_out_varying([&](int from) { return notices_[static_cast<std::size_t>(from)].bytes; });
   count_gathered(send_.length(rank()), receive_.payload_bytes());
   return communicator().all_gather_varying(send_.payload(rank()), receive_.bytes(), receive_.ranges());
 }
 
 void SparseSum::sum_gathered() {
   const Stopwatch watch(cost().decode_seconds);
-  decode_parts({0, n_});
-  union_count_ = merge_sum(place(), parts_, union_.sub(0, union_.indices.capacity()));
-  divide(place(), static_cast<float>(size()), union_.sub(0, union_count_).values);
-  round_as_returned(union_.sub(0, union_count_).values);
-  find_nonfinite(place(), union_.sub(0, union_count_).values,
-                 status());  // a sum may overflow; by range the return's encoder looks
+  const Workspace::Scope scope(place().workspace());
+  const SparseView room = take_list(decode_parts({0, n_}), received_room_);
+  union_count_ = merge_sum(place(), parts_, room);
+  const SparseView aggregate = room.sub(0, union_count_);
+  divide(place(), static_cast<float>(size()), aggregate.values);
+  round_as_returned(aggregate.values);
+  find_nonfinite(place(), aggregate.values, status());  // a sum may overflow; by range the return's encoder looks
   loads_.assign(loads_.size(), {});
   loads_[0] = {union_count_, union_count_};
-  follow_aggregate(place(), entries().indices, loads_, n_, borders_);
-  write_dense(entries());
+  follow_aggregate(place(), aggregate.indices, loads_, n_, borders_);
+  clear(place(), mean_);
+  write_means(aggregate, 0, mine_.size());
 }
 
 // ---- by index range
@@ -204,7 +210,13 @@ sparse::IndexRange SparseSum::range_of(int owner) const {
   return {borders_[i], borders_[i + 1] - borders_[i]};
 }
 
-Handle SparseSum::send_lengths() {
+/// With coded_return, how many sums an owner returns at most.
+std::uint64_t SparseSum::share_of(int owner) const {
+  const auto ranks = static_cast<std::uint64_t>(size());
+  return most_ / ranks + (static_cast<std::uint64_t>(owner) < most_ % ranks ? 1 : 0);
+}
+
+Handle SparseSum::send_notices() {
   {
     const Stopwatch watch(cost().encode_seconds);
     // Entries are ascending, so the owners' entries follow each other.
@@ -213,117 +225,128 @@ Handle SparseSum::send_lengths() {
       const auto i = static_cast<std::size_t>(owner);
       return mine_.sub(firsts_[i], firsts_[i + 1] - firsts_[i]);
     };
-    send_.lay_out([&](int owner) {
-      return sparse::max_payload_bytes(piece_of(owner).size(), range_of(owner), sent_);
-    });
+    send_.lay_out([&](int owner) { return sparse::max_payload_bytes(piece_of(owner).size(), range_of(owner), sent_); });
     for (int owner = 0; owner < size(); ++owner) {
       sparse::encode(place(), piece_of(owner), range_of(owner), sent_, send_.slot(owner), status());
-      send_.set_length(owner, require_own_sound().payload_bytes);
-      lengths_sent_[static_cast<std::size_t>(owner)] = send_.length(owner);
+    }
+    require_own_sound();
+    read_lengths(place(), send_.payloads(), lengths_);
+    for (int owner = 0; owner < size(); ++owner) {
+      const std::uint64_t bytes = lengths_[static_cast<std::size_t>(owner)];
+      const std::uint64_t entries = piece_of(owner).size();
+      send_.set_length(owner, bytes);
+      notices_sent_[static_cast<std::size_t>(owner)] = {bytes, entries, entries};
     }
     flag_nonfinite(send_);
   }
   cost().payload_bytes = send_.payload_bytes();
-  cost().sent_bytes += sizeof(std::uint64_t) * static_cast<std::uint64_t>(size() - 1);
-  cost().received_bytes += sizeof(std::uint64_t) * static_cast<std::uint64_t>(size() - 1);
+  cost().sent_bytes += sizeof(Notice) * static_cast<std::uint64_t>(size() - 1);
+  cost().received_bytes += sizeof(Notice) * static_cast<std::uint64_t>(size() - 1);
   cost().sent_messages += static_cast<std::uint64_t>(size() - 1);
-  return communicator().all_to_all(as_bytes(View<const std::uint64_t>(lengths_sent_).sub(0, lengths_.size())),
-                                   as_writable_bytes(View<std::uint64_t>(lengths_)));
+  return communicator().all_to_all(as_bytes(View<const Notice>(notices_sent_)),
+                                   as_writable_bytes(View<Notice>(notices_)));
 }
 
 Handle SparseSum::send_entries() {
-  bool sound = true;
-  for (int from = 0; from < size(); ++from) {
-    sound &= expect(lengths_[static_cast<std::size_t>(from)], most_, range_of(rank()), sent_);
-  }
-  require_payloads_sound(sound);
-  receive_.lay_out([&](int from) { return lengths_[static_cast<std::size_t>(from)]; });
+  bool possible = true;
+  for (const Notice& notice : notices_) possible = possible && is_possible(notice, most_, range_of(rank()), sent_);
+  require_payloads_sound(possible);
+  receive_.lay_out_varying([&](int from) { return notices_[static_cast<std::size_t>(from)].bytes; });
   count_sent(send_);
   count_received(receive_);
   return communicator().all_to_all_varying(send_.bytes(), send_.ranges(), receive_.bytes(), receive_.ranges());
 }
 
 Handle SparseSum::sum_own_range() {
-  std::uint64_t load = 0;
+  Notice notice{};
   {
     const Stopwatch watch(cost().decode_seconds);
-    load = decode_parts(range_of(rank()));
-    const std::uint64_t summed = merge_sum(place(), parts_, summed_.sub(0, summed_.indices.capacity()));
-    const std::uint64_t kept = options_.coded_return ? keep_largest(summed) : summed;
-    const EntryBuffer& sums = options_.coded_return ? union_ : summed_;
-    divide(place(), static_cast<float>(size()), sums.sub(0, kept).values);
-    if (options_.coded_return) keep_coding_error(kept);
-    send_.lay_out([&](int to) {
-      return to == rank() ? sparse::max_payload_bytes(kept, range_of(rank()), returned_) : 0;
-    });
-    sparse::encode(place(), sums.sub(0, kept), range_of(rank()), returned_, send_.slot(rank()), status());
+    const Workspace::Scope scope(place().workspace());
+    const std::uint64_t received = decode_parts(range_of(rank()));
+    const SparseView room = take_list(received, received_room_);
+    const SparseView summed = room.sub(0, merge_sum(place(), parts_, room));
+    const SparseView sums = options_.coded_return ? split_sums(summed) : summed;
+    if (!options_.coded_return) divide(place(), static_cast<float>(size()), sums.values);
+    send_.lay_out_varying(
+        [&](int to) { return to == rank() ? sparse::max_payload_bytes(sums.size(), range_of(rank()), returned_) : 0; });
+    sparse::encode(place(), sums, range_of(rank()), returned_, send_.slot(rank()), status());
     send_.set_length(rank(), require_payloads_sound().payload_bytes);
+    notice = {send_.length(rank()), sums.size(), options_.coded_return ? received : sums.size()};
   }
-  lengths_sent_[0] = send_.length(rank());
-  lengths_sent_[1] = load;
-  count_gathered(sizeof(ReturnNotice), sizeof(ReturnNotice) * notices_.size());
-  return communicator().all_gather(as_bytes(View<const std::uint64_t>(lengths_sent_).sub(0, 2)),
-                                   as_writable_bytes(View<ReturnNotice>(notices_)));
+  return gather_notice(notice);
 }
 
-/// Splits the sums of this rank's range: its share of k into union_, the rest into left_ in the residual's unit.
-std::uint64_t SparseSum::keep_largest(std::uint64_t summed) {
-  const auto ranks = static_cast<std::uint64_t>(size());
-  const auto mine = static_cast<std::uint64_t>(rank());
-  const std::uint64_t share = most_ / ranks + (mine < most_ % ranks ? 1 : 0);
-  const std::uint64_t kept = std::min(share, summed);
-  left_count_ = summed - kept;
-  split_largest(place(), summed_.sub(0, summed), union_.sub(0, kept), left_.sub(0, left_count_));
-  return kept;
-}
-
-/// Sums that are not returned as f32 are rounded on their way: the rounding stays with the owner too.
-void SparseSum::keep_coding_error(std::uint64_t kept) {
-  if (returned_.format == ValueFormat::f32) return;
-  Workspace::Scope scope(place().workspace());
-  const SparseView returned = union_.sub(0, kept);
-  const View<float> errors = place().workspace().take<float>(kept);
+/// Splits the sums of this rank's range. Its share of k is returned, as means. The rest and what coding leaves of the
+/// means go into left_, in the residual's unit.
+SparseView SparseSum::split_sums(SparseView summed) {
+  const std::uint64_t count = std::min<std::uint64_t>(share_of(rank()), summed.size());
+  const SparseView means = take_list(share_of(rank())).sub(0, count);
+  const SparseView room = left_.room(place(), summed.size());
+  left_count_ = summed.size() - count;
+  const bool exact = returned_.format == ValueFormat::f32;
+  const SparseView rest = exact ? room.sub(0, left_count_) : take_list(left_count_, received_room_);
+  split_largest(place(), summed, means, rest);
+  divide(place(), static_cast<float>(size()), means.values);
+  if (exact) return means;
+  const View<float> errors = place().workspace().take<float>(count);
   if (is_coded(returned_.format)) {
-    code_values(place(), returned_.format, returned_.cuts, returned_.scopes_of(range_of(rank())), returned, errors,
+    code_values(place(), returned_.format, returned_.cuts, returned_.scopes_of(range_of(rank())), means, errors,
                 status());
   } else {
-    round_through_16bit(place(), returned_.format, returned.values, errors, status());
+    round_through_16bit(place(), returned_.format, means.values, errors, status());
   }
   divide(place(), 1.0F / static_cast<float>(size()), errors);
-  const std::array<ConstSparseView, 2> parts{left_.sub(0, left_count_), ConstSparseView{returned.indices, errors}};
-  left_count_ = merge_sum(place(), parts, decoded_.sub(0, left_count_ + kept));
-  std::swap(left_, decoded_);
+  const std::array<ConstSparseView, 2> parts{rest, ConstSparseView{means.indices, errors}};
+  left_count_ = merge_sum(place(), parts, room);
+  return means;
 }
 
 Handle SparseSum::gather_sums() {
-  const auto ranks = static_cast<std::uint64_t>(size());
-  bool sound = true;
-  for (int owner = 0; owner < size(); ++owner) {
-    const sparse::IndexRange range = range_of(owner);
-    const std::uint64_t bytes = notices_[static_cast<std::size_t>(owner)].bytes;
-    sound &= expect(bytes, std::min(most_ * ranks, range.size), range, returned_);
+  const std::uint64_t all = most_ * static_cast<std::uint64_t>(size());
+  bool possible = true;
+  for (int owner = 0; owner < size() && possible; ++owner) {
+    const Notice& notice = notices_[static_cast<std::size_t>(owner)];
+    possible = options_.coded_return ? is_possible(notice, share_of(owner), range_of(owner), returned_, all)
+                                     : is_possible(notice, all, range_of(owner), returned_);
   }
-  require_payloads_sound(sound);
-  receive_.lay_out([&](int owner) { return notices_[static_cast<std::size_t>(owner)].bytes; });
+  require_payloads_sound(possible);
+  receive_.lay_out_varying([&](int owner) { return notices_[static_cast<std::size_t>(owner)].bytes; });
   count_gathered(send_.length(rank()), receive_.payload_bytes());
   return communicator().all_gather_varying(send_.payload(rank()), receive_.bytes(), receive_.ranges());
 }
 
+/// The union is read in parts of owners' lists, so that it takes no more memory than a selection does.
 void SparseSum::read_sums() {
   const Stopwatch watch(cost().decode_seconds);
+  const Workspace::Scope scope(place().workspace());
+  std::uint64_t largest = 0;
   union_count_ = 0;
-  for (int owner = 0; owner < size(); ++owner) {
-    const auto room = union_.sub(union_count_, union_.indices.capacity() - union_count_);
-    const auto payload = receive_.payload(owner);
-    std::uint64_t count = 0;
-    if (!sparse::decode(place(), payload, range_of(owner), returned_, room, status(), &count)) break;
-    const std::uint64_t load = options_.coded_return ? notices_[static_cast<std::size_t>(owner)].load : count;
-    loads_[static_cast<std::size_t>(owner)] = {count, load};
-    union_count_ += count;
+  for (std::size_t owner = 0; owner < notices_.size(); ++owner) {
+    const Notice& notice = notices_[owner];
+    loads_[owner] = {notice.entries, notice.load};
+    largest = std::max(largest, notice.entries);
+    union_count_ += notice.entries;
   }
+  const SparseView room = take_list(std::max(largest, returned_room_), returned_room_);
+  MovingBorders borders(loads_, n_, next_borders_);
+  clear(place(), mean_);
+  bool sound = true;
+  for (std::size_t owner = 0; owner < lists_.size() && sound;) {
+    const std::size_t first = owner;
+    std::uint64_t count = 0;
+    for (; owner < lists_.size() && count + notices_[owner].entries <= room.size(); ++owner) {
+      const auto from = static_cast<int>(owner);
+      lists_[owner] = {receive_.payload(from), range_of(from), room.sub(count, notices_[owner].entries)};
+      count += notices_[owner].entries;
+    }
+    sound = decode(std::span(lists_).subspan(first, owner - first), static_cast<int>(first), returned_);
+    if (!sound) break;
+    borders.read(place(), room.sub(0, count).indices);
+    write_means(room.sub(0, count), firsts_[first], firsts_[owner]);
+  }
+  require_payloads_sound(sound);
+  std::swap(borders_, next_borders_);
   if (require_payloads_sound().nonfinite_rank == 0) note_nonfinite(receive_);
-  follow_aggregate(place(), entries().indices, loads_, n_, borders_);
-  write_dense(entries());
 }
 
 // ---- from a leader
@@ -337,55 +360,91 @@ void SparseSum::count_forwarded(std::uint64_t bytes) {
 }
 
 Handle SparseSum::broadcast_length() {
-  if (rank() == leader_) encode_mine();
+  if (rank() == leader_) {
+    encode_mine();
+    leader_bytes_ = send_.length(rank());
+  }
   count_forwarded(sizeof(std::uint64_t));
-  return communicator().broadcast(as_writable_bytes(View<std::uint64_t>(lengths_sent_).sub(0, 1)), leader_);
+  return communicator().broadcast(as_writable_bytes(View<std::uint64_t>(&leader_bytes_, 1)), leader_);
 }
 
 Handle SparseSum::broadcast_payload() {
-  require_payloads_sound(expect(lengths_sent_[0], most_, {0, n_}, sent_));
-  if (rank() != leader_) send_.lay_out([&](int to) { return to == leader_ ? lengths_sent_[0] : 0; });
-  count_forwarded(lengths_sent_[0]);
-  return communicator().broadcast(send_.slot(leader_).sub(0, lengths_sent_[0]), leader_);
+  require_payloads_sound(is_possible({leader_bytes_, most_, most_}, most_, {0, n_}, sent_));
+  if (rank() != leader_) send_.lay_out([&](int to) { return to == leader_ ? leader_bytes_ : 0; });
+  count_forwarded(leader_bytes_);
+  return communicator().broadcast(send_.slot(leader_).sub(0, leader_bytes_), leader_);
 }
 
 void SparseSum::read_payload() {
   const Stopwatch watch(cost().decode_seconds);
-  const View<const std::byte> payload = send_.slot(leader_).sub(0, lengths_sent_[0]);
-  const SparseView room = union_.sub(0, most_);
-  std::uint64_t count = 0;
-  require_payloads_sound(sparse::decode(place(), payload, {0, n_}, sent_, room, status(), &count));
+  const Workspace::Scope scope(place().workspace());
+  const View<const std::byte> payload = send_.slot(leader_).sub(0, leader_bytes_);
+  sparse::ReceivedList list{payload, {0, n_}, take_list(most_)};
+  require_payloads_sound(sparse::decode(place(), {&list, 1}, sent_, status()));
   note_nonfinite(payload, leader_);
-  write_dense(room.sub(0, count));
+  clear(place(), mean_);
+  scatter(place(), list.entries.sub(0, list.count), mean_);
 }
 
 // ---- both
 
-/// A length that another rank announced must be possible before memory is laid out for it.
-bool SparseSum::expect(std::uint64_t bytes, std::uint64_t most_entries, sparse::IndexRange range,
-                       const sparse::ValueCoding& coding) {
-  const std::uint64_t most_bytes = sparse::max_payload_bytes(std::min(most_entries, range.size), range, coding);
-  if (bytes < sizeof(PayloadHeader)) {
-    return note_fault(place(), status(), PayloadFault::too_short, 0, bytes, sizeof(PayloadHeader));
+/// What another rank announced must be possible before memory is taken for it. The load is the number of entries, or up
+/// to most_load.
+bool SparseSum::is_possible(const Notice& notice, std::uint64_t most_entries, sparse::IndexRange range,
+                            const sparse::ValueCoding& coding, std::uint64_t most_load) {
+  const std::uint64_t most = std::min(most_entries, range.size);
+  if (notice.entries > most) {
+    return note_fault(place(), status(), PayloadFault::wrong_count, 0, notice.entries, most);
   }
-  if (bytes > most_bytes) return note_fault(place(), status(), PayloadFault::wrong_length, 0, bytes, most_bytes);
+  if (notice.load < notice.entries || notice.load > std::max(most_load, notice.entries)) {
+    return note_fault(place(), status(), PayloadFault::wrong_count, 0, notice.load, std::max(most_load, notice.entries));
+  }
+  if (notice.bytes < sizeof(PayloadHeader)) {
+    return note_fault(place(), status(), PayloadFault::too_short, 0, notice.bytes, sizeof(PayloadHeader));
+  }
+  const std::uint64_t most_bytes = sparse::max_payload_bytes(notice.entries, range, coding);
+  return notice.bytes <= most_bytes ||
+         note_fault(place(), status(), PayloadFault::wrong_length, 0, notice.bytes, most_bytes);
+}
+
+/// Scratch memory, until the caller's Workspace::Scope ends.
+SparseView SparseSum::take_list(std::uint64_t count) {
+  return {place().workspace().take<std::uint32_t>(count), place().workspace().take<float>(count)};
+}
+
+/// The same for a list whose length differs from step to step: memory is taken for `room` entries, which grow by a
+/// quarter if there are more. So the workspace stays as it is after the first steps.
+SparseView SparseSum::take_list(std::uint64_t count, std::uint64_t& room) {
+  const std::uint64_t most = most_ * static_cast<std::uint64_t>(size());
+  if (count > room) room = std::min(count + count / 4, std::max(count, most));
+  return take_list(room).sub(0, count);
+}
+
+/// Decodes the lists of neighbouring ranks, which must have as many entries as was announced.
+bool SparseSum::decode(std::span<sparse::ReceivedList> lists, int first, const sparse::ValueCoding& coding) {
+  if (!sparse::decode(place(), lists, coding, status())) return false;
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    const std::uint64_t announced = notices_[static_cast<std::size_t>(first) + i].entries;
+    if (lists[i].count == announced) continue;
+    return note_fault(place(), status(), PayloadFault::wrong_count, offsetof(PayloadHeader, count), lists[i].count,
+                      announced);
+  }
   return true;
 }
 
-/// Decodes every rank's payload into parts_ and returns how many entries they have together.
+/// Decodes every rank's payload into parts_, in scratch memory, and returns how many entries they have together.
 std::uint64_t SparseSum::decode_parts(sparse::IndexRange range) {
   std::uint64_t total = 0;
-  bool sound = true;
-  for (int from = 0; from < size() && sound; ++from) {
-    const auto payload = receive_.payload(from);
-    const auto room = decoded_.sub(total, std::min(most_, decoded_.indices.capacity() - total));
-    std::uint64_t count = 0;
-    sound = sparse::decode(place(), payload, range, sent_, room, status(), &count);
-    const SparseView part = room.sub(0, count);
-    parts_[static_cast<std::size_t>(from)] = part;
-    total += part.size();
+  for (const Notice& notice : notices_) total += notice.entries;
+  const SparseView room = take_list(total, received_room_);
+  std::uint64_t begin = 0;
+  for (std::size_t from = 0; from < lists_.size(); ++from) {
+    const SparseView part = room.sub(begin, notices_[from].entries);
+    lists_[from] = {receive_.payload(static_cast<int>(from)), range, part};
+    parts_[from] = part;
+    begin += part.size();
   }
-  require_payloads_sound(sound);
+  require_payloads_sound(decode(lists_, 0, sent_));
   note_nonfinite(receive_);
   return total;
 }
@@ -397,9 +456,11 @@ void SparseSum::round_as_returned(View<float> sums) {
   round_through_16bit(place(), returned_.format, sums, place().workspace().take<float>(sums.size()), status());
 }
 
-void SparseSum::write_dense(ConstSparseView entries) {
-  clear(place(), mean_);
-  scatter(place(), entries, mean_);
+/// A part of the aggregate, which has the indices of this rank's entries from `first` to `end`.
+void SparseSum::write_means(ConstSparseView means, std::uint64_t first, std::uint64_t end) {
+  scatter(place(), means, mean_);
+  if (own_means_.empty()) return;
+  find_entries(place(), means, mine_.indices.sub(first, end - first), own_means_.sub(first, end - first));
 }
 
 }  // namespace laconic

@@ -23,21 +23,23 @@ struct SparseSumOptions {
   bool coded_return = false;
 };
 
-/// Mean over all ranks of sparse vectors. The result is a dense vector and a list of the indices that any rank sent.
+/// Mean over all ranks of sparse vectors, as a dense vector.
 /// p is a rank's payload (k entries), u the union's payload (U entries).
 ///
-/// gather: 1. all-gather of payload lengths: 8(W-1)
+/// gather: 1. all-gather of notices: 24(W-1)
 ///         2. all-gather of payloads: (W-1)·p
 ///         3. decode, sum in rank order
-/// range:  1. cut the entries at the owners' borders; all-to-all of lengths: 8(W-1)
+/// range:  1. cut the entries at the owners' borders; all-to-all of notices: 24(W-1)
 ///         2. all-to-all of the owners' entries: (W-1)/W·p
-///         3. each owner sums its range in rank order; all-gather of lengths and loads: 16(W-1)
+///         3. each owner sums its range in rank order; all-gather of notices: 24(W-1)
 ///         4. all-gather of the sums: (W-1)/W·u
 ///         5. decode
+/// A notice tells how long a payload is and how many entries it has, so that memory is taken for these and not for the
+/// most that ranks could send.
 /// automatic: gather if it was no more expensive for the last step's union, otherwise range. With b bits for an entry
-/// that is sent and r for one that is returned, that is k·W·b <= k·b + U·r; in the first step U counts as k. b = r unless
-/// the format is `sign` or `two`. All ranks count the same entries, so all choose alike. Both routes give the same bits.
-/// Borders follow the last step's aggregate, so that no owner becomes a hot spot.
+/// that is sent and r for one that is returned, that is k·W·b <= k·b + U·r; in the first step U counts as k. b = r
+/// unless the format is `sign` or `two`. All ranks count the same entries, so all choose alike. Both routes give the
+/// same bits. Borders follow the last step's aggregate, so that no owner becomes a hot spot.
 ///
 /// leader: one rank's entries in place of the mean, as they were sent; the others send nothing of their own.
 ///         1. broadcast of the payload's length: 8
@@ -50,14 +52,13 @@ class SparseSum : public Exchange {
             SparseSumOptions options = {});
   ~SparseSum() override { abandon(); }
 
-  /// `mine` has ascending indices. `mean`, n long, receives the mean on the union and zero elsewhere.
-  void start(ConstSparseView mine, GradientView mean, StatusView status);
+  /// `mine` has ascending indices. `mean`, n long, receives the mean on the union and zero elsewhere. `own_means`, if
+  /// not empty, receives the mean at each index of `mine`, in float32 whatever the type of `mean` is.
+  void start(ConstSparseView mine, GradientView mean, StatusView status, View<float> own_means = {});
   /// `sent`, n long, receives the entries of `leader`, and zero elsewhere. `mine` is read on that rank only. Neither
   /// borders nor the last union change. All ranks pass the same leader.
   void start_from(int leader, ConstSparseView mine, GradientView sent, StatusView status);
 
-  /// After finish: the aggregate as a list, by ascending index.
-  ConstSparseView entries() const { return union_.sub(0, union_count_); }
   /// After finish, with coded_return: what this rank must add to its residual, so that nothing is lost.
   ConstSparseView left() const { return left_.sub(0, left_count_); }
   /// The next start depends on the borders and on the size of the last union (kNoUnion if there was none), which are
@@ -74,30 +75,37 @@ class SparseSum : public Exchange {
   SparseRoute route() const { return route_; }
 
  private:
-  /// Lists of entries that are kept between stages.
+  /// A list of entries that is kept.
   struct EntryBuffer {
     Buffer<std::uint32_t> indices;
     Buffer<float> values;
+
     void reserve(Place& place, std::uint64_t count) {
       indices.reserve(place, count);
       values.reserve(place, count);
+    }
+    /// Room for a list whose length differs from step to step.
+    SparseView room(Place& place, std::uint64_t count) {
+      if (count > indices.capacity()) reserve(place, count + count / 4);
+      return sub(0, count);
     }
     SparseView sub(std::uint64_t offset, std::uint64_t count) const {
       return {indices.view().sub(offset, count), values.view().sub(offset, count)};
     }
   };
-  /// What an owner sends before it returns its sums.
-  struct ReturnNotice {
+  /// What a rank tells about a list before it sends it.
+  struct Notice {
     std::uint64_t bytes;
-    std::uint64_t load;
+    std::uint64_t entries;
+    std::uint64_t load;  ///< for the borders: with coded_return the entries that an owner received, else `entries`
   };
 
   Handle stage(int index) override;
-  void start(ConstSparseView mine, GradientView dense, StatusView status, SparseRoute route);
+  void start(ConstSparseView mine, GradientView dense, StatusView status, View<float> own_means, SparseRoute route);
   SparseRoute choose_route() const;
 
   void encode_mine();
-  Handle gather_lengths();
+  Handle gather_notice(const Notice& mine);
   Handle gather_payloads();
   void sum_gathered();
 
@@ -106,20 +114,23 @@ class SparseSum : public Exchange {
   void read_payload();
   void count_forwarded(std::uint64_t bytes);
 
-  Handle send_lengths();
+  Handle send_notices();
   Handle send_entries();
   Handle sum_own_range();
   Handle gather_sums();
   void read_sums();
 
   sparse::IndexRange range_of(int owner) const;
-  bool expect(std::uint64_t bytes, std::uint64_t most_entries, sparse::IndexRange range,
-              const sparse::ValueCoding& coding);
+  std::uint64_t share_of(int owner) const;
+  bool is_possible(const Notice& notice, std::uint64_t most_entries, sparse::IndexRange range,
+                   const sparse::ValueCoding& coding, std::uint64_t most_load = 0);
+  SparseView take_list(std::uint64_t count);
+  SparseView take_list(std::uint64_t count, std::uint64_t& room);
+  bool decode(std::span<sparse::ReceivedList> lists, int first, const sparse::ValueCoding& coding);
   std::uint64_t decode_parts(sparse::IndexRange range);
-  std::uint64_t keep_largest(std::uint64_t summed);
-  void keep_coding_error(std::uint64_t kept);
+  SparseView split_sums(SparseView summed);
   void round_as_returned(View<float> sums);
-  void write_dense(ConstSparseView entries);
+  void write_means(ConstSparseView means, std::uint64_t first, std::uint64_t end);
 
   std::uint64_t n_;
   std::uint64_t most_;
@@ -132,20 +143,23 @@ class SparseSum : public Exchange {
 
   ConstSparseView mine_;
   GradientView mean_;
+  View<float> own_means_;
 
   Slots send_;
   Slots receive_;
   std::vector<std::uint64_t> borders_;
+  std::vector<std::uint64_t> next_borders_;  ///< while sums are read
   std::vector<std::uint64_t> firsts_;  ///< where each owner's entries begin in this rank's entries; last, their end
-  std::vector<std::uint64_t> lengths_sent_;
-  std::vector<std::uint64_t> lengths_;
-  std::vector<ReturnNotice> notices_;
+  std::uint64_t leader_bytes_ = 0;
+  std::vector<std::uint64_t> lengths_;  ///< of the payloads for owners
+  std::vector<Notice> notices_sent_;
+  std::vector<Notice> notices_;
   std::vector<OwnerLoad> loads_;
+  std::vector<sparse::ReceivedList> lists_;
   std::vector<ConstSparseView> parts_;
-  EntryBuffer decoded_;
-  EntryBuffer summed_;
-  EntryBuffer union_;
-  EntryBuffer left_;
+  EntryBuffer left_;  ///< with coded_return
+  std::uint64_t received_room_;  ///< entries for which an owner takes memory
+  std::uint64_t returned_room_;  ///< and that are read at once of what owners return
   std::uint64_t union_count_ = 0;
   std::uint64_t left_count_ = 0;
 };

@@ -63,13 +63,14 @@ class Regtopk : public SparseMethod {
       error_feedback_regtopk_by_scope(place(), own.values, own.residual, own.rest, selection.scopes, thresholds, last,
                                       score_, selected, own_status);  // 1 to 5
     };
-    return compression().start(chunk, feedback, highest_scores, status, report);
+    ChunkFeedback asking = feedback;
+    asking.own_means = compression().selection(chunk).of_selected(next_.aggregate.view());
+    return compression().start(chunk, asking, highest_scores, status, report);
   }
 
-  void remember(const ChunkSelection& selection, ConstSparseView sent, ConstSparseView aggregate) override {
+  void remember(const ChunkSelection& selection, ConstSparseView sent) override {
     indices_in_scopes(place(), selection.scopes, sent.indices, selection.of_selected(next_.indices.view()));
     copy(place(), sent.values, selection.of_selected(next_.corrected.view()));
-    find_entries(place(), aggregate, sent.indices, selection.of_selected(next_.aggregate.view()));
     next_.known = true;
   }
 

@@ -36,7 +36,8 @@ SparseCompression::SparseCompression(const Settings& settings, Selection selecti
       fixed_(settings.is("scope", "chunk") ? static_cast<std::uint64_t>(settings.whole("chunk")) : 0),
       options_(sum_options(settings)) {}
 
-/// With return = coded each owner of an index range returns k/W sums, and index ranges span tensors. So do fixed scopes.
+/// With return = coded each owner of an index range returns k/W sums, and index ranges span tensors. So do fixed
+/// scopes.
 bool SparseCompression::by_tensor() const { return by_tensor_ && !options_.coded_return; }
 
 void SparseCompression::prepare(Place& place, std::span<const Tensor> tensors) {
@@ -139,7 +140,7 @@ Exchange& SparseCompression::start(const Chunk& chunk, const ChunkFeedback& feed
 Exchange& SparseCompression::send(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status) {
   ChunkSum& chunk_sum = sums_[chunk.number];
   chunk_sum.sum->go_on_from(chunk_sum.borders, chunk_sum.last_union);
-  chunk_sum.sum->start(selected(chunk_sum), feedback.values, status);
+  chunk_sum.sum->start(selected(chunk_sum), feedback.values, status, feedback.own_means);
   return *chunk_sum.sum;
 }
 

@@ -19,6 +19,7 @@ struct ChunkFeedback {
   GradientView values;         ///< in: a gradient, or a difference of models; out: the mean of what all ranks sent
   View<const float> residual;  ///< what earlier steps did not send
   View<float> rest;            ///< out: p − what was sent, the residual of the next step if this one counts
+  View<float> own_means{};     ///< out: the mean at each selected entry, if not empty
 };
 
 /// By magnitude, or by a function of the method.
@@ -62,8 +63,6 @@ class SparseCompression {
   const ChunkSelection& selection(const Chunk& chunk) const { return sums_[chunk.number]; }
   /// A chunk's selected entries as they were sent.
   SparseView selected(const Chunk& chunk) const { return selected(sums_[chunk.number]); }
-  /// After finish: the mean of a chunk, as a list.
-  ConstSparseView mean(const Chunk& chunk) const { return sums_[chunk.number].sum->entries(); }
 
   void save(State& state) const;
   void require_loadable(const State& state) const;
@@ -71,7 +70,7 @@ class SparseCompression {
 
  private:
   struct ChunkSum : ChunkSelection {
-    std::vector<std::uint32_t> starts;   ///< where scopes begin in the chunk, if they are tensors and share magnitudes
+    std::vector<std::uint32_t> starts;  ///< where scopes begin in the chunk, if they are tensors and share magnitudes
     Buffer<std::uint32_t> device_starts;
     ScopeCuts cuts;
     std::unique_ptr<SparseSum> sum;

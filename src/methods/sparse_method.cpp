@@ -17,7 +17,7 @@ Exchange& SparseMethod::start_chunk(const Chunk& chunk, GradientView gradient, S
 
 void SparseMethod::finish_chunk(const Chunk& chunk, GradientView, StatusView, StepReport&) {
   compression_.finish(chunk, residual_.next_of(chunk));
-  remember(compression_.selection(chunk), compression_.selected(chunk), compression_.mean(chunk));
+  remember(compression_.selection(chunk), compression_.selected(chunk));
 }
 
 void SparseMethod::commit() {

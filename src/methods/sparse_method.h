@@ -15,8 +15,8 @@ class SparseMethod : public GradientBase {
   /// Starts a chunk's compression with the method's selection.
   virtual Exchange& compress(const Chunk& chunk, const ChunkFeedback& feedback, StatusView status,
                              StepReport& report) = 0;
-  /// Receives what was sent of a chunk and the aggregate of all ranks, both as lists. RegTop-k stores its support here.
-  virtual void remember(const ChunkSelection&, ConstSparseView /*sent*/, ConstSparseView /*aggregate*/) {}
+  /// Receives what was sent of a chunk. RegTop-k stores its support here.
+  virtual void remember(const ChunkSelection&, ConstSparseView /*sent*/) {}
   virtual void committed() {}
 
   void prepare() override;

@@ -87,8 +87,9 @@ struct MethodRow {
   const char* summary;
   const char* paper;
   MemoryBytes memory_bytes;
-  /// Bytes per parameter that a rank needs on a CUDA device, with default settings and 8 ranks: also messages and
-  /// scratch, but not the gradient, the model and the optimizer's own memory.
+  /// Bytes per parameter that a rank needs on a CUDA device, with default settings and 8 ranks, of whose supports the
+  /// union is three times one support: also messages and scratch, but not the gradient, the model and the optimizer's
+  /// own memory.
   double device_bytes;
   Traits traits;
   std::vector<Parameter> parameters;

@@ -277,6 +277,34 @@ class CudaSparse : public CudaCodecs {
     std::vector<float> values;
   };
 
+  struct ManyDecoded {
+    bool accepted;
+    Status status;
+    std::vector<std::uint64_t> counts;
+    std::vector<std::uint32_t> indices;
+    std::vector<float> values;
+  };
+
+  static std::vector<std::uint32_t> range_of_indices(sparse::IndexRange range, std::size_t count) {
+    std::vector<std::uint32_t> indices;
+    for (std::size_t i = 0; i < count; ++i) {
+      indices.push_back(static_cast<std::uint32_t>(range.first + i * i % 7 + i * (range.size / 100)));
+    }
+    return indices;
+  }
+
+  /// Values that any format has: of one magnitude.
+  Payload encoded_list(const std::vector<std::uint32_t>& indices, sparse::IndexRange range, ValueFormat format) {
+    std::vector<float> values;
+    for (const std::uint32_t index : indices) values.push_back(index % 3 == 0 ? -2.5F : 2.5F);
+    Payload payload(sparse::max_payload_bytes(indices.size(), range.size, format));
+    Status status;
+    sparse::encode(reference_, {View<const std::uint32_t>(indices), View<const float>(values)}, range, format, payload,
+                   view_of(status));
+    payload.resize(status.payload_bytes);
+    return payload;
+  }
+
   Decoded decoded(Place& place, const Payload& payload, sparse::IndexRange range, ValueFormat format,
                   std::size_t capacity) {
     const Placed<std::byte> there(place, payload, 4);
@@ -284,8 +312,9 @@ class CudaSparse : public CudaCodecs {
     const Placed<float> values(place, std::vector<float>(capacity), 5);
     const Placed<Status> status(place, {{}});
     Decoded result{};
-    result.accepted = sparse::decode(place, there.view(), range, format, {indices.view(), values.view()}, status.view(),
-                                     &result.count);
+    sparse::ReceivedList list{there.view(), range, {indices.view(), values.view()}};
+    result.accepted = sparse::decode(place, {&list, 1}, format, status.view());
+    result.count = list.count;
     EXPECT_TRUE(indices.intact() && values.intact());
     result.status = status.values()[0];
     EXPECT_EQ(result.count, result.status.count);
@@ -373,11 +402,61 @@ TEST_F(CudaSparse, WrongIndicesAreNotedAndRefusedByReceivers) {
   }
 }
 
-TEST_F(CudaSparse, CountsAndNormsAreReadFromThere) {
-  const Encoded sound = encoded(reference_, {1, 2, 3, 500}, {0, 1000}, ValueFormat::f32);
-  const Placed<std::byte> there(*place_, sound.payload);
-  EXPECT_EQ(sparse::peek_count(*place_, there.view()), 4U);
-  EXPECT_EQ(sparse::peek_count(*place_, there.view().sub(0, 31)), 0U);
+/// More than are looked at in one wait, of different lengths, with one that is damaged, too short for a header, or
+/// longer than its room.
+TEST_F(CudaSparse, ManyListsAreDecodedUpToTheFirstFault) {
+  constexpr std::size_t kLists = 40;
+  enum class Wrong { bits, too_short, too_long };
+  for (const ValueFormat format : {ValueFormat::f32, ValueFormat::bf16, ValueFormat::sign}) {
+    for (const std::size_t wrong : {std::size_t{0}, std::size_t{31}, std::size_t{32}, kLists}) {
+      for (const Wrong kind : {Wrong::bits, Wrong::too_short, Wrong::too_long}) {
+        const auto decode_all = [&](Place& place) {
+          std::vector<std::unique_ptr<Placed<std::byte>>> payloads;
+          std::vector<std::unique_ptr<Placed<std::uint32_t>>> indices;
+          std::vector<std::unique_ptr<Placed<float>>> values;
+          std::vector<sparse::ReceivedList> lists;
+          for (std::size_t i = 0; i < kLists; ++i) {
+            const sparse::IndexRange range{1000 * i, 1000};
+            const auto own = range_of_indices(range, i * 11 % 90);
+            Payload payload = encoded_list(own, range, format);
+            if (i == wrong && kind == Wrong::bits) payload.back() ^= std::byte{1};
+            if (i == wrong && kind == Wrong::too_short) payload.resize(12);
+            const std::size_t room =
+                i == wrong && kind == Wrong::too_long && !own.empty() ? own.size() - 1 : own.size();
+            payloads.push_back(std::make_unique<Placed<std::byte>>(place, payload));
+            indices.push_back(std::make_unique<Placed<std::uint32_t>>(place, std::vector<std::uint32_t>(room)));
+            values.push_back(std::make_unique<Placed<float>>(place, std::vector<float>(room)));
+            lists.push_back({payloads.back()->view(), range, {indices.back()->view(), values.back()->view()}});
+          }
+          const Placed<Status> status(place, {{}});
+          ManyDecoded result{sparse::decode(place, lists, format, status.view()), status.values()[0], {}, {}, {}};
+          for (std::size_t i = 0; i < kLists; ++i) {
+            EXPECT_TRUE(indices[i]->intact() && values[i]->intact());
+            result.counts.push_back(lists[i].count);
+            const auto add = [&](auto& all, const auto& some) {
+              all.insert(all.end(), some.begin(), some.begin() + static_cast<std::ptrdiff_t>(lists[i].count));
+            };
+            add(result.indices, indices[i]->values());
+            add(result.values, values[i]->values());
+          }
+          return result;
+        };
+        const ManyDecoded expected = decode_all(reference_);
+        const ManyDecoded found = decode_all(*place_);
+        const bool sound = wrong == kLists || (kind == Wrong::too_long && wrong == 0);  // the first list is empty
+        EXPECT_EQ(expected.accepted, sound) << wrong;
+        EXPECT_EQ(found.accepted, expected.accepted) << wrong;
+        EXPECT_TRUE(same_status(found.status, expected.status)) << wrong;
+        EXPECT_EQ(expected.status.count, sound ? expected.indices.size() : 0);
+        EXPECT_EQ(found.counts, expected.counts);
+        EXPECT_EQ(found.indices, expected.indices);
+        EXPECT_TRUE(same_bits(found.values, expected.values));
+        for (std::size_t i = 0; i < kLists; ++i) {
+          EXPECT_EQ(expected.counts[i], sound || i < wrong ? i * 11 % 90 : 0) << i << ", wrong " << wrong;
+        }
+      }
+    }
+  }
 }
 
 // Layouts with more tensors than one launch's parameters hold.

@@ -120,7 +120,6 @@ TEST_F(OnDevice, TwinsRefuseViewsOfTheHost) {
   const std::array<View<const std::uint32_t>, 1> ballots{words};
   const std::array<OpenBallot, 1> open_ballots{OpenBallot{words, words}};
   const std::array<Block, 1> blocks{Block{.offset = 0, .size = kSize, .start = 0, .count = kSize}};
-  PayloadHeader header{};
   const std::vector<std::pair<std::string, std::function<void()>>> calls{
       {"values", [&] { fill(place_, 0.0F, here); }},
       {"to", [&] { copy(place_, floats, here); }},
@@ -174,7 +173,6 @@ TEST_F(OnDevice, TwinsRefuseViewsOfTheHost) {
       {"words", [&] { bitmap_of_indices(place_, take<std::uint32_t>(kSize), 0, words); }},
       {"words", [&] { indices_of_bitmap(place_, words, 0, 32 * kSize, words); }},
       {"payload", [&] { seal_payload(place_, {}, bytes, status); }},
-      {"payload", [&] { open_payload(place_, bytes, Codec::dense, header, status); }},
       {"payload", [&] { flag_payload(place_, bytes, status); }},
       {"payload", [&] { dense::encode(place_, floats.sub(0, 1), ValueFormat::f32, bytes, status); }},
       {"payload", [&] { dense::decode(place_, bytes, ValueFormat::f32, floats, status); }},

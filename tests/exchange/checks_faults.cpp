@@ -49,6 +49,7 @@ void gather_job(Communicator& communicator, const Then& then) {
 void range_job(Communicator& communicator, const Then& then) {
   sparse_job(communicator, then, {.route = SparseRoute::range});
 }
+void coded_job(Communicator& communicator, const Then& then) { sparse_job(communicator, then, {.coded_return = true}); }
 
 void leader_job(Communicator& communicator, const Then& then) {
   const auto entries = entries_of(communicator.rank(), kSize, kCount, 0.5, 3);
@@ -104,13 +105,18 @@ struct FaultCase {
   std::vector<Damage> damages;
 };
 
+/// Bytes of a list's notice, from its end: the highest and the lowest of its load and of its entries, and the highest of
+/// its length. With a wrong low one of the length an engine refuses the message itself.
+const std::vector<std::uint64_t> kNoticeBytes{0, 7, 8, 15, 16};
+
 const std::vector<FaultCase>& fault_cases() {
   static const std::vector<FaultCase> cases{
       {"dense", dense_job, {Damage::sent, Damage::returned}},
       {"scattered mean", scattered_job, {Damage::sent}},
       {"gathered ranges", gathered_job, {Damage::returned}},
       {"sparse gather", gather_job, {Damage::returned, Damage::announced}},
-      {"sparse range", range_job, {Damage::sent, Damage::returned, Damage::announced}},
+      {"sparse range", range_job, {Damage::sent, Damage::returned, Damage::announced, Damage::return_announced}},
+      {"sparse coded return", coded_job, {Damage::sent, Damage::returned, Damage::announced}},
       {"sparse leader", leader_job, {Damage::broadcast, Damage::broadcast_length}},
       {"vote", vote_job, {Damage::sent, Damage::returned}},
       {"abstaining vote", abstaining_job, {Damage::sent, Damage::returned}},
@@ -122,22 +128,32 @@ const std::vector<FaultCase>& fault_cases() {
 
 }  // namespace
 
+namespace {
+
+void check_damage(Communicator& communicator, const FaultCase& fault, Damage damage, std::uint64_t byte) {
+  const auto what = std::string(fault.name) + ", damage " + std::to_string(static_cast<int>(damage)) + " at byte " +
+                    std::to_string(byte);
+  const auto finish = [](Exchange& exchange) { exchange.finish(); };
+  if (communicator.rank() == 0) {
+    DamagingCommunicator damaged(communicator, damage, byte);
+    const auto text = message_of<CorruptPayload>([&] { fault.job(damaged, finish); });
+    EXPECT_TRUE(contains(text, "payload is")) << what << ": " << text;
+    return;
+  }
+  // The others hear of it, unless they were through already.
+  const auto text = message_of<TransportError>([&] { fault.job(communicator, finish); });
+  EXPECT_TRUE(text == "(no error)" || contains(text, "rank 0")) << what << ": " << text;
+}
+
+}  // namespace
+
 void check_damage_is_refused(int ranks) {
   for (const FaultCase& fault : fault_cases()) {
     for (const Damage damage : fault.damages) {
-      run_ranks(ranks, [&](Communicator& communicator) {
-        const auto what = std::string(fault.name) + ", damage " + std::to_string(static_cast<int>(damage));
-        const auto finish = [](Exchange& exchange) { exchange.finish(); };
-        if (communicator.rank() == 0) {
-          DamagingCommunicator damaged(communicator, damage, 20);
-          const auto text = message_of<CorruptPayload>([&] { fault.job(damaged, finish); });
-          EXPECT_TRUE(contains(text, "payload is")) << what << ": " << text;
-          return;
-        }
-        // The others hear of it, unless they were through already.
-        const auto text = message_of<TransportError>([&] { fault.job(communicator, finish); });
-        EXPECT_TRUE(text == "(no error)" || contains(text, "rank 0")) << what << ": " << text;
-      });
+      const bool in_notice = damage == Damage::announced || damage == Damage::return_announced;
+      for (const std::uint64_t byte : in_notice ? kNoticeBytes : std::vector<std::uint64_t>{20}) {
+        run_ranks(ranks, [&](Communicator& communicator) { check_damage(communicator, fault, damage, byte); });
+      }
     }
   }
 }

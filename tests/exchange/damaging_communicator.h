@@ -8,11 +8,12 @@
 namespace laconic::test {
 
 /// Which of the messages that a rank receives is damaged.
-enum class Damage : std::uint8_t { sent, returned, announced, broadcast, broadcast_length };
+enum class Damage : std::uint8_t { sent, returned, announced, return_announced, broadcast, broadcast_length };
 
 /// The engine underneath, but one bit of what this rank receives is flipped on the way: in the last rank's part of a
-/// message of varying sizes (sent: all-to-all, returned: all-gather), or in the highest byte of a number that another
-/// rank announces (announced: the first message of equal parts; broadcast_length: a broadcast of one number).
+/// message of varying sizes (sent: all-to-all, returned: all-gather), in numbers that the last rank announces (announced:
+/// messages of equal parts, return_announced: those that are gathered; the byte counts from their end), or in the highest
+/// byte of a broadcast of one number (broadcast_length).
 class DamagingCommunicator : public Communicator {
  public:
   DamagingCommunicator(Communicator& inner, Damage damage, std::uint64_t byte)
@@ -42,13 +43,16 @@ class DamagingCommunicator : public Communicator {
       case Damage::sent: return kind == CallKind::all_to_all_varying;
       case Damage::returned: return kind == CallKind::all_gather_varying;
       case Damage::announced: return kind == CallKind::all_gather || kind == CallKind::all_to_all;
+      case Damage::return_announced: return kind == CallKind::all_gather;
       case Damage::broadcast: return kind == CallKind::broadcast && !is_number;
       case Damage::broadcast_length: return kind == CallKind::broadcast && is_number;
     }
     return false;
   }
   std::uint64_t damaged_byte(const Call& call) const {
-    if (damage_ == Damage::announced) return call.bytes * static_cast<std::uint64_t>(size()) - 1;
+    if (damage_ == Damage::announced || damage_ == Damage::return_announced) {
+      return call.bytes * static_cast<std::uint64_t>(size()) - 1 - byte_;
+    }
     if (damage_ == Damage::broadcast_length) return call.bytes - 1;
     if (damage_ == Damage::broadcast) return byte_;
     return call.receive_ranges.back().offset + byte_;
