@@ -53,7 +53,7 @@ TEST_F(Cuda, WorkspaceIsDeviceMemoryThatIsReused) {
     fill(*place_, 2.0F, many);
     return many.data();
   };
-  use();  // two blocks, joined at the end of the scope
+  use();  // two blocks; at the end of the scope they become one
   const float* settled = use();
   std::size_t before = 0;
   std::size_t after = 0;
@@ -62,6 +62,28 @@ TEST_F(Cuda, WorkspaceIsDeviceMemoryThatIsReused) {
   for (int i = 0; i < 5; ++i) EXPECT_EQ(use(), settled);
   cuda::check(cudaMemGetInfo(&after, &total), "cudaMemGetInfo");
   EXPECT_EQ(after, before);
+}
+
+TEST_F(Cuda, WorkspaceHoldsLittleMoreThanWasOnceInUse) {
+  Workspace& workspace = place_->workspace();
+  const auto free_bytes = [&] {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    return static_cast<double>(free);
+  };
+  const double before = free_bytes();
+  constexpr std::size_t kMost = 6'000'000;
+  for (std::size_t size = kMost / 6; size <= kMost; size += kMost / 6) {
+    Workspace::Scope outer(workspace);
+    fill(*place_, 1.0F, workspace.take<float>(size / 2));
+    Workspace::Scope inner(workspace);
+    fill(*place_, 2.0F, workspace.take<float>(size / 2));
+  }
+  constexpr double kUnit = 2 * 1024.0 * 1024.0;  // a GPU gives memory in such units
+  const double held = before - free_bytes();
+  EXPECT_GE(held, kMost * sizeof(float));
+  EXPECT_LE(held, 1.125 * kMost * sizeof(float) + kUnit);
 }
 
 TEST_F(Cuda, StatusComesOverTheStream) {
