@@ -254,7 +254,7 @@ bool decode(Place& place, std::span<ReceivedList> lists, const ValueCoding& codi
   std::array<cuda::SparseInspection, kInspectedAtOnce> found;
   std::uint64_t total = 0;
   bool sound = true;
-  for (std::size_t i = 0; i < lists.size() && sound; ++i) {
+  for (std::size_t i = 0; i < lists.size(); ++i) {
     if (on_device && i % found.size() == 0) {
       [[maybe_unused]] const auto together = lists.subspan(i, std::min(found.size(), lists.size() - i));
       LACONIC_CUDA_CALL(inspect_sparse, place, together, coding, std::span(found).first(together.size()));

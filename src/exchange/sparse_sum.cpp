@@ -34,8 +34,8 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
       loads_(static_cast<std::size_t>(size())),
       lists_(static_cast<std::size_t>(size())),
       parts_(static_cast<std::size_t>(size())),
-      received_room_(most * std::min<std::uint64_t>(static_cast<std::uint64_t>(size()), 2)),
-      returned_room_(most * std::min<std::uint64_t>(static_cast<std::uint64_t>(size()), 4)) {
+      received_room_(std::min(n, most * std::min<std::uint64_t>(static_cast<std::uint64_t>(size()), 2))),
+      returned_room_(std::min(n, most * std::min<std::uint64_t>(static_cast<std::uint64_t>(size()), 4))) {
   if (n > kMostSparseEntries) {
     throw InvalidConfig("a sparse sum has views of at most " + std::to_string(kMostSparseEntries) + " entries, got " +
                         std::to_string(n) + ": use one method per part of the model");
@@ -63,7 +63,10 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
 }
 
 void SparseSum::start(ConstSparseView mine, GradientView mean, StatusView status, View<float> own_means) {
-  if (!own_means.empty()) require_size("own_means", own_means.size(), mine.size());
+  if (!own_means.empty()) {
+    require_size("own_means", own_means.size(), mine.size());
+    require_same_device("own_means", own_means.device(), place().device());
+  }
   start(mine, mean, status, own_means, choose_route());
 }
 
@@ -327,11 +330,12 @@ void SparseSum::read_sums() {
     largest = std::max(largest, notice.entries);
     union_count_ += notice.entries;
   }
-  const SparseView room = take_list(std::max(largest, returned_room_), returned_room_);
+  if (largest > returned_room_) returned_room_ = std::min(n_, largest + largest / 4);
+  const SparseView room = take_list(returned_room_);
   MovingBorders borders(loads_, n_, next_borders_);
   clear(place(), mean_);
   bool sound = true;
-  for (std::size_t owner = 0; owner < lists_.size() && sound;) {
+  for (std::size_t owner = 0; owner < lists_.size();) {
     const std::size_t first = owner;
     std::uint64_t count = 0;
     for (; owner < lists_.size() && count + notices_[owner].entries <= room.size(); ++owner) {
@@ -388,16 +392,17 @@ void SparseSum::read_payload() {
 
 // ---- both
 
-/// What another rank announced must be possible before memory is taken for it. The load is the number of entries, or up
-/// to most_load.
+/// What another rank announced must be possible before memory is taken for it. The load is the number of entries, or at
+/// most most_load; that it is the right one cannot be checked.
 bool SparseSum::is_possible(const Notice& notice, std::uint64_t most_entries, sparse::IndexRange range,
                             const sparse::ValueCoding& coding, std::uint64_t most_load) {
   const std::uint64_t most = std::min(most_entries, range.size);
   if (notice.entries > most) {
     return note_fault(place(), status(), PayloadFault::wrong_count, 0, notice.entries, most);
   }
-  if (notice.load < notice.entries || notice.load > std::max(most_load, notice.entries)) {
-    return note_fault(place(), status(), PayloadFault::wrong_count, 0, notice.load, std::max(most_load, notice.entries));
+  most_load = std::max(most_load, notice.entries);
+  if (notice.load < notice.entries || notice.load > most_load) {
+    return note_fault(place(), status(), PayloadFault::wrong_count, 0, notice.load, most_load);
   }
   if (notice.bytes < sizeof(PayloadHeader)) {
     return note_fault(place(), status(), PayloadFault::too_short, 0, notice.bytes, sizeof(PayloadHeader));
@@ -412,11 +417,11 @@ SparseView SparseSum::take_list(std::uint64_t count) {
   return {place().workspace().take<std::uint32_t>(count), place().workspace().take<float>(count)};
 }
 
-/// The same for a list whose length differs from step to step: memory is taken for `room` entries, which grow by a
-/// quarter if there are more. So the workspace stays as it is after the first steps.
+/// The same for a list whose length differs from step to step: memory is taken for `room` entries. If there are more,
+/// `room` grows by a quarter, so that the workspace seldom grows after the first steps.
 SparseView SparseSum::take_list(std::uint64_t count, std::uint64_t& room) {
   const std::uint64_t most = most_ * static_cast<std::uint64_t>(size());
-  if (count > room) room = std::min(count + count / 4, std::max(count, most));
+  if (count > room) room = std::min(count + count / 4, most);
   return take_list(room).sub(0, count);
 }
 

@@ -53,7 +53,8 @@ class SparseSum : public Exchange {
   ~SparseSum() override { abandon(); }
 
   /// `mine` has ascending indices. `mean`, n long, receives the mean on the union and zero elsewhere. `own_means`, if
-  /// not empty, receives the mean at each index of `mine`, in float32 whatever the type of `mean` is.
+  /// not empty, receives the mean at each index of `mine`, in float32 whatever the type of `mean` is. After an error both
+  /// are unspecified.
   void start(ConstSparseView mine, GradientView mean, StatusView status, View<float> own_means = {});
   /// `sent`, n long, receives the entries of `leader`, and zero elsewhere. `mine` is read on that rank only. Neither
   /// borders nor the last union change. All ranks pass the same leader.
@@ -148,7 +149,7 @@ class SparseSum : public Exchange {
   Slots send_;
   Slots receive_;
   std::vector<std::uint64_t> borders_;
-  std::vector<std::uint64_t> next_borders_;  ///< while sums are read
+  std::vector<std::uint64_t> next_borders_;  ///< the next step's, while this step's are still needed
   std::vector<std::uint64_t> firsts_;  ///< where each owner's entries begin in this rank's entries; last, their end
   std::uint64_t leader_bytes_ = 0;
   std::vector<std::uint64_t> lengths_;  ///< of the payloads for owners
@@ -158,8 +159,8 @@ class SparseSum : public Exchange {
   std::vector<sparse::ReceivedList> lists_;
   std::vector<ConstSparseView> parts_;
   EntryBuffer left_;  ///< with coded_return
-  std::uint64_t received_room_;  ///< entries for which an owner takes memory
-  std::uint64_t returned_room_;  ///< and that are read at once of what owners return
+  std::uint64_t received_room_;  ///< entries that an owner has room for
+  std::uint64_t returned_room_;  ///< entries of the union that are read together
   std::uint64_t union_count_ = 0;
   std::uint64_t left_count_ = 0;
 };

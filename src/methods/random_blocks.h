@@ -20,6 +20,7 @@ class RandomBlocks {
   /// Valid until the next draw.
   std::span<const Block> draw(StepKey key);
 
+  double ratio() const { return ratio_; }
   bool by_tensor() const { return by_tensor_; }
   std::span<const Block> blocks() const { return blocks_; }
   /// The number of entries of all blocks together, which is the same in every step.

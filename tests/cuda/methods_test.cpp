@@ -68,15 +68,12 @@ TEST_P(MethodOnDevice, TakesGradientsOf16Bits) {
   check_two_levels({&row(), small_options(row()), row().name}, on_device, NumberType::bfloat16);
 }
 
-/// Several tensors that take more than one block of threads each are searched at once.
-TEST_P(MethodOnDevice, GivesTheSameBitsInLongTensors) {
-  if (row().face != Face::gradient || !row().has_parameter("scope")) GTEST_SKIP() << "it has no scopes of tensors";
-  const std::vector<Tensor> tensors{{"long", 9'001}, {"short", 77}, {"longer", 20'011}, {"last", 8'500}};
+/// Steps of a method in these tensors on the CPU, and the same bits on the device.
+void check_in_tensors(const MethodRow& row, const MethodOptions& options, const std::vector<Tensor>& tensors,
+                      int ranks) {
   const std::vector<float> point(size_of(tensors), 0.5F);
   const auto steps_on = [&](Place& place, Communicator& communicator) {
-    MethodOptions options = small_options(row());
-    options.scope = "tensor";
-    const auto method = make_method(row().name, options, communicator, place);
+    const auto method = make_method(row.name, options, communicator, place);
     method->register_tensors(tensors);
     Trace trace;
     for (std::uint32_t step = 0; step < 4; ++step) {
@@ -86,12 +83,31 @@ TEST_P(MethodOnDevice, GivesTheSameBitsInLongTensors) {
     }
     return trace;
   };
-  run_ranks(kRanks, [&](Communicator& communicator) {
+  run_ranks(ranks, [&](Communicator& communicator) {
     Place cpu({.threads = 1});
     const auto device = cuda_place();
     const Trace expected = steps_on(cpu, communicator);
     EXPECT_EQ(Trace::difference(steps_on(*device, communicator), expected), std::nullopt);
   });
+}
+
+/// Several tensors that take more than one block of threads each are searched at once.
+TEST_P(MethodOnDevice, GivesTheSameBitsInLongTensors) {
+  if (row().face != Face::gradient || !row().has_parameter("scope")) GTEST_SKIP() << "it has no scopes of tensors";
+  MethodOptions options = small_options(row());
+  options.scope = "tensor";
+  check_in_tensors(row(), options, {{"long", 9'001}, {"short", 77}, {"longer", 20'011}, {"last", 8'500}}, kRanks);
+}
+
+/// With 7 ranks the union has more entries than are read together.
+TEST_P(MethodOnDevice, GivesTheSameBitsWhereTheUnionIsReadInParts) {
+  if (row().face != Face::gradient || !row().has_parameter("return") || !row().has_parameter("keep")) {
+    GTEST_SKIP() << "it has no sparse sum";
+  }
+  MethodOptions options = small_options(row());
+  options.keep = 0.02;
+  options.route = "range";
+  check_in_tensors(row(), options, {{"one", 3'001}, {"two", 777}}, 7);
 }
 
 TEST_P(MethodOnDevice, GivesTheSameBitsWithItsNumbers) {

@@ -119,6 +119,8 @@ TEST_F(OnDevice, TwinsRefuseViewsOfTheHost) {
   const std::array<float, 2> weights{0.5F, 0.5F};
   const std::array<View<const std::uint32_t>, 1> ballots{words};
   const std::array<OpenBallot, 1> open_ballots{OpenBallot{words, words}};
+  const std::array<View<const std::byte>, 1> payloads{bytes};
+  std::array<std::uint64_t, 1> lengths{};
   const std::array<Block, 1> blocks{Block{.offset = 0, .size = kSize, .start = 0, .count = kSize}};
   const std::vector<std::pair<std::string, std::function<void()>>> calls{
       {"values", [&] { fill(place_, 0.0F, here); }},
@@ -174,6 +176,7 @@ TEST_F(OnDevice, TwinsRefuseViewsOfTheHost) {
       {"words", [&] { indices_of_bitmap(place_, words, 0, 32 * kSize, words); }},
       {"payload", [&] { seal_payload(place_, {}, bytes, status); }},
       {"payload", [&] { flag_payload(place_, bytes, status); }},
+      {"payload", [&] { read_lengths(place_, {payloads}, lengths); }},
       {"payload", [&] { dense::encode(place_, floats.sub(0, 1), ValueFormat::f32, bytes, status); }},
       {"payload", [&] { dense::decode(place_, bytes, ValueFormat::f32, floats, status); }},
       {"payload", [&] { block::encode(place_, floats, blocks, 0, 1, ValueFormat::f32, bytes, status); }},

@@ -99,15 +99,18 @@ void gathered_job(Communicator& communicator, const Then& then) {
   with_status([&](StatusView status) { ranges.start(own, values, status), then(ranges); });
 }
 
+/// Bytes of a list's notice, from its end: the highest and the lowest of its load and of its entries, and the highest of
+/// its length. With a wrong low one of the length an engine refuses the message itself.
+const std::vector<std::uint64_t> kNoticeBytes{0, 7, 8, 15, 16};
+/// With a coded return the load is another number than the entries, of which only the range can be checked.
+const std::vector<std::uint64_t> kCodedNoticeBytes{0, 8, 15, 16};
+
 struct FaultCase {
   const char* name;
   Job job;
   std::vector<Damage> damages;
+  std::vector<std::uint64_t> notice_bytes = kNoticeBytes;
 };
-
-/// Bytes of a list's notice, from its end: the highest and the lowest of its load and of its entries, and the highest of
-/// its length. With a wrong low one of the length an engine refuses the message itself.
-const std::vector<std::uint64_t> kNoticeBytes{0, 7, 8, 15, 16};
 
 const std::vector<FaultCase>& fault_cases() {
   static const std::vector<FaultCase> cases{
@@ -116,7 +119,10 @@ const std::vector<FaultCase>& fault_cases() {
       {"gathered ranges", gathered_job, {Damage::returned}},
       {"sparse gather", gather_job, {Damage::returned, Damage::announced}},
       {"sparse range", range_job, {Damage::sent, Damage::returned, Damage::announced, Damage::return_announced}},
-      {"sparse coded return", coded_job, {Damage::sent, Damage::returned, Damage::announced}},
+      {"sparse coded return",
+       coded_job,
+       {Damage::sent, Damage::returned, Damage::announced, Damage::return_announced},
+       kCodedNoticeBytes},
       {"sparse leader", leader_job, {Damage::broadcast, Damage::broadcast_length}},
       {"vote", vote_job, {Damage::sent, Damage::returned}},
       {"abstaining vote", abstaining_job, {Damage::sent, Damage::returned}},
@@ -125,10 +131,6 @@ const std::vector<FaultCase>& fault_cases() {
   };
   return cases;
 }
-
-}  // namespace
-
-namespace {
 
 void check_damage(Communicator& communicator, const FaultCase& fault, Damage damage, std::uint64_t byte) {
   const auto what = std::string(fault.name) + ", damage " + std::to_string(static_cast<int>(damage)) + " at byte " +
@@ -151,7 +153,7 @@ void check_damage_is_refused(int ranks) {
   for (const FaultCase& fault : fault_cases()) {
     for (const Damage damage : fault.damages) {
       const bool in_notice = damage == Damage::announced || damage == Damage::return_announced;
-      for (const std::uint64_t byte : in_notice ? kNoticeBytes : std::vector<std::uint64_t>{20}) {
+      for (const std::uint64_t byte : in_notice ? fault.notice_bytes : std::vector<std::uint64_t>{20}) {
         run_ranks(ranks, [&](Communicator& communicator) { check_damage(communicator, fault, damage, byte); });
       }
     }

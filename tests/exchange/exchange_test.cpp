@@ -34,7 +34,7 @@ TEST(ExchangeFaults, RanksWithOtherBlocksAreRefused) {
 }
 
 TEST(ExchangeFaults, DamageIsRefusedAndTold) {
-  for (const int ranks : {1, 2, 3, 4}) check_damage_is_refused(ranks);
+  for (const int ranks : {1, 2, 3, 4, 7}) check_damage_is_refused(ranks);
 }
 
 TEST(ExchangeFaults, OneThatIsDroppedInFlightLeavesNobodyHanging) {
@@ -52,6 +52,26 @@ TEST(Borders, FollowTheLoad) {
   follow_aggregate(place, indices, loads, 400, borders);
   // 600 in all, 150 each: 1.5 of the first owner's entries, then its 3rd, then half way through the others.
   EXPECT_EQ(borders, (std::vector<std::uint64_t>{0, 20, 110, 210, 400}));
+}
+
+TEST(Borders, AreTheSameIfTheListComesInParts) {
+  Place place({.threads = 1});
+  std::vector<std::uint32_t> indices;
+  for (std::uint32_t i = 0; i < 40; ++i) indices.push_back(i * i);
+  const std::vector<OwnerLoad> loads{{3, 300}, {0, 0}, {20, 50}, {1, 7}, {16, 90}};
+  std::vector<std::uint64_t> expected(6);
+  follow_aggregate(place, indices, loads, 2'000, expected);
+  for (const std::vector<std::size_t>& ends :
+       std::vector<std::vector<std::size_t>>{{3, 3, 23, 24, 40}, {0, 24, 40}, {1, 2, 39, 40}}) {
+    std::vector<std::uint64_t> borders(6);
+    MovingBorders moving(loads, 2'000, borders);
+    std::size_t begin = 0;
+    for (const std::size_t end : ends) {
+      moving.read(place, View<const std::uint32_t>(indices).sub(begin, end - begin));
+      begin = end;
+    }
+    EXPECT_EQ(borders, expected);
+  }
 }
 
 TEST(Borders, AreEvenWithoutEntries) {
