@@ -27,7 +27,8 @@ void decode_one(const std::uint8_t* input, std::size_t size) {
 
   ConstGradientView found;
   Status again;
-  require(block::open(place(), {&payload, 1}, blocks, begin, count, format, {&found, 1}, view_of(again)) == accepted);
+  const ReceivedRange range{payload, begin, begin + count};
+  require(block::open(place(), {&range, 1}, blocks, format, {&found, 1}, view_of(again)) == accepted);
   require(found.size() == (accepted ? count : 0));
 }
 

@@ -27,22 +27,27 @@ void require_range(std::span<const Block> blocks, std::uint64_t begin, std::uint
                       " on asked for, they have " + std::to_string(total) + ": stay within blocks_size(blocks)");
 }
 
-/// Calls take(number of the payload) for each that is sound, up to the first that is not.
+/// Calls take(its number) for each that is sound, up to the first that is not.
 template <class Take>
-bool open_blocks(Place& place, std::span<const View<const std::byte>> payloads, std::span<const Block> blocks,
-                 std::uint64_t begin, std::uint64_t count, ValueFormat format, StatusView status, const Take& take) {
+bool open_blocks(Place& place, std::span<const ReceivedRange> ranges, std::span<const Block> blocks, ValueFormat format,
+                 StatusView status, const Take& take) {
   require_format(format);
-  require_range(blocks, begin, count);
-  const std::uint32_t expected = signature(blocks, begin, count);
-  const auto words = [&](const auto& check) { check(filling_of(sizeof(PayloadHeader), count * 8 * bytes_of(format))); };
-  return open_each(place, payloads, Codec::block, words, status, [&](Received& received, std::size_t i) {
+  for (const ReceivedRange& range : ranges) require_range(blocks, range.begin, range.size());
+  const auto words = [&](const ReceivedRange& range, const auto& check) {
+    check(filling_of(sizeof(PayloadHeader), range.size() * 8 * bytes_of(format)));
+  };
+  const auto take_sound = [&](Received& received, const ReceivedRange& range, std::size_t i) {
     const bool sound = received.has_flags(kNonfiniteFlag) && received.has_format(static_cast<std::uint8_t>(format)) &&
-                       received.has_elements(count) && received.has_count(expected, PayloadFault::wrong_blocks) &&
-                       received.has_length(max_payload_bytes(count, format)) && received.has_sound(words);
+                       received.has_elements(range.size()) &&
+                       received.has_count(signature(blocks, range.begin, range.size()), PayloadFault::wrong_blocks) &&
+                       received.has_length(max_payload_bytes(range.size(), format)) &&
+                       received.has_sound(words, range);
     if (!sound) return false;
     take(i);
     return received.accept();
-  });
+  };
+  const auto range_of = [&](std::size_t i) { return ranges[i]; };
+  return open_each(place, ranges.size(), range_of, Codec::block, words, status, take_sound);
 }
 
 }  // namespace
@@ -94,7 +99,8 @@ void encode_values(Place& place, View<const float> values, std::span<const Block
 bool decode(Place& place, View<const std::byte> payload, std::span<const Block> blocks, std::uint64_t begin,
             std::uint64_t count, ValueFormat format, View<float> flat, StatusView status) {
   const Touch touch(place);
-  return open_blocks(place, {&payload, 1}, blocks, begin, count, format, status, [&](std::size_t) {
+  const ReceivedRange range{payload, begin, begin + count};
+  return open_blocks(place, {&range, 1}, blocks, format, status, [&](std::size_t) {
     if (format == ValueFormat::f32) {
       return scatter_blocks(place, body_of<float>(payload, sizeof(PayloadHeader), count), blocks, begin, flat);
     }
@@ -105,14 +111,14 @@ bool decode(Place& place, View<const std::byte> payload, std::span<const Block> 
   });
 }
 
-bool open(Place& place, std::span<const View<const std::byte>> payloads, std::span<const Block> blocks,
-          std::uint64_t begin, std::uint64_t count, ValueFormat format, std::span<ConstGradientView> values,
-          StatusView status) {
+bool open(Place& place, std::span<const ReceivedRange> ranges, std::span<const Block> blocks, ValueFormat format,
+          std::span<ConstGradientView> values, StatusView status) {
   const Touch touch(place);
-  require_size("values", values.size(), payloads.size());
+  require_size("values", values.size(), ranges.size());
   std::fill(values.begin(), values.end(), ConstGradientView());
-  return open_blocks(place, payloads, blocks, begin, count, format, status,
-                     [&](std::size_t i) { values[i] = values_in(payloads[i], sizeof(PayloadHeader), format, count); });
+  return open_blocks(place, ranges, blocks, format, status, [&](std::size_t i) {
+    values[i] = values_in(ranges[i].payload, sizeof(PayloadHeader), format, ranges[i].size());
+  });
 }
 
 }  // namespace laconic::block

@@ -21,9 +21,8 @@ bool decode(Place& place, View<const std::byte> payload, std::span<const Block> 
 
 /// The values of received payloads, where they lie, the entries one after another. At the first fault it returns false,
 /// and no values of that payload and the next ones. On a device it waits once for 32 payloads.
-bool open(Place& place, std::span<const View<const std::byte>> payloads, std::span<const Block> blocks,
-          std::uint64_t begin, std::uint64_t count, ValueFormat format, std::span<ConstGradientView> values,
-          StatusView status);
+bool open(Place& place, std::span<const ReceivedRange> ranges, std::span<const Block> blocks, ValueFormat format,
+          std::span<ConstGradientView> values, StatusView status);
 
 /// For a body that is written in place (dense::body): the rest of a payload once its values are there.
 void seal(Place& place, std::span<const Block> blocks, std::uint64_t begin, std::uint64_t count, ValueFormat format,

@@ -38,35 +38,61 @@ void encode(Place& place, ConstGradientView values, ValueFormat format, View<std
   seal(place, values.size(), format, payload, status, signature);
 }
 
-bool open(Place& place, std::span<const View<const std::byte>> payloads, std::uint64_t n, ValueFormat format,
-          std::span<ConstGradientView> values, StatusView status, std::uint32_t signature) {
-  const Touch touch(place);
+namespace {
+
+/// Calls take(range, its number, its values) for each that is sound, up to the first that is not.
+template <class Take>
+bool open_ranges(Place& place, std::span<const ReceivedRange> ranges, ValueFormat format, StatusView status,
+                 std::uint32_t signature, const Take& take) {
   require_format(format);
-  require_size("values", values.size(), payloads.size());
-  std::fill(values.begin(), values.end(), ConstGradientView());
   const auto fault = signature == 0 ? PayloadFault::wrong_count : PayloadFault::wrong_blocks;
-  const auto words = [&](const auto& check) { check(filling_of(sizeof(PayloadHeader), n * 8 * bytes_of(format))); };
-  return open_each(place, payloads, Codec::dense, words, status, [&](Received& received, std::size_t i) {
+  const auto words = [&](const ReceivedRange& range, const auto& check) {
+    check(filling_of(sizeof(PayloadHeader), range.size() * 8 * bytes_of(format)));
+  };
+  const auto take_sound = [&](Received& received, const ReceivedRange& range, std::size_t i) {
     const bool sound = received.has_flags(kNonfiniteFlag) && received.has_format(static_cast<std::uint8_t>(format)) &&
-                       received.has_elements(n) && received.has_count(signature, fault) &&
-                       received.has_length(max_payload_bytes(n, format)) && received.has_sound(words);
+                       received.has_elements(range.size()) && received.has_count(signature, fault) &&
+                       received.has_length(max_payload_bytes(range.size(), format)) &&
+                       received.has_sound(words, range);
     if (!sound) return false;
-    values[i] = values_in(payloads[i], sizeof(PayloadHeader), format, n);
+    take(range, i, values_in(range.payload, sizeof(PayloadHeader), format, range.size()));
     return received.accept();
-  });
+  };
+  const auto range_of = [&](std::size_t i) { return ranges[i]; };
+  return open_each(place, ranges.size(), range_of, Codec::dense, words, status, take_sound);
+}
+
+}  // namespace
+
+bool open(Place& place, std::span<const ReceivedRange> ranges, ValueFormat format, std::span<ConstGradientView> values,
+          StatusView status, std::uint32_t signature) {
+  const Touch touch(place);
+  require_size("values", values.size(), ranges.size());
+  std::fill(values.begin(), values.end(), ConstGradientView());
+  return open_ranges(place, ranges, format, status, signature,
+                     [&](const ReceivedRange&, std::size_t i, ConstGradientView found) { values[i] = found; });
 }
 
 bool open(Place& place, View<const std::byte> payload, std::uint64_t n, ValueFormat format, ConstGradientView& values,
           StatusView status, std::uint32_t signature) {
-  return open(place, {&payload, 1}, n, format, {&values, 1}, status, signature);
+  const ReceivedRange range{payload, 0, n};
+  return open(place, {&range, 1}, format, {&values, 1}, status, signature);
+}
+
+bool decode(Place& place, std::span<const ReceivedRange> ranges, ValueFormat format, GradientView view,
+            StatusView status, std::uint32_t signature) {
+  const Touch touch(place);
+  for (const ReceivedRange& range : ranges) require_at_least("view", view.size(), range.end);
+  return open_ranges(place, ranges, format, status, signature,
+                     [&](const ReceivedRange& range, std::size_t, ConstGradientView found) {
+                       convert(place, found, view.sub(range.begin, range.size()));
+                     });
 }
 
 bool decode(Place& place, View<const std::byte> payload, ValueFormat format, GradientView values, StatusView status,
             std::uint32_t signature) {
-  ConstGradientView found;
-  if (!open(place, payload, values.size(), format, found, status, signature)) return false;
-  convert(place, found, values);
-  return true;
+  const ReceivedRange range{payload, 0, values.size()};
+  return decode(place, {&range, 1}, format, values, status, signature);
 }
 
 }  // namespace laconic::dense

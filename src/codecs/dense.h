@@ -24,10 +24,14 @@ void seal(Place& place, std::uint64_t n, ValueFormat format, View<std::byte> pay
 /// whose sender met non-finite values is accepted and sets status.nonfinite.
 bool open(Place& place, View<const std::byte> payload, std::uint64_t n, ValueFormat format, ConstGradientView& values,
           StatusView status, std::uint32_t signature = 0);
-/// The same for several payloads, up to the first that has a fault. On a device it waits once for 32 payloads.
-bool open(Place& place, std::span<const View<const std::byte>> payloads, std::uint64_t n, ValueFormat format,
-          std::span<ConstGradientView> values, StatusView status, std::uint32_t signature = 0);
 bool decode(Place& place, View<const std::byte> payload, ValueFormat format, GradientView values, StatusView status,
             std::uint32_t signature = 0);
+
+/// The same for several payloads, up to the first that has a fault. On a device they wait once for 32 payloads. `decode`
+/// writes to the ranges of `view`.
+bool open(Place& place, std::span<const ReceivedRange> ranges, ValueFormat format, std::span<ConstGradientView> values,
+          StatusView status, std::uint32_t signature = 0);
+bool decode(Place& place, std::span<const ReceivedRange> ranges, ValueFormat format, GradientView view,
+            StatusView status, std::uint32_t signature = 0);
 
 }  // namespace laconic::dense

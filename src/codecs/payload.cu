@@ -86,7 +86,8 @@ __global__ void lengths_kernel(const __grid_constant__ Batch<const std::byte*> p
 }
 
 /// What is found stays in the place's memory.
-void inspect_one(Place& place, View<const std::byte> payload, Received::Words words, View<Inspection> found) {
+void inspect_one(Place& place, const ReceivedRange& range, Received::Words words, View<Inspection> found) {
+  const View<const std::byte> payload = range.payload;
   if (payload.size() < sizeof(PayloadHeader)) return put_zeros(place, as_writable_bytes(found));
   const Launch launch(place, "inspect");
   inspect_kernel<<<1, 1, 0, launch.stream()>>>(payload.data(), found.data());
@@ -101,7 +102,7 @@ void inspect_one(Place& place, View<const std::byte> payload, Received::Words wo
     longest = 1;
   };
   Batches<WordCheck, decltype(give)> batches(give);
-  words([&](const WordCheck& check) {
+  words(range, [&](const WordCheck& check) {
     if (!has_rule(check) || check.offset + check.words * sizeof(std::uint32_t) > payload.size()) return;
     longest = std::max(longest, check.words);
     batches.add(check);
@@ -119,11 +120,10 @@ void seal_written(Place& place, View<std::byte> payload, StatusView status) {
   put_header_and_checksum(place, {}, true, payload, status);
 }
 
-void inspect(Place& place, std::span<const View<const std::byte>> payloads, Received::Words words,
-             std::span<Inspection> found) {
+void inspect(Place& place, RangeOf range_of, Received::Words words, std::span<Inspection> found) {
   const Workspace::Scope scope(place.workspace());
-  const View<Inspection> there = place.workspace().take<Inspection>(payloads.size());
-  for (std::size_t i = 0; i < payloads.size(); ++i) inspect_one(place, payloads[i], words, there.sub(i, 1));
+  const View<Inspection> there = place.workspace().take<Inspection>(found.size());
+  for (std::size_t i = 0; i < found.size(); ++i) inspect_one(place, range_of(i), words, there.sub(i, 1));
   copy_to_cpu<Inspection>(place, there, found.data());
 }
 

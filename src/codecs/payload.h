@@ -37,6 +37,15 @@ inline constexpr std::uint8_t kNonfiniteFlag = 1;           ///< the sender met 
 /// payloads stay aligned. For any other start a codec throws InvalidConfig.
 inline constexpr std::uint64_t kPayloadAlignment = 4;
 
+/// A payload that arrived, and the entries [begin, end) of a view that it must be of.
+struct ReceivedRange {
+  View<const std::byte> payload;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+
+  std::uint64_t size() const { return end - begin; }
+};
+
 /// Writes header and checksum for a body that is in place, and sets status.payload_bytes. It fills in magic, version,
 /// checksum and the non-finite flag, which it takes from status.nonfinite; the caller sets the other fields.
 void seal_payload(Place& place, PayloadHeader header, View<std::byte> payload, StatusView status);

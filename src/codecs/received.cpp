@@ -42,20 +42,21 @@ bool Received::open(Codec codec, const Inspection& found) {
   return judge(codec, [&] { return found.checksum; });
 }
 
-bool open_each(Place& place, std::span<const View<const std::byte>> payloads, Codec codec,
-               [[maybe_unused]] Received::Words words, StatusView status,
-               FunctionRef<bool(Received&, std::size_t)> check) {
+bool open_each(Place& place, std::size_t count, RangeOf range_of, Codec codec, [[maybe_unused]] Received::Words words,
+               StatusView status, FunctionRef<bool(Received&, const ReceivedRange&, std::size_t)> check) {
   std::array<Inspection, kInspectedAtOnce> found;
   const bool on_device = place.device() == Device::cuda;
-  for (std::size_t i = 0; i < payloads.size(); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     if (on_device && i % found.size() == 0) {
-      [[maybe_unused]] const auto together = payloads.subspan(i, std::min(found.size(), payloads.size() - i));
-      for (const View<const std::byte> payload : together) require_received(place, payload);
-      LACONIC_CUDA_CALL(inspect, place, together, words, std::span(found).first(together.size()));
+      const auto together = std::span(found).first(std::min(found.size(), count - i));
+      for (std::size_t j = 0; j < together.size(); ++j) require_received(place, range_of(i + j).payload);
+      [[maybe_unused]] const auto from_here = [&](std::size_t j) { return range_of(i + j); };
+      LACONIC_CUDA_CALL(inspect, place, from_here, words, together);
     }
-    Received received(place, payloads[i], status);
+    const ReceivedRange range = range_of(i);
+    Received received(place, range.payload, status);
     const bool opened = on_device ? received.open(codec, found[i % found.size()]) : received.open(codec);
-    if (!opened || !check(received, i)) return false;
+    if (!opened || !check(received, range, i)) return false;
   }
   return true;
 }
@@ -111,13 +112,13 @@ bool Received::has_length(std::uint64_t expected) {
          refuse(PayloadFault::wrong_length, offsetof(PayloadHeader, payload_bytes), header_.payload_bytes, expected);
 }
 
-bool Received::has_sound(Words words) {
+bool Received::has_sound(Words words, const ReceivedRange& range) {
   const bool on_device = place_.device() == Device::cuda;
   if (on_device && wrong_word_ == kNoWord) return true;
   const Touch touch(place_);
   bool sound = true;
   std::uint32_t number = 0;
-  words([&](const WordCheck& check) {
+  words(range, [&](const WordCheck& check) {
     if (!has_rule(check) || !sound) return;
     if (on_device && number++ != wrong_word_) return;
     sound = has_sound(check);

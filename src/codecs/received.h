@@ -20,8 +20,8 @@ inline constexpr std::uint32_t kNoWord = 0xFFFF'FFFF;
 /// status and returns false. For this layer only.
 class Received {
  public:
-  /// Calls its argument for every word of a sound body that has a rule, in the order in which they are checked.
-  using Words = FunctionRef<void(FunctionRef<void(const WordCheck&)>)>;
+  /// Calls its argument for every word of a range's sound body that has a rule, in the order in which they are checked.
+  using Words = FunctionRef<void(const ReceivedRange&, FunctionRef<void(const WordCheck&)>)>;
 
   Received(Place& place, View<const std::byte> payload, StatusView status);
 
@@ -37,7 +37,7 @@ class Received {
   bool has_count(std::uint32_t expected, PayloadFault fault);
   bool has_length(std::uint64_t expected);
   /// The words of a payload that has the length that they belong to.
-  bool has_sound(Words words);
+  bool has_sound(Words words, const ReceivedRange& range);
   /// Whether a word that was read keeps the rule; check.offset is the word's.
   bool has_sound(const WordCheck& check, std::uint32_t word);
 
@@ -64,10 +64,13 @@ inline constexpr std::size_t kInspectedAtOnce = 32;
 /// The view of a payload that a decoder was given.
 void require_received(Place& place, View<const std::byte> payload);
 
-/// Opens payloads that have the same words, one after another, and calls check(received, its number) for each, which
-/// makes the other checks and takes what is in it. Ends at the first one that is refused, and returns false. On a
-/// device it waits once for many payloads, and not once for each.
-bool open_each(Place& place, std::span<const View<const std::byte>> payloads, Codec codec, Received::Words words,
-               StatusView status, FunctionRef<bool(Received&, std::size_t)> check);
+/// The payloads that a decoder was given, and their ranges.
+using RangeOf = FunctionRef<ReceivedRange(std::size_t)>;
+
+/// Opens so many payloads one after another and calls check(received, its range, its number) for each, which makes the
+/// other checks and takes what is in it. Ends at the first one that is refused, and returns false. On a device it waits
+/// once for many payloads, and not once for each.
+bool open_each(Place& place, std::size_t count, RangeOf range_of, Codec codec, Received::Words words, StatusView status,
+               FunctionRef<bool(Received&, const ReceivedRange&, std::size_t)> check);
 
 }  // namespace laconic

@@ -76,41 +76,52 @@ void seal(Place& place, const Layout& layout, std::uint64_t begin, std::uint64_t
   seal_payload(place, header_for(layout, begin, end), payload, status);
 }
 
-bool open(Place& place, std::span<const View<const std::byte>> payloads, const Layout& layout, std::uint64_t begin,
-          std::uint64_t end, std::span<View<const std::uint32_t>> words_of_payloads, StatusView status) {
+bool open(Place& place, std::span<const ReceivedRange> ranges, const Layout& layout,
+          std::span<View<const std::uint32_t>> words_of_ranges, StatusView status) {
   const Touch touch(place);
-  require_size("words", words_of_payloads.size(), payloads.size());
-  std::fill(words_of_payloads.begin(), words_of_payloads.end(), View<const std::uint32_t>());
-  const std::uint64_t count = words(layout, begin, end);
-  const auto tails = [&](const auto& check) { check_tails(layout, begin, end, check); };
-  return open_each(place, payloads, Codec::sign, tails, status, [&](Received& received, std::size_t i) {
+  require_size("words", words_of_ranges.size(), ranges.size());
+  std::fill(words_of_ranges.begin(), words_of_ranges.end(), View<const std::uint32_t>());
+  const auto tails = [&](const ReceivedRange& range, const auto& check) {
+    check_tails(layout, range.begin, range.end, check);
+  };
+  const auto take_sound = [&](Received& received, const ReceivedRange& range, std::size_t i) {
+    const std::uint64_t count = words(layout, range.begin, range.end);
     const bool sound = received.has_flags(kNonfiniteFlag) && received.has_format(kSignFormat) &&
-                       received.has_elements(end - begin) && received.has_count(0, PayloadFault::wrong_count) &&
+                       received.has_elements(range.size()) && received.has_count(0, PayloadFault::wrong_count) &&
                        received.has_length(sizeof(PayloadHeader) + count * sizeof(std::uint32_t)) &&
-                       received.has_sound(tails);
+                       received.has_sound(tails, range);
     if (!sound) return false;
-    words_of_payloads[i] = body_of<std::uint32_t>(payloads[i], sizeof(PayloadHeader), count);
+    words_of_ranges[i] = body_of<std::uint32_t>(range.payload, sizeof(PayloadHeader), count);
     return received.accept();
-  });
+  };
+  const auto range_of = [&](std::size_t i) { return ranges[i]; };
+  return open_each(place, ranges.size(), range_of, Codec::sign, tails, status, take_sound);
 }
 
 bool open(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,
           View<const std::uint32_t>& words_of_payload, StatusView status) {
-  return open(place, {&payload, 1}, layout, begin, end, {&words_of_payload, 1}, status);
+  const ReceivedRange range{payload, begin, end};
+  return open(place, {&range, 1}, layout, {&words_of_payload, 1}, status);
+}
+
+void unpack(Place& place, View<const std::uint32_t> from, const Layout& layout, std::uint64_t begin, std::uint64_t end,
+            GradientView values) {
+  require_size("words", from.size(), words(layout, begin, end));
+  require_size("values", values.size(), end - begin);
+  const auto slices = [&](const auto& unpack_slice) {
+    for_each_section(layout, begin, end, [&](const Slice& slice, std::uint64_t word, std::uint64_t count) {
+      unpack_slice(SignsToUnpack{from.sub(word, count), values.sub(slice.offset - begin, slice.count)});
+    });
+  };
+  unpack_signs(place, slices, 1.0F);
 }
 
 bool decode(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,
             GradientView values, StatusView status) {
   require_size("values", values.size(), end - begin);
-  const Touch touch(place);
   View<const std::uint32_t> found;
   if (!open(place, payload, layout, begin, end, found, status)) return false;
-  const auto slices = [&](const auto& unpack) {
-    for_each_section(layout, begin, end, [&](const Slice& slice, std::uint64_t word, std::uint64_t count) {
-      unpack(SignsToUnpack{found.sub(word, count), values.sub(slice.offset - begin, slice.count)});
-    });
-  };
-  unpack_signs(place, slices, 1.0F);
+  unpack(place, found, layout, begin, end, values);
   return true;
 }
 

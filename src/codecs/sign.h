@@ -26,10 +26,12 @@ void seal(Place& place, const Layout& layout, std::uint64_t begin, std::uint64_t
 bool open(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,
           View<const std::uint32_t>& words, StatusView status);
 /// The same for several payloads, up to the first that has a fault. On a device it waits once for 32 payloads.
-bool open(Place& place, std::span<const View<const std::byte>> payloads, const Layout& layout, std::uint64_t begin,
-          std::uint64_t end, std::span<View<const std::uint32_t>> words, StatusView status);
+bool open(Place& place, std::span<const ReceivedRange> ranges, const Layout& layout,
+          std::span<View<const std::uint32_t>> words, StatusView status);
 
-/// values[i] = ±1, for the range itself.
+/// values[i] = ±1, for the range itself: from words that `open` has found, or at once.
+void unpack(Place& place, View<const std::uint32_t> words, const Layout& layout, std::uint64_t begin, std::uint64_t end,
+            GradientView values);
 bool decode(Place& place, View<const std::byte> payload, const Layout& layout, std::uint64_t begin, std::uint64_t end,
             GradientView values, StatusView status);
 

@@ -12,8 +12,7 @@ void seal_written(Place& place, View<std::byte> payload, StatusView status);
 
 /// Looks at payloads and waits once. Words that a payload does not reach are not looked at: then its length is wrong. For
 /// a payload that is shorter than a header, what is found is all zeros.
-void inspect(Place& place, std::span<const View<const std::byte>> payloads, Received::Words words,
-             std::span<Inspection> found);
+void inspect(Place& place, RangeOf range_of, Received::Words words, std::span<Inspection> found);
 
 /// As in payload.h.
 void read_lengths(Place& place, std::span<const View<const std::byte>> payloads, std::span<std::uint64_t> lengths);

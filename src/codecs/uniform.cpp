@@ -78,19 +78,35 @@ void check_sections(const Layout& layout, std::uint64_t begin, std::uint64_t end
   });
 }
 
-/// Opens payloads of the range. sender_norms, if not empty, receives what their headers say.
-bool open_range(Place& place, std::span<const View<const std::byte>> payloads, const Layout& layout,
-                std::uint64_t begin, std::uint64_t end, int bits, StatusView status, std::span<float> sender_norms) {
-  const std::uint64_t total = max_payload_bytes(layout, begin, end, bits);
-  const auto sections = [&](const auto& check) { check_sections(layout, begin, end, bits, check); };
-  return open_each(place, payloads, Codec::uniform, sections, status, [&](Received& received, std::size_t i) {
+/// Calls take(range, its number, its sender's norm) for each that is sound, up to the first that is not.
+template <class Take>
+bool open_ranges(Place& place, std::size_t count, RangeOf range_of, const Layout& layout, int bits, StatusView status,
+                 const Take& take) {
+  const auto sections = [&](const ReceivedRange& range, const auto& check) {
+    check_sections(layout, range.begin, range.end, bits, check);
+  };
+  const auto take_sound = [&](Received& received, const ReceivedRange& range, std::size_t i) {
     const bool sound = received.has_flags(kNonfiniteFlag) && received.has_format(static_cast<std::uint8_t>(bits)) &&
-                       received.has_elements(end - begin) && has_sender_norm(received) && received.has_length(total) &&
-                       received.has_sound(sections);
+                       received.has_elements(range.size()) && has_sender_norm(received) &&
+                       received.has_length(max_payload_bytes(layout, range.begin, range.end, bits)) &&
+                       received.has_sound(sections, range);
     if (!sound) return false;
-    if (!sender_norms.empty()) sender_norms[i] = std::bit_cast<float>(received.header().count);
+    take(range, i, std::bit_cast<float>(received.header().count));
     return received.accept();
-  });
+  };
+  return open_each(place, count, range_of, Codec::uniform, sections, status, take_sound);
+}
+
+/// The sum of sound payloads of one range.
+void add_all(Place& place, std::span<const View<const std::byte>> payloads, const Layout& layout, std::uint64_t begin,
+             std::uint64_t end, int bits, float divisor, GradientView values, StatusView status) {
+  const auto sections = [&](const auto& body) {
+    for_each_section(layout, begin, end, bits, [&](const Section& section) {
+      body(DequantizeSection{section.norms_offset, section.fields_offset,
+                             values.sub(section.slice.offset - begin, section.slice.count)});
+    });
+  };
+  dequantize_sum(place, payloads, sections, bits, layout.scope(), divisor, status);
 }
 
 /// Writes `from`, the norms of neighbouring scopes from `first` on, as receivers may see them.
@@ -180,8 +196,11 @@ bool decode_add(Place& place, View<const std::byte> payload, const Layout& layou
                 std::uint64_t end, int bits, View<float> values, StatusView status, float* sender_norm) {
   require_size("values", values.size(), end - begin);
   const Touch touch(place);
-  const std::span<float> norms(sender_norm, sender_norm == nullptr ? 0 : 1);
-  if (!open_range(place, {&payload, 1}, layout, begin, end, bits, status, norms)) return false;
+  const auto range_of = [&](std::size_t) { return ReceivedRange{payload, begin, end}; };
+  const auto take = [&](const ReceivedRange&, std::size_t, float norm) {
+    if (sender_norm != nullptr) *sender_norm = norm;
+  };
+  if (!open_ranges(place, 1, range_of, layout, bits, status, take)) return false;
   const auto slices = [&](const auto& body) {
     for_each_section(layout, begin, end, bits, [&](const Section& section) {
       body(DequantizeSlice{payload.sub(section.fields_offset, section.field_bytes),
@@ -199,15 +218,23 @@ bool decode_sum(Place& place, std::span<const View<const std::byte>> payloads, c
   require_size("values", values.size(), end - begin);
   require_size("sender_norms", sender_norms.size(), payloads.size());
   const Touch touch(place);
-  if (!open_range(place, payloads, layout, begin, end, bits, status, sender_norms)) return false;
-  const auto sections = [&](const auto& body) {
-    for_each_section(layout, begin, end, bits, [&](const Section& section) {
-      body(DequantizeSection{section.norms_offset, section.fields_offset,
-                             values.sub(section.slice.offset - begin, section.slice.count)});
-    });
-  };
-  dequantize_sum(place, payloads, sections, bits, layout.scope(), divisor, status);
+  const auto range_of = [&](std::size_t i) { return ReceivedRange{payloads[i], begin, end}; };
+  const auto take = [&](const ReceivedRange&, std::size_t i, float norm) { sender_norms[i] = norm; };
+  if (!open_ranges(place, payloads.size(), range_of, layout, bits, status, take)) return false;
+  add_all(place, payloads, layout, begin, end, bits, divisor, values, status);
   return true;
+}
+
+bool decode(Place& place, std::span<const ReceivedRange> ranges, const Layout& layout, int bits, float divisor,
+            GradientView view, StatusView status) {
+  require_size("view", view.size(), layout.size());
+  const Touch touch(place);
+  const auto range_of = [&](std::size_t i) { return ranges[i]; };
+  const auto take = [&](const ReceivedRange& range, std::size_t, float) {
+    add_all(place, {&range.payload, 1}, layout, range.begin, range.end, bits, divisor,
+            view.sub(range.begin, range.size()), status);
+  };
+  return open_ranges(place, ranges.size(), range_of, layout, bits, status, take);
 }
 
 }  // namespace laconic::uniform

@@ -42,14 +42,18 @@ void AbstainingVote::write_ranges() {
   }
 }
 
-void AbstainingVote::make_own_range() {
-  for (std::size_t from = 0; from < ballots_.size(); ++from) {
-    const View<const std::byte> payload = receive_.payload(static_cast<int>(from));
-    planes_[2 * from] = signs_in(payload);
-    planes_[2 * from + 1] = abstains_in(payload);
+bool AbstainingVote::open_both(std::span<const ReceivedRange> payloads) {
+  for (std::size_t i = 0; i < payloads.size(); ++i) {
+    planes_[2 * i] = {signs_in(payloads[i].payload), payloads[i].begin, payloads[i].end};
+    planes_[2 * i + 1] = {abstains_in(payloads[i].payload), payloads[i].begin, payloads[i].end};
   }
-  require_payloads_sound(open_own(planes_, words_));
-  for (std::size_t from = 0; from < ballots_.size(); ++from) ballots_[from] = {words_[2 * from], words_[2 * from + 1]};
+  if (!open_planes(planes_, words_)) return false;
+  for (std::size_t i = 0; i < payloads.size(); ++i) ballots_[i] = {words_[2 * i], words_[2 * i + 1]};
+  return true;
+}
+
+void AbstainingVote::make_own_range() {
+  require_payloads_sound(open_both(received()));
   note_nonfinite(receive_);
   const View<std::byte> slot = returned_.slot(rank());
   const auto slices = [&](const auto& body) { for_each_own_slice(body); };
@@ -58,13 +62,17 @@ void AbstainingVote::make_own_range() {
   seal_own(abstains_in(slot));
 }
 
-bool AbstainingVote::read_range(int owner) {
-  const Workspace::Scope scope(place().workspace());
-  const View<float> nobody = place().workspace().take<float>(count_of(owner));  // -1 where nobody voted
-  const auto payload = returned_.payload(owner);
-  const View<float> vote = range_of(vote_.floats(), owner);
-  if (!decode_plane(signs_in(payload), owner, vote) || !decode_plane(abstains_in(payload), owner, nobody)) return false;
-  silence(place(), nobody, vote);
+bool AbstainingVote::read_ranges() {
+  if (!open_both(returned())) return false;
+  for (int owner = 0; owner < size(); ++owner) {
+    const Workspace::Scope scope(place().workspace());
+    const View<float> nobody = place().workspace().take<float>(count_of(owner));  // -1 where nobody voted
+    const View<float> vote = range_of(vote_.floats(), owner);
+    const OpenBallot& ballot = ballots_[static_cast<std::size_t>(owner)];
+    unpack_plane(ballot.signs, owner, vote);
+    unpack_plane(ballot.abstains, owner, nobody);
+    silence(place(), nobody, vote);
+  }
   return true;
 }
 

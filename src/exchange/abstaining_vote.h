@@ -20,10 +20,11 @@ class AbstainingVote : public SignVote {
  private:
   void write_ranges() override;
   void make_own_range() override;
-  bool read_range(int owner) override;
+  bool read_ranges() override;
+  bool open_both(std::span<const ReceivedRange> payloads);
 
   float least_ = 0.0F;
-  std::vector<View<const std::byte>> planes_;     ///< two of each rank
+  std::vector<ReceivedRange> planes_;             ///< two of each payload
   std::vector<View<const std::uint32_t>> words_;  ///< of the planes
   std::vector<OpenBallot> ballots_;
 };

@@ -58,7 +58,7 @@ void DenseSum::write_ranges() {
 void DenseSum::make_own_range() {
   const std::uint64_t begin = begin_of(rank());
   const std::uint64_t count = count_of(rank());
-  require_payloads_sound(open(receive_.payloads(), begin, count, parts_));
+  require_payloads_sound(open(received(), parts_));
   note_nonfinite(receive_);
   const View<std::byte> payload = returned_.slot(rank());
   sum_in_rank_order(place(), parts_, options_.divide ? static_cast<float>(size()) : 1.0F,
@@ -66,11 +66,11 @@ void DenseSum::make_own_range() {
   seal(begin, count, payload);
 }
 
-bool DenseSum::read_range(int owner) {
-  const View<const std::byte> payload = returned_.payload(owner);
-  ConstGradientView values;
-  if (!open({&payload, 1}, begin_of(owner), count_of(owner), {&values, 1})) return false;
-  convert(place(), values, range_of(values_, owner));
+bool DenseSum::read_ranges() {
+  if (!open(returned(), parts_)) return false;
+  for (int owner = 0; owner < size(); ++owner) {
+    convert(place(), parts_[static_cast<std::size_t>(owner)], range_of(values_, owner));
+  }
   return true;
 }
 
@@ -107,9 +107,8 @@ void DenseSum::encode_mine(std::uint64_t begin, std::uint64_t count, View<std::b
   dense::encode(place(), values_.sub(begin, count), format(), payload, status(), signature_);
 }
 
-bool DenseSum::open(std::span<const View<const std::byte>> payloads, std::uint64_t /*begin*/, std::uint64_t count,
-                    std::span<ConstGradientView> values) {
-  return dense::open(place(), payloads, count, format(), values, status(), signature_);
+bool DenseSum::open(std::span<const ReceivedRange> ranges, std::span<ConstGradientView> values) {
+  return dense::open(place(), ranges, format(), values, status(), signature_);
 }
 
 void DenseSum::seal(std::uint64_t /*begin*/, std::uint64_t count, View<std::byte> payload) {
@@ -144,9 +143,8 @@ void BlockSum::encode_mine(std::uint64_t begin, std::uint64_t count, View<std::b
   block::encode(place(), flat_, blocks_, begin, count, format(), payload, status());
 }
 
-bool BlockSum::open(std::span<const View<const std::byte>> payloads, std::uint64_t begin, std::uint64_t count,
-                    std::span<ConstGradientView> values) {
-  return block::open(place(), payloads, blocks_, begin, count, format(), values, status());
+bool BlockSum::open(std::span<const ReceivedRange> ranges, std::span<ConstGradientView> values) {
+  return block::open(place(), ranges, blocks_, format(), values, status());
 }
 
 void BlockSum::seal(std::uint64_t begin, std::uint64_t count, View<std::byte> payload) {

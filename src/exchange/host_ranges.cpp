@@ -65,7 +65,8 @@ Handle ScatteredMean::send() {
 
 void ScatteredMean::receive() {
   const Stopwatch watch(cost().decode_seconds);
-  require_payloads_sound(dense::open(place(), receive_.payloads(), own_.size(), ValueFormat::f32, parts_, status()));
+  const auto arrived = receive_.arrived([&](int) { return borders_of(rank()); });
+  require_payloads_sound(dense::open(place(), arrived, ValueFormat::f32, parts_, status()));
   note_nonfinite(receive_);
   sum_in_rank_order(place(), parts_, static_cast<float>(size()), own_, status());
 }
@@ -93,10 +94,8 @@ Handle GatheredRanges::send() {
 
 void GatheredRanges::receive() {
   const Stopwatch watch(cost().decode_seconds);
-  for (int from = 0; from < size(); ++from) {
-    dense::decode(place(), slots_.payload(from), ValueFormat::f32, range_of_rank(values_, borders(), from), status());
-  }
-  require_payloads_sound();
+  const auto arrived = slots_.arrived([&](int from) { return borders_of(from); });
+  require_payloads_sound(dense::decode(place(), arrived, ValueFormat::f32, values_, status()));
 }
 
 }  // namespace laconic

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "exchange/exchange.h"
 #include "laconic/gradient_view.h"
 
@@ -17,6 +19,10 @@ class RangeExchange : public Exchange {
   /// Cuts views of as many entries as `values`. Throws InvalidConfig unless `own` is as long as this rank's range.
   void cut(ConstGradientView values, View<const float> own);
   std::span<const std::uint64_t> borders() const { return borders_; }
+  std::pair<std::uint64_t, std::uint64_t> borders_of(int rank) const {
+    const auto i = static_cast<std::size_t>(rank);
+    return {borders_[i], borders_[i + 1]};
+  }
 
  private:
   Handle stage(int index) final;

@@ -17,7 +17,7 @@ void OwnerExchange::cut_evenly(const Layout& layout, std::uint64_t unit) {
 Handle OwnerExchange::stage(int index) {
   if (index == 0) return send_ranges();
   if (index == 1) return return_own_range();
-  read_ranges();
+  finish_ranges();
   done();
   return {};
 }
@@ -43,11 +43,9 @@ Handle OwnerExchange::return_own_range() {
   return communicator().all_gather_varying(returned_.payload(rank()), returned_.bytes(), returned_.ranges());
 }
 
-void OwnerExchange::read_ranges() {
+void OwnerExchange::finish_ranges() {
   const Stopwatch watch(cost().decode_seconds);
-  for (int owner = 0; owner < size(); ++owner) {
-    if (!read_range(owner)) break;
-  }
+  require_payloads_sound(read_ranges());
   // What the owners returned tells of a culprit only if no payload before has.
   if (require_payloads_sound().nonfinite_rank == 0) note_nonfinite(returned_);
 }

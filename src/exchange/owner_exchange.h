@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "base/layout.h"
 #include "exchange/exchange.h"
 
@@ -22,8 +24,16 @@ class OwnerExchange : public Exchange {
   virtual void write_ranges() = 0;
   /// Reads receive_ and writes this rank's slot of returned_.
   virtual void make_own_range() = 0;
-  /// Reads an owner's result from returned_. False on a fault, which the status then describes.
-  virtual bool read_range(int owner) = 0;
+  /// Reads the results of all owners from returned_. False on a fault, which the status then describes.
+  virtual bool read_ranges() = 0;
+
+  /// The payloads of all ranks for this rank's own range, and of all owners for theirs.
+  std::span<const ReceivedRange> received() {
+    return receive_.arrived([&](int) { return borders_of(rank()); });
+  }
+  std::span<const ReceivedRange> returned() {
+    return returned_.arrived([&](int owner) { return borders_of(owner); });
+  }
 
   /// Nearly the same number of entries for each owner; a range begins at a multiple of `unit` entries of a tensor.
   void cut_evenly(const Layout& layout, std::uint64_t unit);
@@ -39,6 +49,7 @@ class OwnerExchange : public Exchange {
   std::uint64_t begin_of(int owner) const { return borders_[static_cast<std::size_t>(owner)]; }
   std::uint64_t end_of(int owner) const { return borders_[static_cast<std::size_t>(owner) + 1]; }
   std::uint64_t count_of(int owner) const { return end_of(owner) - begin_of(owner); }
+  std::pair<std::uint64_t, std::uint64_t> borders_of(int owner) const { return {begin_of(owner), end_of(owner)}; }
   /// An owner's range of a view of all entries.
   template <class Values>
   Values range_of(const Values& values, int owner) const {
@@ -53,7 +64,7 @@ class OwnerExchange : public Exchange {
  private:
   Handle send_ranges();
   Handle return_own_range();
-  void read_ranges();
+  void finish_ranges();
 };
 
 }  // namespace laconic

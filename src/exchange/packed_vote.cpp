@@ -16,7 +16,7 @@ std::uint64_t unit_of(const Layout& layout, int ranks) {
 
 PackedVote::PackedVote(Communicator& communicator, Place& place, Layout layout, Ties ties)
     : SignVote(communicator, place, layout, ties, unit_of(layout, communicator.size())),
-      ballots_(static_cast<std::size_t>(size())) {
+      words_(static_cast<std::size_t>(size())) {
   lay_out_planes(1);
 }
 
@@ -30,13 +30,19 @@ void PackedVote::write_ranges() {
 }
 
 void PackedVote::make_own_range() {
-  require_payloads_sound(open_own(receive_.payloads(), ballots_));
+  require_payloads_sound(open_planes(received(), words_));
   note_nonfinite(receive_);
   const auto slices = [&](const auto& body) { for_each_own_slice(body); };
-  vote(place(), ballots_, tie_rule(), slices, own_words(returned_.slot(rank())));
+  vote(place(), words_, tie_rule(), slices, own_words(returned_.slot(rank())));
   seal_own(returned_.slot(rank()));
 }
 
-bool PackedVote::read_range(int owner) { return decode_plane(returned_.payload(owner), owner, range_of(vote_, owner)); }
+bool PackedVote::read_ranges() {
+  if (!open_planes(returned(), words_)) return false;
+  for (int owner = 0; owner < size(); ++owner) {
+    unpack_plane(words_[static_cast<std::size_t>(owner)], owner, range_of(vote_, owner));
+  }
+  return true;
+}
 
 }  // namespace laconic

@@ -20,9 +20,9 @@ class PackedVote : public SignVote {
  private:
   void write_ranges() override;
   void make_own_range() override;
-  bool read_range(int owner) override;
+  bool read_ranges() override;
 
-  std::vector<View<const std::uint32_t>> ballots_;
+  std::vector<View<const std::uint32_t>> words_;  ///< of the ballots, by rank; then of the votes, by owner
 };
 
 }  // namespace laconic

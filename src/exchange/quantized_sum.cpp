@@ -142,14 +142,10 @@ void QuantizedSum::take_return_norms(View<const float> sum) {
   laconic::norms(place(), parts, options_.norm, status());
 }
 
-bool QuantizedSum::read_range(int owner) {
-  const GradientView values = range_of(mean_, owner);
-  const View<const std::byte> payload = returned_.payload(owner);
-  if (!requantizes()) return dense::decode(place(), payload, ValueFormat::f32, values, status());
+bool QuantizedSum::read_ranges() {
+  if (!requantizes()) return dense::decode(place(), returned(), ValueFormat::f32, mean_, status());
   const float divisor = divides_last() ? static_cast<float>(size()) : 1.0F;
-  float unused = 0.0F;
-  return uniform::decode_sum(place(), {&payload, 1}, layout_, begin_of(owner), end_of(owner), bits_, divisor, values,
-                             status(), {&unused, 1});
+  return uniform::decode(place(), returned(), layout_, bits_, divisor, mean_, status());
 }
 
 // ---- both

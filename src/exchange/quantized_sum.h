@@ -58,7 +58,7 @@ class QuantizedSum : public OwnerExchange {
 
   void write_ranges() override;
   void make_own_range() override;
-  bool read_range(int owner) override;
+  bool read_ranges() override;
 
   RandomStream stream(Purpose purpose, std::uint32_t rank) const { return {key_.seed, key_.step, rank, 0, purpose}; }
   void quantize_mine(int slot, std::uint64_t begin, std::uint64_t end);

@@ -30,12 +30,12 @@ void SignVote::encode_plane(ConstGradientView range, int owner, View<std::byte> 
   sign::encode(place(), range, layout_, begin_of(owner), end_of(owner), plane, status());
 }
 
-bool SignVote::decode_plane(View<const std::byte> plane, int owner, GradientView range) {
-  return sign::decode(place(), plane, layout_, begin_of(owner), end_of(owner), range, status());
+bool SignVote::open_planes(std::span<const ReceivedRange> planes, std::span<View<const std::uint32_t>> words) {
+  return sign::open(place(), planes, layout_, words, status());
 }
 
-bool SignVote::open_own(std::span<const View<const std::byte>> planes, std::span<View<const std::uint32_t>> words) {
-  return sign::open(place(), planes, layout_, begin_of(rank()), end_of(rank()), words, status());
+void SignVote::unpack_plane(View<const std::uint32_t> words, int owner, GradientView range) {
+  sign::unpack(place(), words, layout_, begin_of(owner), end_of(owner), range);
 }
 
 View<std::uint32_t> SignVote::own_words(View<std::byte> plane) const {

@@ -21,10 +21,10 @@ class SignVote : public OwnerExchange {
   std::uint64_t plane_bytes(int owner) const;
   /// `range` has the owner's entries alone.
   void encode_plane(ConstGradientView range, int owner, View<std::byte> plane);
-  bool decode_plane(View<const std::byte> plane, int owner, GradientView range);
+  bool open_planes(std::span<const ReceivedRange> planes, std::span<View<const std::uint32_t>> words);
+  void unpack_plane(View<const std::uint32_t> words, int owner, GradientView range);
 
-  // Planes of this rank's own range: words that arrived, and words to write the result into before it is sealed.
-  bool open_own(std::span<const View<const std::byte>> planes, std::span<View<const std::uint32_t>> words);
+  // A plane of this rank's own range: words to write the result into, before it is sealed.
   View<std::uint32_t> own_words(View<std::byte> plane) const;
   void seal_own(View<std::byte> plane);
 

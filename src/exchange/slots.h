@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/message_memory.h"
+#include "codecs/payload.h"
 #include "laconic/communicator.h"
 #include "laconic/place.h"
 #include "laconic/view.h"
@@ -21,7 +22,8 @@ class Slots {
       : place_(place),
         ranges_(static_cast<std::size_t>(ranks)),
         capacities_(ranges_.size()),
-        payloads_(ranges_.size()) {}
+        payloads_(ranges_.size()),
+        arrived_(ranges_.size()) {}
 
   /// Sets the capacity of each rank's slot in bytes. Lengths start equal to the capacities.
   template <class CapacityOf>
@@ -55,6 +57,15 @@ class Slots {
     for (int rank = 0; rank < ranks(); ++rank) payloads_[static_cast<std::size_t>(rank)] = payload(rank);
     return payloads_;
   }
+  /// The same with the entries that each must be of: range_of(rank) gives their borders.
+  template <class RangeOf>
+  std::span<const ReceivedRange> arrived(RangeOf&& range_of) {
+    for (int rank = 0; rank < ranks(); ++rank) {
+      const auto [begin, end] = range_of(rank);
+      arrived_[static_cast<std::size_t>(rank)] = {payload(rank), begin, end};
+    }
+    return arrived_;
+  }
   std::uint64_t payload_bytes() const {
     std::uint64_t sum = 0;
     for (const ByteRange& range : ranges_) sum += range.bytes;
@@ -82,6 +93,7 @@ class Slots {
   std::vector<ByteRange> ranges_;
   std::vector<std::uint64_t> capacities_;
   std::vector<View<const std::byte>> payloads_;
+  std::vector<ReceivedRange> arrived_;
   MessageMemory buffer_;
   std::uint64_t total_ = 0;
 };

@@ -181,8 +181,9 @@ class BlockSample : public Sample {
     const Placed<float> out(place, std::vector<float>(open_ ? count_ : flat_.size(), kFill), 5);
     const Placed<Status> status(place, {{}});
     ConstGradientView found;
+    const ReceivedRange range{payload, begin_, begin_ + count_};
     const bool accepted =
-        open_ ? block::open(place, {&payload, 1}, blocks_, begin_, count_, format_, {&found, 1}, status.view())
+        open_ ? block::open(place, {&range, 1}, blocks_, format_, {&found, 1}, status.view())
               : block::decode(place, payload, blocks_, begin_, count_, format_, out.view(), status.view());
     if (open_ && accepted) convert(place, found, out.view());
     return outcome_of(accepted, status, out);

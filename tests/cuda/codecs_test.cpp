@@ -127,7 +127,7 @@ TEST_F(CudaCodecs, ManyPayloadsAreOpenedUpToTheFirstFault) {
     for (const bool is_short : {false, true}) {
       std::vector<Payload> payloads;
       std::vector<std::unique_ptr<Placed<std::byte>>> placed;
-      std::vector<View<const std::byte>> here, there;
+      std::vector<ReceivedRange> here, there;
       for (std::size_t i = 0; i < kPayloads; ++i) {
         Payload payload(dense::max_payload_bytes(kEntries, ValueFormat::f32));
         Status ignored;
@@ -137,21 +137,97 @@ TEST_F(CudaCodecs, ManyPayloadsAreOpenedUpToTheFirstFault) {
         payloads.push_back(std::move(payload));
         placed.push_back(std::make_unique<Placed<std::byte>>(*place_, payloads.back()));
       }
-      for (const Payload& payload : payloads) here.emplace_back(payload);
-      for (const auto& payload : placed) there.push_back(payload->view());
+      for (const Payload& payload : payloads) here.push_back({payload, 7, 7 + kEntries});
+      for (const auto& payload : placed) there.push_back({payload->view(), 7, 7 + kEntries});
       std::vector<ConstGradientView> expected(kPayloads), found(kPayloads);
       Status status;
       const Placed<Status> device_status(*place_, {{}});
-      const bool sound = dense::open(reference_, here, kEntries, ValueFormat::f32, expected, view_of(status));
-      EXPECT_EQ(dense::open(*place_, there, kEntries, ValueFormat::f32, found, device_status.view()), sound);
+      const bool sound = dense::open(reference_, here, ValueFormat::f32, expected, view_of(status));
+      EXPECT_EQ(dense::open(*place_, there, ValueFormat::f32, found, device_status.view()), sound);
       EXPECT_EQ(sound, wrong == kPayloads);
       EXPECT_TRUE(same_status(device_status.values()[0], status)) << wrong;
       for (std::size_t i = 0; i < kPayloads; ++i) {
         EXPECT_EQ(expected[i].size(), i < wrong ? kEntries : 0) << i << ", wrong " << wrong;
         EXPECT_EQ(found[i].size(), expected[i].size()) << i << ", wrong " << wrong;
         if (i >= wrong) continue;
-        EXPECT_EQ(static_cast<const void*>(found[i].data()), there[i].data() + sizeof(PayloadHeader));
+        EXPECT_EQ(static_cast<const void*>(found[i].data()), there[i].payload.data() + sizeof(PayloadHeader));
       }
+    }
+  }
+}
+
+/// The ranges of many owners, of different lengths, with one that is damaged: of which those before it are written.
+TEST_F(CudaCodecs, ManyRangesAreDecodedUpToTheFirstFault) {
+  const std::vector<std::uint64_t> sizes{20'000, 41, 30'000};
+  const Layout layout{std::span<const std::uint64_t>(sizes)};
+  const std::vector<float> values = normal_values(layout.size(), 3);
+  const std::vector<float> norms{4.0F, 3.0F, 5.0F};
+  constexpr std::uint64_t kRanges = 40;
+  std::vector<std::uint64_t> borders(kRanges + 1);
+  for (std::uint64_t i = 0; i <= kRanges; ++i) borders[i] = layout.cut(layout.size() * i * i / kRanges / kRanges, 512);
+  enum class Kind { dense, sign, uniform };
+  for (const Kind kind : {Kind::dense, Kind::sign, Kind::uniform}) {
+    std::vector<Payload> payloads;
+    for (std::uint64_t i = 0; i < kRanges; ++i) {
+      const std::uint64_t begin = borders[i];
+      const std::uint64_t end = borders[i + 1];
+      const auto range = View<const float>(values).sub(begin, end - begin);
+      Status ignored;
+      if (kind == Kind::dense) {
+        payloads.emplace_back(dense::max_payload_bytes(range.size(), ValueFormat::bf16));
+        dense::encode(reference_, range, ValueFormat::bf16, payloads.back(), view_of(ignored));
+      } else if (kind == Kind::sign) {
+        payloads.emplace_back(sign::max_payload_bytes(layout, begin, end));
+        sign::encode(reference_, range, layout, begin, end, payloads.back(), view_of(ignored));
+      } else {
+        payloads.emplace_back(uniform::max_payload_bytes(layout, begin, end, 5));
+        uniform::encode(reference_, range, layout, begin, end, norms, 5, {.purpose = Purpose::rounding},
+                        payloads.back(), view_of(ignored));
+      }
+    }
+    for (const std::uint64_t wrong : {std::uint64_t{0}, std::uint64_t{31}, std::uint64_t{32}, kRanges}) {
+      struct Result {
+        bool accepted;
+        Status status;
+        std::vector<float> values;
+      };
+      const auto decoded = [&](Place& place) {
+        std::vector<std::unique_ptr<Placed<std::byte>>> placed;
+        std::vector<ReceivedRange> ranges;
+        for (std::uint64_t i = 0; i < kRanges; ++i) {
+          Payload payload = payloads[i];
+          if (i == wrong) payload[payload.size() / 2] ^= std::byte{8};
+          placed.push_back(std::make_unique<Placed<std::byte>>(place, payload));
+          ranges.push_back({placed.back()->view(), borders[i], borders[i + 1]});
+        }
+        const Placed<float> out(place, std::vector<float>(layout.size(), 7.0F));
+        const Placed<Status> status(place, {{}});
+        bool accepted = false;
+        if (kind == Kind::dense) {
+          accepted = dense::decode(place, ranges, ValueFormat::bf16, out.view(), status.view());
+        } else if (kind == Kind::sign) {
+          std::vector<View<const std::uint32_t>> words(kRanges);
+          accepted = sign::open(place, ranges, layout, words, status.view());
+          for (std::uint64_t i = 0; i < std::min(wrong, kRanges); ++i) {
+            sign::unpack(place, words[i], layout, borders[i], borders[i + 1],
+                         out.view().sub(borders[i], borders[i + 1] - borders[i]));
+          }
+          for (std::uint64_t i = wrong; i < kRanges; ++i) EXPECT_TRUE(words[i].empty());
+        } else {
+          accepted = uniform::decode(place, ranges, layout, 5, 2.0F, out.view(), status.view());
+        }
+        EXPECT_TRUE(out.intact());
+        return Result{accepted, status.values()[0], out.values()};
+      };
+      const Result expected = decoded(reference_);
+      const Result found = decoded(*place_);
+      EXPECT_EQ(expected.accepted, wrong == kRanges) << wrong;
+      EXPECT_EQ(found.accepted, expected.accepted) << wrong;
+      EXPECT_TRUE(same_status(found.status, expected.status)) << wrong;
+      EXPECT_TRUE(same_bits(found.values, expected.values)) << wrong;
+      const std::uint64_t sound = borders[std::min(wrong, kRanges)];
+      EXPECT_EQ(std::count(expected.values.begin(), expected.values.end(), 7.0F),
+                static_cast<std::ptrdiff_t>(layout.size() - sound));
     }
   }
 }
