@@ -10,8 +10,8 @@ namespace laconic {
 
 class DeviceQueue;
 
-/// Scratch memory in stack order. It grows until it suffices, as a rule in the first step, and is then one block that is
-/// reused without further allocation.
+/// Scratch memory in stack order. It grows until it suffices, as a rule in the first step, and is then one block that
+/// is reused without further allocation.
 class Workspace {
  public:
   static constexpr std::size_t kAlignment = 64;

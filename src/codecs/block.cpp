@@ -40,8 +40,7 @@ bool open_blocks(Place& place, std::span<const ReceivedRange> ranges, std::span<
     const bool sound = received.has_flags(kNonfiniteFlag) && received.has_format(static_cast<std::uint8_t>(format)) &&
                        received.has_elements(range.size()) &&
                        received.has_count(signature(blocks, range.begin, range.size()), PayloadFault::wrong_blocks) &&
-                       received.has_length(max_payload_bytes(range.size(), format)) &&
-                       received.has_sound(words, range);
+                       received.has_length(max_payload_bytes(range.size(), format)) && received.has_sound(words, range);
     if (!sound) return false;
     take(i);
     return received.accept();

@@ -52,8 +52,7 @@ bool open_ranges(Place& place, std::span<const ReceivedRange> ranges, ValueForma
   const auto take_sound = [&](Received& received, const ReceivedRange& range, std::size_t i) {
     const bool sound = received.has_flags(kNonfiniteFlag) && received.has_format(static_cast<std::uint8_t>(format)) &&
                        received.has_elements(range.size()) && received.has_count(signature, fault) &&
-                       received.has_length(max_payload_bytes(range.size(), format)) &&
-                       received.has_sound(words, range);
+                       received.has_length(max_payload_bytes(range.size(), format)) && received.has_sound(words, range);
     if (!sound) return false;
     take(range, i, values_in(range.payload, sizeof(PayloadHeader), format, range.size()));
     return received.accept();

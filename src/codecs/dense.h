@@ -27,8 +27,8 @@ bool open(Place& place, View<const std::byte> payload, std::uint64_t n, ValueFor
 bool decode(Place& place, View<const std::byte> payload, ValueFormat format, GradientView values, StatusView status,
             std::uint32_t signature = 0);
 
-/// The same for several payloads, up to the first that has a fault. On a device they wait once for 32 payloads. `decode`
-/// writes to the ranges of `view`.
+/// The same for several payloads, up to the first that has a fault. On a device they wait once for 32 payloads.
+/// `decode` writes to the ranges of `view`.
 bool open(Place& place, std::span<const ReceivedRange> ranges, ValueFormat format, std::span<ConstGradientView> values,
           StatusView status, std::uint32_t signature = 0);
 bool decode(Place& place, std::span<const ReceivedRange> ranges, ValueFormat format, GradientView view,

@@ -27,8 +27,8 @@ inline constexpr std::uint64_t kNoGroup = ~std::uint64_t{0};
 void encode_sparse(Place& place, ConstSparseView entries, sparse::IndexRange range, const sparse::ValueCoding& coding,
                    View<std::byte> payload, StatusView status);
 
-/// Looks at the payloads of lists and, as far as they are sound, writes their indices. Waits once. For a payload that is
-/// shorter than a header, what is found is all zeros.
+/// Looks at the payloads of lists and, as far as they are sound, writes their indices. Waits once. For a payload that
+/// is shorter than a header, what is found is all zeros.
 void inspect_sparse(Place& place, std::span<const sparse::ReceivedList> lists, const sparse::ValueCoding& coding,
                     std::span<SparseInspection> found);
 

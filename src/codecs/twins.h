@@ -10,8 +10,8 @@ void seal(Place& place, const PayloadHeader& header, View<std::byte> payload, St
 /// seal_payload for a header that is in the payload already, with flags and length.
 void seal_written(Place& place, View<std::byte> payload, StatusView status);
 
-/// Looks at payloads and waits once. Words that a payload does not reach are not looked at: then its length is wrong. For
-/// a payload that is shorter than a header, what is found is all zeros.
+/// Looks at payloads and waits once. Words that a payload does not reach are not looked at: then its length is wrong.
+/// For a payload that is shorter than a header, what is found is all zeros.
 void inspect(Place& place, RangeOf range_of, Received::Words words, std::span<Inspection> found);
 
 /// As in payload.h.

@@ -45,8 +45,8 @@ bool decode_sum(Place& place, std::span<const View<const std::byte>> payloads, c
                 std::uint64_t begin, std::uint64_t end, int bits, float divisor, GradientView values,
                 StatusView status, std::span<float> sender_norms);
 
-/// Writes the decoded values of each payload, divided by `divisor`, to its range of `view`, up to the first payload that
-/// has a fault. Then it returns false. On a device it waits once for 32 payloads.
+/// Writes the decoded values of each payload, divided by `divisor`, to its range of `view`, up to the first payload
+/// that has a fault. Then it returns false. On a device it waits once for 32 payloads.
 bool decode(Place& place, std::span<const ReceivedRange> ranges, const Layout& layout, int bits, float divisor,
             GradientView view, StatusView status);
 

@@ -53,8 +53,8 @@ class SparseSum : public Exchange {
   ~SparseSum() override { abandon(); }
 
   /// `mine` has ascending indices. `mean`, n long, receives the mean on the union and zero elsewhere. `own_means`, if
-  /// not empty, receives the mean at each index of `mine`, in float32 whatever the type of `mean` is. After an error both
-  /// are unspecified.
+  /// not empty, receives the mean at each index of `mine`, in float32 whatever the type of `mean` is. After an error
+  /// both are unspecified.
   void start(ConstSparseView mine, GradientView mean, StatusView status, View<float> own_means = {});
   /// `sent`, n long, receives the entries of `leader`, and zero elsewhere. `mine` is read on that rank only. Neither
   /// borders nor the last union change. All ranks pass the same leader.
@@ -158,7 +158,7 @@ class SparseSum : public Exchange {
   std::vector<OwnerLoad> loads_;
   std::vector<sparse::ReceivedList> lists_;
   std::vector<ConstSparseView> parts_;
-  EntryBuffer left_;  ///< with coded_return
+  EntryBuffer left_;             ///< with coded_return
   std::uint64_t received_room_;  ///< entries that an owner has room for
   std::uint64_t returned_room_;  ///< entries of the union that are read together
   std::uint64_t union_count_ = 0;

@@ -19,7 +19,9 @@ class BlockCompression : public UpdateCompression {
       : options_(dense_sum_options(settings)), blocks_(settings.number("ratio"), settings.is("scope", "tensor")) {}
 
   bool by_tensor() const override { return blocks_.by_tensor(); }
-  std::uint64_t usual_chunk_entries(Device device) const override { return chunk_entries(device, 32.0 / blocks_.ratio()); }
+  std::uint64_t usual_chunk_entries(Device device) const override {
+    return chunk_entries(device, 32.0 / blocks_.ratio());
+  }
   void prepare(Place& place, std::span<const Tensor> tensors) override;
   void make_exchanges(const ChunkPipeline& pipeline) override;
   void begin(StepKey key) override { drawn_ = blocks_.draw(key); }

@@ -88,17 +88,16 @@ TEST_P(Calls, OfAStepAreFewAndItsBitsTheCpus) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, Calls,
-                         testing::Values(Bound{"signsgd", 1, 36, 5}, Bound{"signsgd", 4, 80, 7},
-                                         Bound{"signum", 1, 36, 5}, Bound{"signum", 4, 81, 7}, Bound{"qsgd", 1, 32, 3},
-                                         Bound{"qsgd", 4, 52, 4}, Bound{"terngrad", 1, 32, 3},
-                                         Bound{"terngrad", 4, 52, 4}, Bound{"dqsgd", 1, 36, 4},
-                                         Bound{"dqsgd", 4, 56, 5}, Bound{"block-quant", 1, 40, 5},
-                                         Bound{"block-quant", 4, 92, 7}, Bound{"topk", 1, 40, 4},
-                                         Bound{"topk", 4, 68, 6}, Bound{"topk", 1, 42, 4, "tensor"},
-                                         Bound{"topk", 4, 70, 6, "tensor"}, Bound{"regtopk", 1, 48, 4, "tensor"},
-                                         Bound{"regtopk", 4, 76, 6, "tensor"}, Bound{"randk", 1, 44, 5, "tensor"},
-                                         Bound{"randk", 4, 90, 7, "tensor"}, Bound{"topk", 4, 146, 12, nullptr, "range"}));
+INSTANTIATE_TEST_SUITE_P(
+    Methods, Calls,
+    testing::Values(Bound{"signsgd", 1, 36, 5}, Bound{"signsgd", 4, 80, 7}, Bound{"signum", 1, 36, 5},
+                    Bound{"signum", 4, 81, 7}, Bound{"qsgd", 1, 32, 3}, Bound{"qsgd", 4, 52, 4},
+                    Bound{"terngrad", 1, 32, 3}, Bound{"terngrad", 4, 52, 4}, Bound{"dqsgd", 1, 36, 4},
+                    Bound{"dqsgd", 4, 56, 5}, Bound{"block-quant", 1, 40, 5}, Bound{"block-quant", 4, 92, 7},
+                    Bound{"topk", 1, 40, 4}, Bound{"topk", 4, 68, 6}, Bound{"topk", 1, 42, 4, "tensor"},
+                    Bound{"topk", 4, 70, 6, "tensor"}, Bound{"regtopk", 1, 48, 4, "tensor"},
+                    Bound{"regtopk", 4, 76, 6, "tensor"}, Bound{"randk", 1, 44, 5, "tensor"},
+                    Bound{"randk", 4, 90, 7, "tensor"}, Bound{"topk", 4, 146, 12, nullptr, "range"}));
 
 /// A step of the table's row, whatever its face, on a device.
 class DeviceWorker {

@@ -49,8 +49,8 @@ inline std::uint64_t run_every() {
   static const std::uint64_t every = std::max<std::uint64_t>(1, number_in_environment("LACONIC_TEST_EVERY", 1));
   return every;
 }
-/// Whether to leave this case of a test out. The first case always runs. With `many` = 8, the loop runs an eighth as many
-/// of its cases as a loop with 1.
+/// Whether to leave this case of a test out. The first case always runs. With `many` = 8, the loop runs an eighth as
+/// many of its cases as a loop with 1.
 inline bool left_out(std::uint64_t many = 1) {
   static const std::uint64_t first = number_in_environment("LACONIC_TEST_FIRST", 0);
   static const ::testing::TestInfo* last_test = nullptr;

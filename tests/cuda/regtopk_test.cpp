@@ -193,9 +193,8 @@ TEST_F(CudaRegtopk, ANonfiniteValueInOneScopeIsReported) {
   std::vector<float> thresholds(count), rest(data.gradient.size()), kept(data.selected);
   std::vector<std::uint32_t> positions(data.selected);
   Status cpu_status;
-  error_feedback_regtopk_by_scope(reference_, data.gradient, data.residual, rest, data.scopes,
-                                  {thresholds, thresholds}, {support_indices, ones, ones}, score, {positions, kept},
-                                  view_of(cpu_status));
+  error_feedback_regtopk_by_scope(reference_, data.gradient, data.residual, rest, data.scopes, {thresholds, thresholds},
+                                  {support_indices, ones, ones}, score, {positions, kept}, view_of(cpu_status));
   for (std::size_t bad = 0; bad < count; ++bad) {
     std::vector<float> gradient = data.gradient;
     gradient[data.scopes[bad].offset + 7] = kNotANumber;

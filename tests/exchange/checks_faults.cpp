@@ -99,8 +99,8 @@ void gathered_job(Communicator& communicator, const Then& then) {
   with_status([&](StatusView status) { ranges.start(own, values, status), then(ranges); });
 }
 
-/// Bytes of a list's notice, from its end: the highest and the lowest of its load and of its entries, and the highest of
-/// its length. With a wrong low one of the length an engine refuses the message itself.
+/// Bytes of a list's notice, from its end: the highest and the lowest of its load and of its entries, and the highest
+/// of its length. With a wrong low one of the length an engine refuses the message itself.
 const std::vector<std::uint64_t> kNoticeBytes{0, 7, 8, 15, 16};
 /// With a coded return the load is another number than the entries, of which only the range can be checked.
 const std::vector<std::uint64_t> kCodedNoticeBytes{0, 8, 15, 16};

@@ -11,9 +11,9 @@ namespace laconic::test {
 enum class Damage : std::uint8_t { sent, returned, announced, return_announced, broadcast, broadcast_length };
 
 /// The engine underneath, but one bit of what this rank receives is flipped on the way: in the last rank's part of a
-/// message of varying sizes (sent: all-to-all, returned: all-gather), in numbers that the last rank announces (announced:
-/// messages of equal parts, return_announced: those that are gathered; the byte counts from their end), or in the highest
-/// byte of a broadcast of one number (broadcast_length).
+/// message of varying sizes (sent: all-to-all, returned: all-gather), in numbers that the last rank announces
+/// (announced: messages of equal parts, return_announced: those that are gathered; the byte counts from their end), or
+/// in the highest byte of a broadcast of one number (broadcast_length).
 class DamagingCommunicator : public Communicator {
  public:
   DamagingCommunicator(Communicator& inner, Damage damage, std::uint64_t byte)

@@ -60,12 +60,12 @@ inline Thresholds thresholds_in(StatusView status) {
 }
 
 /// error_feedback_topk in each of the scopes, which ascend. `selected` receives the entries of one scope after another,
-/// with indices in the whole view. Entries outside the scopes are neither read nor written. A scope with a value that is
-/// not finite keeps its last threshold. status.threshold is unspecified. Without scopes nothing happens.
+/// with indices in the whole view. Entries outside the scopes are neither read nor written. A scope with a value that
+/// is not finite keeps its last threshold. status.threshold is unspecified. Without scopes nothing happens.
 ///
-/// On CUDA every 64 long scopes, and every 64 short ones, take the launches of one; only a long scope of which everything
-/// is selected takes launches of its own. A long scope has scratch memory of its own, so that 64 of them take up to 40 MB
-/// more than one scope of as many entries.
+/// On CUDA every 64 long scopes, and every 64 short ones, take the launches of one; only a long scope of which
+/// everything is selected takes launches of its own. A long scope has scratch memory of its own, so that 64 of them
+/// take up to 40 MB more than one scope of as many entries.
 void error_feedback_topk_by_scope(Place& place, ConstGradientView gradient, View<const float> residual,
                                   View<float> rest, std::span<const Scope> scopes, const Thresholds& thresholds,
                                   SparseView selected, StatusView status);
