@@ -28,7 +28,8 @@ void decode_one(const std::uint8_t* input, std::size_t size) {
   ConstGradientView found;
   Status again;
   const ReceivedRange range{payload, begin, begin + count};
-  require(block::open(place(), {&range, 1}, blocks, format, {&found, 1}, view_of(again)) == accepted);
+  const auto take = [&](std::size_t, ConstGradientView values) { found = values; };
+  require(block::open(place(), {&range, 1}, blocks, format, take, view_of(again)) == accepted);
   require(found.size() == (accepted ? count : 0));
 }
 

@@ -48,6 +48,9 @@ std::shared_ptr<std::byte> cpu_memory(std::size_t bytes) {
 
 constexpr std::size_t kLeastPinned = 4096;
 
+/// Of a message whose length differs between steps.
+std::size_t room_for(std::size_t bytes, std::size_t capacity) { return std::max(bytes + bytes / 4, 2 * capacity); }
+
 }  // namespace
 
 template <class Allocate>
@@ -75,11 +78,19 @@ void MessageMemory::reserve(Place& place, std::size_t bytes) {
   grow(place.device(), bytes, [&] { return place.queue()->share_memory(bytes); });
 }
 
+void MessageMemory::reserve_varying(Place& place, std::size_t bytes) {
+  if (bytes <= capacity_) return;
+  const std::size_t room = room_for(bytes, capacity_);
+  if (place.device() == Device::cpu) return reserve(room);
+  if (memory_ != nullptr) outgrown_.push_back(std::move(memory_));
+  grow(place.device(), room, [&] { return place.queue()->share_memory(room); });
+}
+
 void MessageMemory::reserve_pinned(Place& place, std::size_t bytes) {
   if (place.queue() == nullptr) return reserve(bytes);
   if (bytes <= capacity_) return;
   wait_before_growing(place, bytes);
-  const std::size_t room = std::max({bytes + bytes / 4, 2 * capacity_, kLeastPinned});
+  const std::size_t room = std::max(room_for(bytes, capacity_), kLeastPinned);
   grow(Device::cpu, room, [&] { return place.queue()->share_pinned_memory(room); });
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "laconic/view.h"
 
@@ -18,10 +19,13 @@ class MessageMemory {
   void reserve(std::size_t bytes);
   /// On the place's device; in ordinary CPU memory for any place on the CPU.
   void reserve(Place& place, std::size_t bytes);
+  /// The same for lengths that differ between steps: there is a quarter more than asked for, and growing at least doubles
+  /// it. On a device what was outgrown stays: to free it would wait for all work of the device, an engine's as well, which
+  /// may wait for other ranks.
+  void reserve_varying(Place& place, std::size_t bytes);
   /// In CPU memory that the place's device copies without a detour. There is a quarter more than asked for, and growing
   /// at least doubles it: the lengths of messages differ between steps, and each growth waits for the device.
   void reserve_pinned(Place& place, std::size_t bytes);
-  std::size_t capacity() const { return capacity_; }
   View<std::byte> view(std::size_t bytes) const { return {memory_.get(), bytes, device_}; }
 
  private:
@@ -30,6 +34,7 @@ class MessageMemory {
   void grow(Device device, std::size_t bytes, Allocate&& allocate);
 
   std::shared_ptr<std::byte> memory_;
+  std::vector<std::shared_ptr<std::byte>> outgrown_;
   std::size_t capacity_ = 0;
   Device device_ = Device::cpu;
 };

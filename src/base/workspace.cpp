@@ -32,35 +32,36 @@ Workspace::Block Workspace::allocate(std::size_t bytes) const {
 
 void* Workspace::take_bytes(std::size_t bytes) {
   bytes = round_up(std::max<std::size_t>(bytes, 1));
-  while (block_ < blocks_.size() && blocks_[block_].bytes - used_ < bytes) {
+  while (block_ < blocks_.size()) {
+    if (blocks_[block_].bytes - used_ >= bytes) {
+      std::byte* memory = blocks_[block_].memory.get() + used_;
+      used_ += bytes;
+      return memory;
+    }
     ++block_;
     used_ = 0;
   }
-  if (block_ == blocks_.size()) blocks_.push_back(allocate(std::max(bytes, kSmallestBlock)));
-  std::byte* memory = blocks_[block_].memory.get() + used_;
-  used_ += bytes;
-  taken_ += bytes;
-  most_ = std::max(most_, taken_);
-  return memory;
+  blocks_.push_back(allocate(std::max(bytes, kSmallestBlock)));
+  used_ = bytes;
+  return blocks_.back().memory.get();
 }
 
-void Workspace::restore(const Scope& scope) noexcept {
-  block_ = scope.block_;
-  used_ = scope.used_;
-  taken_ = scope.taken_;
-  if (--depth_ == 0 && blocks_.size() > 1) make_one_block();
-}
-
-/// One block did not suffice: from now on one does, with an eighth more than ever was in use, because what kernels take
-/// differs a little from step to step. To free memory of a device waits for its work.
-void Workspace::make_one_block() noexcept {
-  blocks_.clear();
-  block_ = 0;
-  used_ = 0;
+void Workspace::restore(std::size_t block, std::size_t used) noexcept {
+  block_ = block;
+  used_ = used;
+  if (--depth_ > 0 || blocks_.size() < 2) return;
+  if (device_ != Device::cpu) return;  // to free memory of a device would wait for all of its work
+  // The outermost scope ended and one block did not suffice: from now on one does.
+  std::size_t total = 0;
+  for (const auto& each : blocks_) total += each.bytes;
   try {
-    blocks_.push_back(allocate(std::max(most_ + most_ / 8, kSmallestBlock)));
+    Block merged = allocate(total);
+    blocks_.clear();
+    blocks_.push_back(std::move(merged));
+    block_ = 0;
+    used_ = 0;
   } catch (const std::exception&) {
-    // The next take allocates, and reports it if it cannot.
+    // The blocks that are there still serve.
   }
 }
 

@@ -10,8 +10,7 @@ namespace laconic {
 
 class DeviceQueue;
 
-/// Scratch memory in stack order. It grows until it suffices, as a rule in the first step, and is then one block that
-/// is reused without further allocation.
+/// Scratch memory in stack order. It grows during the first step and is then reused, without further allocation.
 class Workspace {
  public:
   static constexpr std::size_t kAlignment = 64;
@@ -28,20 +27,17 @@ class Workspace {
   /// When it ends, it releases everything that was taken since it began.
   class Scope {
    public:
-    explicit Scope(Workspace& workspace)
-        : workspace_(workspace), block_(workspace.block_), used_(workspace.used_), taken_(workspace.taken_) {
+    explicit Scope(Workspace& workspace) : workspace_(workspace), block_(workspace.block_), used_(workspace.used_) {
       ++workspace_.depth_;
     }
-    ~Scope() { workspace_.restore(*this); }
+    ~Scope() { workspace_.restore(block_, used_); }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
-    friend class Workspace;
     Workspace& workspace_;
     std::size_t block_;
     std::size_t used_;
-    std::size_t taken_;
   };
 
  private:
@@ -57,16 +53,13 @@ class Workspace {
 
   Block allocate(std::size_t bytes) const;
   void* take_bytes(std::size_t bytes);
-  void restore(const Scope& scope) noexcept;
-  void make_one_block() noexcept;
+  void restore(std::size_t block, std::size_t used) noexcept;
 
   Device device_;
   DeviceQueue* queue_;
   std::vector<Block> blocks_;
   std::size_t block_ = 0;  ///< the block that is being filled
   std::size_t used_ = 0;   ///< bytes of that block in use
-  std::size_t taken_ = 0;  ///< bytes in use in all
-  std::size_t most_ = 0;   ///< the most that were ever in use
   std::size_t depth_ = 0;
 };
 

@@ -1,6 +1,6 @@
 #include "codecs/block.h"
 
-#include <algorithm>
+#include <optional>
 
 #include "base/check.h"
 #include "base/touch.h"
@@ -25,28 +25,6 @@ void require_range(std::span<const Block> blocks, std::uint64_t begin, std::uint
   if (begin <= total && count <= total - begin) return;
   throw InvalidConfig(std::to_string(count) + " entries of blocks from " + std::to_string(begin) +
                       " on asked for, they have " + std::to_string(total) + ": stay within blocks_size(blocks)");
-}
-
-/// Calls take(its number) for each that is sound, up to the first that is not.
-template <class Take>
-bool open_blocks(Place& place, std::span<const ReceivedRange> ranges, std::span<const Block> blocks, ValueFormat format,
-                 StatusView status, const Take& take) {
-  require_format(format);
-  for (const ReceivedRange& range : ranges) require_range(blocks, range.begin, range.size());
-  const auto words = [&](const ReceivedRange& range, const auto& check) {
-    check(filling_of(sizeof(PayloadHeader), range.size() * 8 * bytes_of(format)));
-  };
-  const auto take_sound = [&](Received& received, const ReceivedRange& range, std::size_t i) {
-    const bool sound = received.has_flags(kNonfiniteFlag) && received.has_format(static_cast<std::uint8_t>(format)) &&
-                       received.has_elements(range.size()) &&
-                       received.has_count(signature(blocks, range.begin, range.size()), PayloadFault::wrong_blocks) &&
-                       received.has_length(max_payload_bytes(range.size(), format)) && received.has_sound(words, range);
-    if (!sound) return false;
-    take(i);
-    return received.accept();
-  };
-  const auto range_of = [&](std::size_t i) { return ranges[i]; };
-  return open_each(place, ranges.size(), range_of, Codec::block, words, status, take_sound);
 }
 
 }  // namespace
@@ -95,29 +73,45 @@ void encode_values(Place& place, View<const float> values, std::span<const Block
   seal(place, blocks, begin, values.size(), format, payload, status);
 }
 
+bool open(Place& place, std::span<const ReceivedRange> ranges, std::span<const Block> blocks, ValueFormat format,
+          TakeValues take, StatusView status) {
+  const Touch touch(place);
+  require_format(format);
+  for (const ReceivedRange& range : ranges) require_range(blocks, range.begin, range.size());
+  const auto words = [&](const ReceivedRange& range, const auto& check) {
+    check(filling_of(sizeof(PayloadHeader), range.size() * 8 * bytes_of(format)));
+  };
+  std::optional<ReceivedRange> signed_range;  // ranges follow each other that are the same
+  std::uint32_t expected = 0;
+  const auto take_sound = [&](Received& received, const ReceivedRange& range, std::size_t i) {
+    if (!signed_range || signed_range->begin != range.begin || signed_range->end != range.end) {
+      signed_range = range;
+      expected = signature(blocks, range.begin, range.size());
+    }
+    const bool sound = received.has_flags(kNonfiniteFlag) && received.has_format(static_cast<std::uint8_t>(format)) &&
+                       received.has_elements(range.size()) &&
+                       received.has_count(expected, PayloadFault::wrong_blocks) &&
+                       received.has_length(max_payload_bytes(range.size(), format)) && received.has_sound(words, range);
+    if (!sound) return false;
+    take(i, values_in(range.payload, sizeof(PayloadHeader), format, range.size()));
+    return received.accept();
+  };
+  const auto range_of = [&](std::size_t i) { return ranges[i]; };
+  return open_each(place, ranges.size(), range_of, Codec::block, words, status, take_sound);
+}
+
 bool decode(Place& place, View<const std::byte> payload, std::span<const Block> blocks, std::uint64_t begin,
             std::uint64_t count, ValueFormat format, View<float> flat, StatusView status) {
   const Touch touch(place);
   const ReceivedRange range{payload, begin, begin + count};
-  return open_blocks(place, {&range, 1}, blocks, format, status, [&](std::size_t) {
-    if (format == ValueFormat::f32) {
-      return scatter_blocks(place, body_of<float>(payload, sizeof(PayloadHeader), count), blocks, begin, flat);
-    }
+  const auto take = [&](std::size_t, ConstGradientView found) {
+    if (found.is_float32()) return scatter_blocks(place, found.floats(), blocks, begin, flat);
     const Workspace::Scope scope(place.workspace());
     const auto values = place.workspace().take<float>(count);
-    get_values(place, payload, sizeof(PayloadHeader), format, values);
+    convert(place, found, values);
     scatter_blocks(place, values, blocks, begin, flat);
-  });
-}
-
-bool open(Place& place, std::span<const ReceivedRange> ranges, std::span<const Block> blocks, ValueFormat format,
-          std::span<ConstGradientView> values, StatusView status) {
-  const Touch touch(place);
-  require_size("values", values.size(), ranges.size());
-  std::fill(values.begin(), values.end(), ConstGradientView());
-  return open_blocks(place, ranges, blocks, format, status, [&](std::size_t i) {
-    values[i] = values_in(ranges[i].payload, sizeof(PayloadHeader), format, ranges[i].size());
-  });
+  };
+  return open(place, {&range, 1}, blocks, format, take, status);
 }
 
 }  // namespace laconic::block

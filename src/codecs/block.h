@@ -19,10 +19,10 @@ void encode(Place& place, View<const float> flat, std::span<const Block> blocks,
 bool decode(Place& place, View<const std::byte> payload, std::span<const Block> blocks, std::uint64_t begin,
             std::uint64_t count, ValueFormat format, View<float> flat, StatusView status);
 
-/// The values of received payloads, where they lie, the entries one after another. At the first fault it returns false,
-/// and no values of that payload and the next ones. On a device it waits once for 32 payloads.
+/// Gives the values of received payloads to `take`, the entries one after another, up to the first payload that has a
+/// fault. Then it returns false. On a device it waits once for 32 payloads.
 bool open(Place& place, std::span<const ReceivedRange> ranges, std::span<const Block> blocks, ValueFormat format,
-          std::span<ConstGradientView> values, StatusView status);
+          TakeValues take, StatusView status);
 
 /// For a body that is written in place (dense::body): the rest of a payload once its values are there.
 void seal(Place& place, std::span<const Block> blocks, std::uint64_t begin, std::uint64_t count, ValueFormat format,

@@ -38,13 +38,11 @@ void encode(Place& place, ConstGradientView values, ValueFormat format, View<std
   seal(place, values.size(), format, payload, status, signature);
 }
 
-namespace {
-
-/// Calls take(range, its number, its values) for each that is sound, up to the first that is not.
-template <class Take>
-bool open_ranges(Place& place, std::span<const ReceivedRange> ranges, ValueFormat format, StatusView status,
-                 std::uint32_t signature, const Take& take) {
+bool open(Place& place, std::span<const ReceivedRange> ranges, ValueFormat format, TakeValues take, StatusView status,
+          std::uint32_t signature) {
+  const Touch touch(place);
   require_format(format);
+  for (const ReceivedRange& range : ranges) LACONIC_CHECK(range.begin <= range.end);
   const auto fault = signature == 0 ? PayloadFault::wrong_count : PayloadFault::wrong_blocks;
   const auto words = [&](const ReceivedRange& range, const auto& check) {
     check(filling_of(sizeof(PayloadHeader), range.size() * 8 * bytes_of(format)));
@@ -54,38 +52,28 @@ bool open_ranges(Place& place, std::span<const ReceivedRange> ranges, ValueForma
                        received.has_elements(range.size()) && received.has_count(signature, fault) &&
                        received.has_length(max_payload_bytes(range.size(), format)) && received.has_sound(words, range);
     if (!sound) return false;
-    take(range, i, values_in(range.payload, sizeof(PayloadHeader), format, range.size()));
+    take(i, values_in(range.payload, sizeof(PayloadHeader), format, range.size()));
     return received.accept();
   };
   const auto range_of = [&](std::size_t i) { return ranges[i]; };
   return open_each(place, ranges.size(), range_of, Codec::dense, words, status, take_sound);
 }
 
-}  // namespace
-
-bool open(Place& place, std::span<const ReceivedRange> ranges, ValueFormat format, std::span<ConstGradientView> values,
-          StatusView status, std::uint32_t signature) {
-  const Touch touch(place);
-  require_size("values", values.size(), ranges.size());
-  std::fill(values.begin(), values.end(), ConstGradientView());
-  return open_ranges(place, ranges, format, status, signature,
-                     [&](const ReceivedRange&, std::size_t i, ConstGradientView found) { values[i] = found; });
-}
-
 bool open(Place& place, View<const std::byte> payload, std::uint64_t n, ValueFormat format, ConstGradientView& values,
           StatusView status, std::uint32_t signature) {
+  values = {};
   const ReceivedRange range{payload, 0, n};
-  return open(place, {&range, 1}, format, {&values, 1}, status, signature);
+  const auto take = [&](std::size_t, ConstGradientView found) { values = found; };
+  return open(place, {&range, 1}, format, take, status, signature);
 }
 
 bool decode(Place& place, std::span<const ReceivedRange> ranges, ValueFormat format, GradientView view,
             StatusView status, std::uint32_t signature) {
-  const Touch touch(place);
   for (const ReceivedRange& range : ranges) require_at_least("view", view.size(), range.end);
-  return open_ranges(place, ranges, format, status, signature,
-                     [&](const ReceivedRange& range, std::size_t, ConstGradientView found) {
-                       convert(place, found, view.sub(range.begin, range.size()));
-                     });
+  const auto take = [&](std::size_t i, ConstGradientView found) {
+    convert(place, found, view.sub(ranges[i].begin, ranges[i].size()));
+  };
+  return open(place, ranges, format, take, status, signature);
 }
 
 bool decode(Place& place, View<const std::byte> payload, ValueFormat format, GradientView values, StatusView status,

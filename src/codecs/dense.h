@@ -27,10 +27,10 @@ bool open(Place& place, View<const std::byte> payload, std::uint64_t n, ValueFor
 bool decode(Place& place, View<const std::byte> payload, ValueFormat format, GradientView values, StatusView status,
             std::uint32_t signature = 0);
 
-/// The same for several payloads, up to the first that has a fault. On a device they wait once for 32 payloads.
-/// `decode` writes to the ranges of `view`.
-bool open(Place& place, std::span<const ReceivedRange> ranges, ValueFormat format, std::span<ConstGradientView> values,
-          StatusView status, std::uint32_t signature = 0);
+/// The same for several payloads, up to the first that has a fault. On a device they wait once for 32 payloads. `open`
+/// gives what it finds to `take`, `decode` writes to the ranges of `view`.
+bool open(Place& place, std::span<const ReceivedRange> ranges, ValueFormat format, TakeValues take, StatusView status,
+          std::uint32_t signature = 0);
 bool decode(Place& place, std::span<const ReceivedRange> ranges, ValueFormat format, GradientView view,
             StatusView status, std::uint32_t signature = 0);
 

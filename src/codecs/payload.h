@@ -37,7 +37,7 @@ inline constexpr std::uint8_t kNonfiniteFlag = 1;           ///< the sender met 
 /// payloads stay aligned. For any other start a codec throws InvalidConfig.
 inline constexpr std::uint64_t kPayloadAlignment = 4;
 
-/// A payload that arrived, and the entries [begin, end) of a view that it must be of.
+/// A payload that arrived, and the range of entries that it must contain.
 struct ReceivedRange {
   View<const std::byte> payload;
   std::uint64_t begin = 0;
@@ -45,6 +45,9 @@ struct ReceivedRange {
 
   std::uint64_t size() const { return end - begin; }
 };
+
+/// Receives the number of a payload and its values, where they lie.
+using TakeValues = FunctionRef<void(std::size_t, ConstGradientView)>;
 
 /// Writes header and checksum for a body that is in place, and sets status.payload_bytes. It fills in magic, version,
 /// checksum and the non-finite flag, which it takes from status.nonfinite; the caller sets the other fields.

@@ -58,7 +58,7 @@ class Received {
   std::uint32_t wrong_word_ = kNoWord;
 };
 
-/// Of how many payloads a device tells in one wait.
+/// The most payloads that a device inspects in one wait.
 inline constexpr std::size_t kInspectedAtOnce = 32;
 
 /// The view of a payload that a decoder was given.

@@ -80,6 +80,7 @@ bool open(Place& place, std::span<const ReceivedRange> ranges, const Layout& lay
           std::span<View<const std::uint32_t>> words_of_ranges, StatusView status) {
   const Touch touch(place);
   require_size("words", words_of_ranges.size(), ranges.size());
+  for (const ReceivedRange& range : ranges) require_cuts(layout, range.begin, range.end, kSignsPerWord);
   std::fill(words_of_ranges.begin(), words_of_ranges.end(), View<const std::uint32_t>());
   const auto tails = [&](const ReceivedRange& range, const auto& check) {
     check_tails(layout, range.begin, range.end, check);

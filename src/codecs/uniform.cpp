@@ -82,6 +82,11 @@ void check_sections(const Layout& layout, std::uint64_t begin, std::uint64_t end
 template <class Take>
 bool open_ranges(Place& place, std::size_t count, RangeOf range_of, const Layout& layout, int bits, StatusView status,
                  const Take& take) {
+  levels_of(bits);  // refuses bits out of range
+  for (std::size_t i = 0; i < count; ++i) {
+    const ReceivedRange range = range_of(i);
+    require_cuts(layout, range.begin, range.end, alignment_of(layout));
+  }
   const auto sections = [&](const ReceivedRange& range, const auto& check) {
     check_sections(layout, range.begin, range.end, bits, check);
   };
@@ -97,8 +102,8 @@ bool open_ranges(Place& place, std::size_t count, RangeOf range_of, const Layout
   return open_each(place, count, range_of, Codec::uniform, sections, status, take_sound);
 }
 
-/// The sum of sound payloads of one range.
-void add_all(Place& place, std::span<const View<const std::byte>> payloads, const Layout& layout, std::uint64_t begin,
+/// Of sound payloads of one range.
+void write_sum(Place& place, std::span<const View<const std::byte>> payloads, const Layout& layout, std::uint64_t begin,
              std::uint64_t end, int bits, float divisor, GradientView values, StatusView status) {
   const auto sections = [&](const auto& body) {
     for_each_section(layout, begin, end, bits, [&](const Section& section) {
@@ -221,7 +226,7 @@ bool decode_sum(Place& place, std::span<const View<const std::byte>> payloads, c
   const auto range_of = [&](std::size_t i) { return ReceivedRange{payloads[i], begin, end}; };
   const auto take = [&](const ReceivedRange&, std::size_t i, float norm) { sender_norms[i] = norm; };
   if (!open_ranges(place, payloads.size(), range_of, layout, bits, status, take)) return false;
-  add_all(place, payloads, layout, begin, end, bits, divisor, values, status);
+  write_sum(place, payloads, layout, begin, end, bits, divisor, values, status);
   return true;
 }
 
@@ -231,7 +236,7 @@ bool decode(Place& place, std::span<const ReceivedRange> ranges, const Layout& l
   const Touch touch(place);
   const auto range_of = [&](std::size_t i) { return ranges[i]; };
   const auto take = [&](const ReceivedRange& range, std::size_t, float) {
-    add_all(place, {&range.payload, 1}, layout, range.begin, range.end, bits, divisor,
+    write_sum(place, {&range.payload, 1}, layout, range.begin, range.end, bits, divisor,
             view.sub(range.begin, range.size()), status);
   };
   return open_ranges(place, ranges.size(), range_of, layout, bits, status, take);

@@ -58,7 +58,7 @@ void DenseSum::write_ranges() {
 void DenseSum::make_own_range() {
   const std::uint64_t begin = begin_of(rank());
   const std::uint64_t count = count_of(rank());
-  require_payloads_sound(open(received(), parts_));
+  require_payloads_sound(open(received(), [&](std::size_t from, ConstGradientView values) { parts_[from] = values; }));
   note_nonfinite(receive_);
   const View<std::byte> payload = returned_.slot(rank());
   sum_in_rank_order(place(), parts_, options_.divide ? static_cast<float>(size()) : 1.0F,
@@ -67,11 +67,9 @@ void DenseSum::make_own_range() {
 }
 
 bool DenseSum::read_ranges() {
-  if (!open(returned(), parts_)) return false;
-  for (int owner = 0; owner < size(); ++owner) {
-    convert(place(), parts_[static_cast<std::size_t>(owner)], range_of(values_, owner));
-  }
-  return true;
+  return open(returned(), [&](std::size_t owner, ConstGradientView values) {
+    convert(place(), values, range_of(values_, static_cast<int>(owner)));
+  });
 }
 
 /// What the engine sums: the values where they lie, or a copy that it can reach.
@@ -107,8 +105,8 @@ void DenseSum::encode_mine(std::uint64_t begin, std::uint64_t count, View<std::b
   dense::encode(place(), values_.sub(begin, count), format(), payload, status(), signature_);
 }
 
-bool DenseSum::open(std::span<const ReceivedRange> ranges, std::span<ConstGradientView> values) {
-  return dense::open(place(), ranges, format(), values, status(), signature_);
+bool DenseSum::open(std::span<const ReceivedRange> ranges, TakeValues take) {
+  return dense::open(place(), ranges, format(), take, status(), signature_);
 }
 
 void DenseSum::seal(std::uint64_t /*begin*/, std::uint64_t count, View<std::byte> payload) {
@@ -143,8 +141,8 @@ void BlockSum::encode_mine(std::uint64_t begin, std::uint64_t count, View<std::b
   block::encode(place(), flat_, blocks_, begin, count, format(), payload, status());
 }
 
-bool BlockSum::open(std::span<const ReceivedRange> ranges, std::span<ConstGradientView> values) {
-  return block::open(place(), ranges, blocks_, format(), values, status());
+bool BlockSum::open(std::span<const ReceivedRange> ranges, TakeValues take) {
+  return block::open(place(), ranges, blocks_, format(), take, status());
 }
 
 void BlockSum::seal(std::uint64_t begin, std::uint64_t count, View<std::byte> payload) {

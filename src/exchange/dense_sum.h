@@ -45,7 +45,7 @@ class DenseSum : public OwnerExchange {
 
   // How the `count` values of a range that begins at `begin` are written and read: plain here, as blocks in BlockSum.
   virtual void encode_mine(std::uint64_t begin, std::uint64_t count, View<std::byte> payload);
-  virtual bool open(std::span<const ReceivedRange> ranges, std::span<ConstGradientView> values);
+  virtual bool open(std::span<const ReceivedRange> ranges, TakeValues take);
   virtual void seal(std::uint64_t begin, std::uint64_t count, View<std::byte> payload);
 
   ValueFormat format() const { return options_.format; }
@@ -61,7 +61,7 @@ class DenseSum : public OwnerExchange {
   DenseSumOptions options_;
   GradientView values_;
   std::uint32_t signature_ = 0;
-  std::vector<ConstGradientView> parts_;  ///< of the own range, by rank; then of all, by owner
+  std::vector<ConstGradientView> parts_;  ///< of the own range, by rank
   MessageMemory engine_copy_;             ///< copy of the values if the place's memory is not ordinary CPU memory
 };
 
@@ -78,7 +78,7 @@ class BlockSum : public DenseSum {
 
  private:
   void encode_mine(std::uint64_t begin, std::uint64_t count, View<std::byte> payload) override;
-  bool open(std::span<const ReceivedRange> ranges, std::span<ConstGradientView> values) override;
+  bool open(std::span<const ReceivedRange> ranges, TakeValues take) override;
   void seal(std::uint64_t begin, std::uint64_t count, View<std::byte> payload) override;
 
   View<const float> flat_;

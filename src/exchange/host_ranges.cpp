@@ -66,7 +66,8 @@ Handle ScatteredMean::send() {
 void ScatteredMean::receive() {
   const Stopwatch watch(cost().decode_seconds);
   const auto arrived = receive_.arrived([&](int) { return borders_of(rank()); });
-  require_payloads_sound(dense::open(place(), arrived, ValueFormat::f32, parts_, status()));
+  const auto take = [&](std::size_t from, ConstGradientView values) { parts_[from] = values; };
+  require_payloads_sound(dense::open(place(), arrived, ValueFormat::f32, take, status()));
   note_nonfinite(receive_);
   sum_in_rank_order(place(), parts_, static_cast<float>(size()), own_, status());
 }

@@ -31,11 +31,11 @@ class Slots {
     set_ranges(capacity_of);
     buffer_.reserve(place_, total_);
   }
-  /// The same for lengths that differ from step to step: when memory grows, it grows by a quarter more.
+  /// The same for lengths that differ from step to step.
   template <class CapacityOf>
   void lay_out_varying(CapacityOf&& capacity_of) {
     set_ranges(capacity_of);
-    if (total_ > buffer_.capacity()) buffer_.reserve(place_, total_ + total_ / 4);
+    buffer_.reserve_varying(place_, total_);
   }
 
   /// Makes room in advance for layouts of up to that many bytes.
@@ -57,11 +57,11 @@ class Slots {
     for (int rank = 0; rank < ranks(); ++rank) payloads_[static_cast<std::size_t>(rank)] = payload(rank);
     return payloads_;
   }
-  /// The same with the entries that each must be of: range_of(rank) gives their borders.
-  template <class RangeOf>
-  std::span<const ReceivedRange> arrived(RangeOf&& range_of) {
+  /// The same with the range of entries that each must contain: borders_of(rank).
+  template <class BordersOf>
+  std::span<const ReceivedRange> arrived(BordersOf&& borders_of) {
     for (int rank = 0; rank < ranks(); ++rank) {
-      const auto [begin, end] = range_of(rank);
+      const auto [begin, end] = borders_of(rank);
       arrived_[static_cast<std::size_t>(rank)] = {payload(rank), begin, end};
     }
     return arrived_;

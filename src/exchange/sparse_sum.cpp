@@ -57,9 +57,8 @@ SparseSum::SparseSum(Communicator& communicator, Place& place, std::uint64_t n, 
       std::max(sparse::max_payload_bytes(most, {0, n}, sent_), sparse::max_payload_bytes(most, {0, n}, returned_));
   send_.reserve(payload + ranks * piece);
   // On a device this grows with the messages. On the CPU pages that nobody touches take no memory.
-  const std::uint64_t reserved = place.device() == Device::cpu ? ranks : 0;
-  receive_.reserve(reserved * payload);
-  left_.reserve(place, options_.coded_return ? reserved * most : 0);
+  if (place.device() == Device::cpu) receive_.reserve(ranks * payload);
+  left_.reserve(place, options_.coded_return ? ranks * most : 0);
 }
 
 void SparseSum::start(ConstSparseView mine, GradientView mean, StatusView status, View<float> own_means) {
@@ -284,7 +283,7 @@ Handle SparseSum::sum_own_range() {
 SparseView SparseSum::split_sums(SparseView summed) {
   const std::uint64_t count = std::min<std::uint64_t>(share_of(rank()), summed.size());
   const SparseView means = take_list(share_of(rank())).sub(0, count);
-  const SparseView room = left_.room(place(), summed.size());
+  const SparseView room = left_.sub(0, summed.size());
   left_count_ = summed.size() - count;
   const bool exact = returned_.format == ValueFormat::f32;
   const SparseView rest = exact ? room.sub(0, left_count_) : take_list(left_count_, received_room_);

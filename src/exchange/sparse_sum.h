@@ -85,11 +85,6 @@ class SparseSum : public Exchange {
       indices.reserve(place, count);
       values.reserve(place, count);
     }
-    /// Room for a list whose length differs from step to step.
-    SparseView room(Place& place, std::uint64_t count) {
-      if (count > indices.capacity()) reserve(place, count + count / 4);
-      return sub(0, count);
-    }
     SparseView sub(std::uint64_t offset, std::uint64_t count) const {
       return {indices.view().sub(offset, count), values.view().sub(offset, count)};
     }

@@ -20,7 +20,7 @@ class BlockCompression : public UpdateCompression {
 
   bool by_tensor() const override { return blocks_.by_tensor(); }
   std::uint64_t usual_chunk_entries(Device device) const override {
-    return chunk_entries(device, 32.0 / blocks_.ratio());
+    return chunk_entries(device, 8.0 * static_cast<double>(bytes_of(options_.format)) / blocks_.ratio());
   }
   void prepare(Place& place, std::span<const Tensor> tensors) override;
   void make_exchanges(const ChunkPipeline& pipeline) override;

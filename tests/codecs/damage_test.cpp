@@ -413,6 +413,27 @@ TEST(Damage, CutsInsideAWordAreRefused) {
   EXPECT_TRUE(test::contains(bits, "bits must be in 2..16, got 17")) << bits;
 }
 
+/// A range that the caller got wrong is not the sender's fault, and nothing is read.
+TEST(Damage, WrongRangesAreTheCallers) {
+  Place place({.threads = 1});
+  const Layout layout(1'000);
+  const Payload payload(5'000);
+  std::vector<float> out(1'000);
+  View<const std::uint32_t> words;
+  Status status;
+  const std::vector<std::pair<std::uint64_t, std::uint64_t>> wrong{{0, 1'001}, {33, 1'000}, {512, 0}};
+  for (const auto& [begin, end] : wrong) {
+    const ReceivedRange range{payload, begin, end};
+    EXPECT_THROW(sign::open(place, {&range, 1}, layout, {&words, 1}, view_of(status)), InvalidConfig);
+    EXPECT_THROW(uniform::decode(place, {&range, 1}, layout, 4, 1.0F, out, view_of(status)), InvalidConfig);
+  }
+  const ReceivedRange range{payload, 0, 1'000};
+  EXPECT_THROW(uniform::decode(place, {&range, 1}, layout, 17, 1.0F, out, view_of(status)), InvalidConfig);
+  const ReceivedRange beyond{payload, 1, 1'001};
+  EXPECT_THROW(dense::decode(place, {&beyond, 1}, ValueFormat::f32, out, view_of(status)), InvalidConfig);
+  EXPECT_EQ(status.fault, PayloadFault::none);
+}
+
 TEST(Damage, PayloadsOfOtherBlocksAreRefused) {
   Place place({.threads = 1});
   const std::vector<float> flat = test::normal_values(100, 1);

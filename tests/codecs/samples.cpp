@@ -182,8 +182,9 @@ class BlockSample : public Sample {
     const Placed<Status> status(place, {{}});
     ConstGradientView found;
     const ReceivedRange range{payload, begin_, begin_ + count_};
+    const auto take = [&](std::size_t, ConstGradientView values) { found = values; };
     const bool accepted =
-        open_ ? block::open(place, {&range, 1}, blocks_, format_, {&found, 1}, status.view())
+        open_ ? block::open(place, {&range, 1}, blocks_, format_, take, status.view())
               : block::decode(place, payload, blocks_, begin_, count_, format_, out.view(), status.view());
     if (open_ && accepted) convert(place, found, out.view());
     return outcome_of(accepted, status, out);

@@ -142,8 +142,10 @@ TEST_F(CudaCodecs, ManyPayloadsAreOpenedUpToTheFirstFault) {
       std::vector<ConstGradientView> expected(kPayloads), found(kPayloads);
       Status status;
       const Placed<Status> device_status(*place_, {{}});
-      const bool sound = dense::open(reference_, here, ValueFormat::f32, expected, view_of(status));
-      EXPECT_EQ(dense::open(*place_, there, ValueFormat::f32, found, device_status.view()), sound);
+      const auto take_here = [&](std::size_t i, ConstGradientView values) { expected[i] = values; };
+      const auto take_there = [&](std::size_t i, ConstGradientView values) { found[i] = values; };
+      const bool sound = dense::open(reference_, here, ValueFormat::f32, take_here, view_of(status));
+      EXPECT_EQ(dense::open(*place_, there, ValueFormat::f32, take_there, device_status.view()), sound);
       EXPECT_EQ(sound, wrong == kPayloads);
       EXPECT_TRUE(same_status(device_status.values()[0], status)) << wrong;
       for (std::size_t i = 0; i < kPayloads; ++i) {

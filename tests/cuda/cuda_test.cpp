@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "base/message_memory.h"
 #include "base/workspace.h"
 #include "cuda/fixture.h"
 #include "kernels/bitpack/bitpack.h"
@@ -53,7 +54,7 @@ TEST_F(Cuda, WorkspaceIsDeviceMemoryThatIsReused) {
     fill(*place_, 2.0F, many);
     return many.data();
   };
-  use();  // two blocks; at the end of the scope they become one
+  use();  // two blocks, which stay
   const float* settled = use();
   std::size_t before = 0;
   std::size_t after = 0;
@@ -64,26 +65,20 @@ TEST_F(Cuda, WorkspaceIsDeviceMemoryThatIsReused) {
   EXPECT_EQ(after, before);
 }
 
-TEST_F(Cuda, WorkspaceHoldsLittleMoreThanWasOnceInUse) {
-  Workspace& workspace = place_->workspace();
-  const auto free_bytes = [&] {
-    std::size_t free = 0;
-    std::size_t total = 0;
-    cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-    return static_cast<double>(free);
-  };
-  const double before = free_bytes();
-  constexpr std::size_t kMost = 6'000'000;
-  for (std::size_t size = kMost / 6; size <= kMost; size += kMost / 6) {
-    Workspace::Scope outer(workspace);
-    fill(*place_, 1.0F, workspace.take<float>(size / 2));
-    Workspace::Scope inner(workspace);
-    fill(*place_, 2.0F, workspace.take<float>(size / 2));
-  }
-  constexpr double kUnit = 2 * 1024.0 * 1024.0;  // a GPU gives memory in such units
-  const double held = before - free_bytes();
-  EXPECT_GE(held, kMost * sizeof(float));
-  EXPECT_LE(held, 1.125 * kMost * sizeof(float) + kUnit);
+/// To free memory of a device would wait for all of its work.
+TEST_F(Cuda, MessagesOfVaryingLengthKeepWhatTheyOutgrew) {
+  MessageMemory memory;
+  memory.reserve_varying(*place_, 10'000);
+  const std::byte* first = memory.view(10'000).data();
+  memory.reserve_varying(*place_, 12'500);
+  EXPECT_EQ(memory.view(12'500).data(), first) << "a quarter more than was asked for";
+  memory.reserve_varying(*place_, 12'501);
+  const std::byte* second = memory.view(12'501).data();
+  EXPECT_NE(second, first);
+  memory.reserve_varying(*place_, 25'000);
+  EXPECT_EQ(memory.view(25'000).data(), second) << "at least twice as much as before";
+  EXPECT_NE(message_owner(first, 10'000), nullptr);
+  EXPECT_EQ(memory.view(1).device(), Device::cuda);
 }
 
 TEST_F(Cuda, StatusComesOverTheStream) {
