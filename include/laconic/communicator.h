@@ -100,6 +100,10 @@ class Communicator {
   /// The same for all_reduce and reduce_scatter.
   virtual bool reduces(Device device) const { return takes(device); }
 
+  /// Whether calls of duplicates may be in flight at the same time, in an order that differs between ranks. If not, all
+  /// ranks must start the calls of all duplicates in one order.
+  virtual bool duplicates_overlap() const { return true; }
+
   /// The engine's own reduction, in place. The engine chooses the order in which it sums.
   Handle all_reduce(View<float> values, Reduction reduction);
   /// `values` holds size() parts as long as `own`. Rank r receives the sum of all ranks' part r in `own`.

@@ -51,6 +51,12 @@ bool Exchange::advance() {
   return done_;
 }
 
+bool Exchange::is_ready() {
+  bool ready = false;
+  telling_others([&] { ready = done_ || pending_.test(); });
+  return ready;
+}
+
 bool Exchange::wait_for_stage() {
   telling_others([&] {
     if (done_) return;

@@ -34,6 +34,8 @@ class Exchange {
   /// Waits for the message in flight and runs the next stage, for a caller that advances other exchanges in between.
   /// Returns true when the result is ready.
   bool wait_for_stage();
+  /// Whether wait_for_stage would not wait.
+  bool is_ready();
 
   /// Waits for the result. Throws CorruptPayload or TransportError.
   void finish();

@@ -40,8 +40,10 @@ ChunkPipeline::ChunkPipeline(MethodCore& core, ChunkedStep& step, std::uint64_t 
 
 void ChunkPipeline::join(Communicator& communicator) {
   communicator_ = &communicator;
+  scheduled_ = chunks_.size() > 1 && !communicator.duplicates_overlap();
   if (chunks_.size() == 1) return;
-  while (channels_.size() < std::min(chunks_.size(), kMostChannels)) channels_.push_back(communicator.duplicate());
+  const std::size_t count = scheduled_ ? 1 : std::min(chunks_.size(), kMostChannels);
+  while (channels_.size() < count) channels_.push_back(communicator.duplicate());
 }
 
 void ChunkPipeline::leave() {
@@ -72,7 +74,7 @@ void ChunkPipeline::begin(bool hold, StepReport& report) {
   }
   clear_status(core_.place(), statuses_.view(chunks_.size()));
   status_ = {};
-  read_ = started_ = first_open_ = 0;
+  read_ = started_ = first_open_ = next_ = 0;
   entries_done_ = 0;
   core_.forget_nonfinite();
   for (const auto& channel : channels_) channel->set_timeout(communicator_->timeout());
@@ -98,6 +100,10 @@ void ChunkPipeline::add(std::span<const TensorPart> parts) {
 }
 
 std::uint64_t ChunkPipeline::poll() {
+  if (scheduled_) {
+    while (!hold_ && follow_schedule(false)) continue;
+    return entries_done_;
+  }
   for (std::size_t i = first_open_; i < started_; ++i) {
     if (!flights_[i].done && flights_[i].exchange->advance()) complete(chunks_[i]);
   }
@@ -113,11 +119,32 @@ void ChunkPipeline::start_ready() {
   }
 }
 
+/// Does what comes next in the schedule. False if that is not ready, or if nothing is left.
+bool ChunkPipeline::follow_schedule(bool wait) {
+  while (next_ < started_ && flights_[next_].done) ++next_;
+  if (next_ < started_) {
+    Exchange& exchange = *flights_[next_].exchange;
+    if (!wait && !exchange.is_ready()) return false;
+    if (exchange.wait_for_stage()) complete(chunks_[next_]);
+    ++next_;
+    return true;
+  }
+  if (first_open_ == chunks_.size()) return false;
+  if (started_ < chunks_.size()) {
+    if (flights_[started_].missing > 0) return false;
+    if (read_ == started_) read(chunks_[started_]);
+    start(chunks_[started_]);
+  }
+  next_ = first_open_;
+  return true;
+}
+
 void ChunkPipeline::finish() {
   if (hold_) {
     hold_ = false;
     for (const Chunk& chunk : chunks_) read(chunk);
   }
+  while (scheduled_ && follow_schedule(true)) continue;
   poll();
   while (first_open_ < chunks_.size()) {
     const Chunk& oldest = chunks_[first_open_];

@@ -21,6 +21,10 @@ class MethodCore;
 /// advances whenever the caller adds or polls; only `finish` waits. Each exchange in flight has its own channel, a
 /// duplicate of the communicator, because its stages advance at a different moment on every rank; a chunk waits for the
 /// chunk before it on its channel. A single chunk uses the communicator itself and starts in `finish`.
+///
+/// If the communicator's duplicates do not overlap, one channel serves all chunks, and all ranks follow one schedule:
+/// in turn t each open chunk takes its next stage, the oldest first, and then chunk t starts. So a chunk goes on when
+/// the next one has arrived, and in `finish`.
 class ChunkPipeline {
  public:
   /// A chunk is full when it has `full` entries; 0: all tensors are one chunk.
@@ -70,6 +74,7 @@ class ChunkPipeline {
   void read_statuses();
   std::size_t channel_count() const { return channels_.empty() ? 1 : channels_.size(); }
   void start_ready();
+  bool follow_schedule(bool wait);
   void read(const Chunk& chunk);
   void join_tensors(const Chunk& chunk, Flight& flight);
   void start(const Chunk& chunk);
@@ -83,6 +88,7 @@ class ChunkPipeline {
   std::vector<std::uint32_t> chunk_of_;  ///< of each tensor
   Communicator* communicator_ = nullptr;
   std::vector<std::unique_ptr<Communicator>> channels_;
+  bool scheduled_ = false;  ///< whether chunks share a channel
 
   bool hold_ = true;  ///< until a step begins
   StepReport* report_ = nullptr;
@@ -94,6 +100,7 @@ class ChunkPipeline {
   Status status_;  ///< of all chunks
   std::size_t read_ = 0;
   std::size_t started_ = 0;
+  std::size_t next_ = 0;        ///< of the schedule: the chunks before it have taken their stage in this turn
   std::size_t first_open_ = 0;  ///< all chunks before it are done
   std::uint64_t entries_done_ = 0;
   Buffer<float> copies_;

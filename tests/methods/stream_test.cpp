@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <thread>
 
 #include "laconic/error.h"
 #include "laconic/threads.h"
@@ -83,6 +84,70 @@ TEST_P(EveryRowOnce, AllocatesNothingAfterTheFirstSteps) {
     communicator.barrier().wait();
     EXPECT_EQ(allocation_count(), before);
     communicator.barrier().wait();
+  });
+}
+
+/// An engine that makes no promise for several duplicates at a time. It counts them.
+class OneAtATime final : public Communicator {
+ public:
+  OneAtATime(std::unique_ptr<Communicator> inner, int& duplicates) : inner_(std::move(inner)), duplicates_(duplicates) {
+    set_timeout(inner_->timeout());
+  }
+
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+  bool duplicates_overlap() const override { return false; }
+  Handle start(const Call& call) override { return inner_->start(call); }
+  std::unique_ptr<Communicator> duplicate() override {
+    ++duplicates_;
+    return std::make_unique<OneAtATime>(inner_->duplicate(), duplicates_);
+  }
+  std::unique_ptr<Communicator> split(int color) override {
+    return std::make_unique<OneAtATime>(inner_->split(color), duplicates_);
+  }
+  std::unique_ptr<SharedCounter> make_counter() override { return inner_->make_counter(); }
+  void fail(std::string_view reason) noexcept override { inner_->fail(reason); }
+  std::string description() const override { return inner_->description(); }
+
+ private:
+  std::unique_ptr<Communicator> inner_;
+  int& duplicates_;
+};
+
+/// All chunks share a channel, whose ranks would be refused if the order of their calls differed.
+TEST_P(EveryRow, FollowsOneScheduleWhereDuplicatesDoNotOverlap) {
+  run_ranks(ranks(), [&](Communicator& communicator) {
+    int duplicates = 0;
+    OneAtATime ordered(communicator.duplicate(), duplicates);
+    check_arrivals(ordered, row());
+    EXPECT_EQ(duplicates, 4) << "one per worker that streams";
+    check_streamed_resume(ordered, row());
+    if (meets_always()) check_streamed_nonfinite(ordered, row());
+  });
+}
+
+/// In a schedule a chunk goes on when the next one has arrived, not only at the end of the step.
+TEST(Stream, AScheduleGoesOnWhileTensorsArrive) {
+  const StreamedRow row{&method_row("signsgd"), {}, true, "signsgd"};
+  run_ranks(3, [&](Communicator& communicator) {
+    int duplicates = 0;
+    OneAtATime ordered(communicator.duplicate(), duplicates);
+    StreamedWorker worker(row, ordered, 1);
+    worker.method->begin_step(worker.input(0), worker.model);
+    std::uint64_t arrived = 0;
+    for (auto tensor = static_cast<std::uint32_t>(worker.apart.size()); tensor-- > 1;) {
+      const TensorPart part{tensor, View<float>(worker.apart[tensor])};
+      worker.method->add({&part, 1});
+      arrived += part.values.size();
+    }
+    // The newest chunk has taken two of a vote's three stages; the last one waits for the next chunk.
+    const std::uint64_t early = arrived - worker.apart[1].size();
+    while (worker.method->poll() < early) std::this_thread::yield();
+    communicator.barrier().wait();  // every rank was done before any rank has its last tensor
+    EXPECT_EQ(worker.method->poll(), early);
+    const TensorPart last{0, View<float>(worker.apart[0])};
+    worker.method->add({&last, 1});
+    worker.method->finish_step();
   });
 }
 

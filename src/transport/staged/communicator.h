@@ -24,6 +24,7 @@ class StagedCommunicator final : public Communicator {
   int rank() const override { return engine_->rank(); }
   int size() const override { return engine_->size(); }
   bool takes(Device device) const override { return device == Device::cpu || device == place_.device(); }
+  bool duplicates_overlap() const override { return engine_->duplicates_overlap(); }
   Handle start(const Call& call) override;
   std::unique_ptr<Communicator> duplicate() override {
     return std::make_unique<StagedCommunicator>(engine_->duplicate(), place_);

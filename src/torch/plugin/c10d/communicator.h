@@ -13,7 +13,7 @@ namespace laconic::plugin {
 /// An engine that cannot use CPU tensors (NCCL) takes views on its device. Bytes in CPU memory are copied to tensors
 /// there, through pinned memory, on a stream of our own. The device is the one that is current when the communicator is
 /// made. Other engines take views in CPU memory alone. NCCL does not guarantee that several groups make progress at the
-/// same time; if that matters, use a Gloo group.
+/// same time, so duplicates do not overlap there.
 ///
 /// Sums of all_reduce are in the engine's order, those of reduce_scatter in rank order. fail() and counters use the
 /// store. A rank that ends without calling fail() shows as an error of the engine or a timeout. A handle that is
@@ -31,6 +31,7 @@ class C10dCommunicator final : public Communicator {
   int rank() const override { return channel_.rank; }
   int size() const override { return channel_.size; }
   bool takes(Device device) const override { return channel_.takes(device); }
+  bool duplicates_overlap() const override { return !channel_.device.is_cuda(); }
   Handle start(const Call& call) override;
   /// Calls the group maker, in the caller's thread.
   std::unique_ptr<Communicator> duplicate() override;
