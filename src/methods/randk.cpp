@@ -38,7 +38,9 @@ class Randk : public GradientBase {
   };
 
   bool by_tensor() const override { return by_tensor_; }
-  std::uint64_t usual_chunk_entries(Device device) const override { return chunk_entries(device, keep_ * 8.0 * static_cast<double>(bytes_of(options_.format))); }
+  std::uint64_t usual_chunk_entries(Device device) const override {
+    return chunk_entries(device, keep_ * 8.0 * static_cast<double>(bytes_of(options_.format)));
+  }
   void prepare() override;
   void regrouped() override;
   void save_memory(State& state) const override { residual_.save(place(), state); }

@@ -114,5 +114,34 @@ TEST_P(MethodOnDevice, GivesTheSameBitsWithItsNumbers) {
   for (const MethodRun& run : runs_with_numbers(row())) check(run, kChunk, 1, on_device);
 }
 
+struct ChunkSize {
+  const char* method;
+  MethodOptions options;
+  std::size_t mebibytes;
+};
+
+/// The fewer bits of an entry travel, the larger are the chunks of a device. Results do not depend on their size.
+TEST(ChunksOnDevice, AreLargerWhereFewBitsTravel) {
+  if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  const std::vector<ChunkSize> cases{
+      {"sgd", {}, 16},          {"bf16", {}, 16},           {"qsgd", {}, 32},
+      {"dqsgd", {}, 32},        {"block-quant", {}, 32},    {"signsgd", {}, 64},
+      {"topk", {}, 64},         {"topk", {.keep = 0.1}, 32}, {"topk", {.keep = 0.5}, 16},
+      {"regtopk", {}, 64},      {"randk", {}, 64},          {"randk", {.keep = 0.1}, 32},
+      {"def", {.ratio = 4}, 32}, {"def", {.ratio = 64}, 64}, {"def-topk", {}, 64}};
+  const std::vector<Tensor> tensors(8, {"of 16 MiB", std::uint64_t{1} << 22});
+  run_ranks(1, [&](Communicator& communicator) {
+    for (auto [name, options, mebibytes] : cases) {
+      SCOPED_TRACE(name);
+      const MethodRow& row = method_row(name);
+      if (row.has_parameter("scope")) options.scope = "tensor";
+      const auto place = cuda_place();
+      const auto method = make_model_method(name, options, {}, communicator, *place);
+      method->register_tensors(tensors);
+      EXPECT_EQ(method->chunk_starts().size(), tensors.size() * 16 / mebibytes);
+    }
+  });
+}
+
 }  // namespace
 }  // namespace laconic::test
