@@ -100,8 +100,9 @@ class Communicator {
   /// The same for all_reduce and reduce_scatter.
   virtual bool reduces(Device device) const { return takes(device); }
 
-  /// Whether calls of duplicates may be in flight at the same time, in an order that differs between ranks. If not, all
-  /// ranks must start the calls of all duplicates in one order.
+  /// Whether calls of this communicator and of those that come from it (duplicate, split) may be in flight at the same
+  /// time, in an order that differs between ranks. If not, all ranks must start the calls of all of them in one order,
+  /// and two levels are refused.
   virtual bool duplicates_overlap() const { return true; }
 
   /// The engine's own reduction, in place. The engine chooses the order in which it sums.
@@ -128,9 +129,9 @@ class Communicator {
   /// Once a rank has failed, it throws TransportError and starts nothing.
   virtual Handle start(const Call& call) = 0;
 
-  /// Another communicator of the same ranks, whose calls are ordered only among themselves. With one communicator each,
-  /// work that has several stages (exchanges) can overlap. If one of the communicators fails, all fail. It
-  /// has this one's timeout and must not outlive it. Collective; blocks.
+  /// Another communicator of the same ranks. If duplicates_overlap(), its calls are ordered only among themselves, so
+  /// that work which has several stages (exchanges) can overlap with one communicator each. If one of the communicators
+  /// fails, all fail. It has this one's timeout and must not outlive it. Collective; blocks.
   virtual std::unique_ptr<Communicator> duplicate() = 0;
 
   /// A communicator of the ranks that pass the same colour, in the order of their ranks here. Like a duplicate, it has

@@ -34,7 +34,8 @@ std::vector<int> hosts_by_name(Communicator& communicator);
 class TwoLevels {
  public:
   /// `hosts` has the number of each rank's machine. Collective. Throws InvalidConfig on all ranks if they pass
-  /// different numbers, or if the machines have different numbers of ranks.
+  /// different numbers, if the machines have different numbers of ranks, or if the calls of different groups must not
+  /// overlap (Communicator::duplicates_overlap).
   TwoLevels(Communicator& all, std::span<const int> hosts);
 
   Communicator& all() const { return all_; }

@@ -54,6 +54,7 @@ bool Exchange::advance() {
 bool Exchange::is_ready() {
   bool ready = false;
   telling_others([&] { ready = done_ || pending_.test(); });
+  if (ready && !noticed_at_) noticed_at_ = seconds_now();
   return ready;
 }
 
@@ -76,7 +77,8 @@ void Exchange::finish() {
 }
 
 void Exchange::run_stage() {
-  if (next_stage_ > 0) traffic_.exchange_seconds += seconds_now() - sent_at_;
+  if (next_stage_ > 0) traffic_.exchange_seconds += noticed_at_.value_or(seconds_now()) - sent_at_;
+  noticed_at_.reset();
   pending_ = stage(next_stage_++);
   sent_at_ = seconds_now();
 }

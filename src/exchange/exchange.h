@@ -19,8 +19,9 @@ namespace laconic {
 /// begins when the messages of the stage before it have arrived, so the exchanges of a step can overlap and only
 /// `finish` blocks. A subclass has `start(...)`; after it, call `advance` from time to time, or just `finish`. Only one
 /// start may be open at a time, and its views must live until `finish`. Exchanges that overlap need a communicator each
-/// (`duplicate`), because a stage starts at a different moment on every rank. If one rank has a fault, the others throw
-/// TransportError. An exchange that has failed stays failed, and so does its communicator.
+/// (`duplicate`), because a stage starts at a different moment on every rank, unless the caller takes all stages in one
+/// order on all ranks (`is_ready`, `wait_for_stage`). If one rank has a fault, the others throw TransportError. An
+/// exchange that has failed stays failed, and so does its communicator.
 class Exchange {
  public:
   /// If it is destroyed in flight, it withdraws its message first, and the other ranks are notified.
@@ -104,6 +105,7 @@ class Exchange {
   bool done_ = true;
   std::string failure_;  ///< empty as long as nothing has failed
   double sent_at_ = 0.0;
+  std::optional<double> noticed_at_;  ///< when is_ready saw that the message had arrived
   Traffic traffic_;
 };
 

@@ -71,6 +71,7 @@ std::vector<AgreedField> MethodCore::agreed_fields() const {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     fields.push_back({"tensor " + std::to_string(i), tensors_[i].name + " of " + std::to_string(tensors_[i].size)});
   }
+  if (chunked_ != nullptr) fields.push_back(overlap_field(chunked_->chunk_communicator(*communicator_)));
   if (registered_) fields.push_back(chunk_field());
   return fields;
 }

@@ -89,13 +89,17 @@ std::vector<int> hosts_by_name(Communicator& communicator) {
 }
 
 TwoLevels::TwoLevels(Communicator& all, std::span<const int> hosts) : all_(all), hosts_(text_of_hosts(hosts)) {
-  const AgreedField field{"host of each rank", hosts_};
-  require_agreement(all_, {&field, 1});
+  const std::vector<AgreedField> fields{{"host of each rank", hosts_}, overlap_field(all_)};
+  require_agreement(all_, fields);
   if (hosts.size() != static_cast<std::size_t>(all_.size())) {
     throw InvalidConfig(std::to_string(hosts.size()) + " hosts were given for " + std::to_string(all_.size()) +
                         " ranks: give the number of each rank's host");
   }
   require_even(hosts);
+  if (!all_.duplicates_overlap()) {
+    throw InvalidConfig(all_.description() + ": the engine needs one order for the calls of all groups, which two "
+                        "levels do not have: use another engine, such as Gloo, or one level");
+  }
   within_ = all_.split(hosts[static_cast<std::size_t>(all_.rank())]);
   between_ = all_.split(within_->rank());
 }

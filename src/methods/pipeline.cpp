@@ -102,6 +102,10 @@ void ChunkPipeline::add(std::span<const TensorPart> parts) {
 std::uint64_t ChunkPipeline::poll() {
   if (scheduled_) {
     while (!hold_ && follow_schedule(false)) continue;
+    // The rest have no turn yet, but their messages move on, and a failure is seen.
+    for (std::size_t i = first_open_; i < started_; ++i) {
+      if (!flights_[i].done) flights_[i].exchange->is_ready();
+    }
     return entries_done_;
   }
   for (std::size_t i = first_open_; i < started_; ++i) {

@@ -23,8 +23,8 @@ class MethodCore;
 /// chunk before it on its channel. A single chunk uses the communicator itself and starts in `finish`.
 ///
 /// If the communicator's duplicates do not overlap, one channel serves all chunks, and all ranks follow one schedule:
-/// in turn t each open chunk takes its next stage, the oldest first, and then chunk t starts. So a chunk goes on when
-/// the next one has arrived, and in `finish`.
+/// in turn t each open chunk takes its next stage, the oldest first, and then chunk t starts. So from a chunk's third
+/// stage on, each waits until one more chunk has arrived, or for `finish`.
 class ChunkPipeline {
  public:
   /// A chunk is full when it has `full` entries; 0: all tensors are one chunk.

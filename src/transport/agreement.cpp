@@ -117,4 +117,8 @@ void require_agreement(Communicator& communicator, std::span<const AgreedField> 
   throw InvalidConfig(difference(expected, found, rank) + ": start all ranks with the same settings");
 }
 
+AgreedField overlap_field(const Communicator& communicator) {
+  return {"groups at the same time", communicator.duplicates_overlap() ? "possible" : "not possible"};
+}
+
 }  // namespace laconic

@@ -19,4 +19,7 @@ struct AgreedField {
 /// TransportError that names the sender for bytes that are not fields or are longer than 64 MiB.
 void require_agreement(Communicator& communicator, std::span<const AgreedField> fields);
 
+/// Communicator::duplicates_overlap, on which the order of calls depends.
+AgreedField overlap_field(const Communicator& communicator);
+
 }  // namespace laconic

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "exchange/checks.h"
 #include "exchange/checks_list.h"
 #include "exchange/dense_sum.h"
@@ -90,6 +93,29 @@ TEST(Borders, StayAscendingWithFewerEntriesThanOwners) {
   EXPECT_TRUE(std::is_sorted(borders.begin(), borders.end()));
   EXPECT_EQ(borders.front(), 0U);
   EXPECT_EQ(borders.back(), 10U);
+}
+
+/// A caller that takes stages in an order of its own may look at a message long before its turn comes.
+TEST(ExchangeSeconds, EndWhenTheArrivalIsNoticed) {
+  run_ranks(2, [](Communicator& communicator) {
+    Place& place = place_of(communicator);
+    DenseSum sum(communicator, place, 100);
+    auto values = values_of(communicator.rank(), 100, 1);
+    Status status;
+    double most = 0.0;
+    double begun = seconds_now();
+    sum.start(values, view_of(status));
+    for (bool done = false; !done;) {
+      while (!sum.is_ready()) std::this_thread::yield();
+      most += seconds_now() - begun;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      EXPECT_TRUE(sum.is_ready());
+      begun = seconds_now();
+      done = sum.wait_for_stage();
+    }
+    EXPECT_GT(sum.traffic().exchange_seconds, 0.0);
+    EXPECT_LE(sum.traffic().exchange_seconds, most);
+  });
 }
 
 TEST(ExchangeMemory, NothingIsAllocatedAfterTheFirstSteps) {

@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <thread>
 
 #include "laconic/error.h"
 #include "laconic/threads.h"
 #include "methods/stream_checks.h"
+#include "support/one_order.h"
 #include "support/support.h"
 
 namespace laconic::test {
@@ -87,51 +89,26 @@ TEST_P(EveryRowOnce, AllocatesNothingAfterTheFirstSteps) {
   });
 }
 
-/// An engine that makes no promise for several duplicates at a time. It counts them.
-class OneAtATime final : public Communicator {
- public:
-  OneAtATime(std::unique_ptr<Communicator> inner, int& duplicates) : inner_(std::move(inner)), duplicates_(duplicates) {
-    set_timeout(inner_->timeout());
-  }
-
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  bool duplicates_overlap() const override { return false; }
-  Handle start(const Call& call) override { return inner_->start(call); }
-  std::unique_ptr<Communicator> duplicate() override {
-    ++duplicates_;
-    return std::make_unique<OneAtATime>(inner_->duplicate(), duplicates_);
-  }
-  std::unique_ptr<Communicator> split(int color) override {
-    return std::make_unique<OneAtATime>(inner_->split(color), duplicates_);
-  }
-  std::unique_ptr<SharedCounter> make_counter() override { return inner_->make_counter(); }
-  void fail(std::string_view reason) noexcept override { inner_->fail(reason); }
-  std::string description() const override { return inner_->description(); }
-
- private:
-  std::unique_ptr<Communicator> inner_;
-  int& duplicates_;
-};
-
 /// All chunks share a channel, whose ranks would be refused if the order of their calls differed.
 TEST_P(EveryRow, FollowsOneScheduleWhereDuplicatesDoNotOverlap) {
+  std::vector<CallLog> logs(static_cast<std::size_t>(ranks()));
   run_ranks(ranks(), [&](Communicator& communicator) {
-    int duplicates = 0;
-    OneAtATime ordered(communicator.duplicate(), duplicates);
+    CallLog& log = logs[static_cast<std::size_t>(communicator.rank())];
+    OneOrder ordered(communicator.duplicate(), log);
     check_arrivals(ordered, row());
-    EXPECT_EQ(duplicates, 4) << "one per worker that streams";
+    EXPECT_EQ(log.communicators, 4) << "one per worker that streams";
     check_streamed_resume(ordered, row());
     if (meets_always()) check_streamed_nonfinite(ordered, row());
   });
+  for (const CallLog& log : logs) EXPECT_TRUE(log.calls == logs.front().calls);
 }
 
 /// In a schedule a chunk goes on when the next one has arrived, not only at the end of the step.
 TEST(Stream, AScheduleGoesOnWhileTensorsArrive) {
   const StreamedRow row{&method_row("signsgd"), {}, true, "signsgd"};
   run_ranks(3, [&](Communicator& communicator) {
-    int duplicates = 0;
-    OneAtATime ordered(communicator.duplicate(), duplicates);
+    CallLog log;
+    OneOrder ordered(communicator.duplicate(), log);
     StreamedWorker worker(row, ordered, 1);
     worker.method->begin_step(worker.input(0), worker.model);
     std::uint64_t arrived = 0;
@@ -142,12 +119,54 @@ TEST(Stream, AScheduleGoesOnWhileTensorsArrive) {
     }
     // The newest chunk has taken two of a vote's three stages; the last one waits for the next chunk.
     const std::uint64_t early = arrived - worker.apart[1].size();
-    while (worker.method->poll() < early) std::this_thread::yield();
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (worker.method->poll() < early && std::chrono::steady_clock::now() < end) std::this_thread::yield();
     communicator.barrier().wait();  // every rank was done before any rank has its last tensor
     EXPECT_EQ(worker.method->poll(), early);
     const TensorPart last{0, View<float>(worker.apart[0])};
     worker.method->add({&last, 1});
     worker.method->finish_step();
+  });
+}
+
+/// A chunk that waits for its turn tells of a failure all the same.
+TEST(Stream, AScheduleSeesAFailureWhileTensorsAreMissing) {
+  const StreamedRow row{&method_row("signsgd"), {}, true, "signsgd"};
+  run_ranks(2, [&](Communicator& communicator) {
+    CallLog log;
+    OneOrder ordered(communicator.duplicate(), log);
+    StreamedWorker worker(row, ordered, 1);
+    worker.method->begin_step(worker.input(0), worker.model);
+    const auto last = static_cast<std::uint32_t>(worker.apart.size()) - 1;
+    const TensorPart part{last, View<float>(worker.apart[last])};
+    if (communicator.rank() == 1) {
+      worker.method->add({&part, 1});  // before rank 0's: it does not come to the second of the three stages
+      communicator.barrier().wait();
+      communicator.barrier().wait();
+      return ordered.fail("it was told to");
+    }
+    communicator.barrier().wait();
+    worker.method->add({&part, 1});
+    while (log.calls.back().second != CallKind::all_gather_varying) worker.method->poll();
+    communicator.barrier().wait();
+    const auto poll_for_a_while = [&] {
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (std::chrono::steady_clock::now() < end) worker.method->poll();
+    };
+    EXPECT_TRUE(contains(message_of<TransportError>(poll_for_a_while), "it was told to"));
+  });
+}
+
+/// A rank that follows a schedule does not fit to ranks that do not.
+TEST(Stream, RanksAgreeOnWhetherDuplicatesOverlap) {
+  run_ranks(3, [](Communicator& communicator) {
+    CallLog log;
+    auto own = communicator.duplicate();
+    if (communicator.rank() == 2) own = std::make_unique<OneOrder>(std::move(own), log);
+    Place place({.threads = 1});
+    const auto method = make_method("signsgd", {}, *own, place);
+    const auto text = message_of<InvalidConfig>([&] { method->register_tensors(streamed_model()); });
+    EXPECT_TRUE(contains(text, "rank 2") && contains(text, "groups at the same time")) << text;
   });
 }
 

@@ -15,6 +15,7 @@
 #include "laconic/error.h"
 #include "laconic/threads.h"
 #include "methods/same_bits.h"
+#include "support/one_order.h"
 #include "support/rehearsal.h"
 
 namespace laconic::test {
@@ -486,6 +487,10 @@ TEST(TwoLevelErrors, RefusesInWords) {
     const std::vector<int> mine = communicator.rank() == 2 ? std::vector<int>{0, 0, 0} : std::vector<int>{0, 1, 2};
     const auto different = message_of<InvalidConfig>([&] { TwoLevels(communicator, mine); });
     EXPECT_TRUE(contains(different, "host of each rank") && contains(different, "rank 2")) << different;
+    CallLog log;
+    OneOrder ordered(communicator.duplicate(), log);
+    const auto one_order = message_of<InvalidConfig>([&] { TwoLevels(ordered, std::vector<int>{0, 1, 2}); });
+    EXPECT_TRUE(contains(one_order, "needs one order for the calls of all groups")) << one_order;
     TwoLevels levels(communicator, std::vector<int>{0, 0, 0});
     const auto gradient = message_of<InvalidConfig>([&] { make_method("def-topk", {}, levels, place); });
     const auto model = message_of<InvalidConfig>([&] { make_model_method("def-topk", {}, {}, levels, place); });

@@ -10,6 +10,7 @@
 #include "base/device_queue.h"
 #include "laconic/error.h"
 #include "laconic/threads.h"
+#include "support/one_order.h"
 #include "support/support.h"
 #include "transport/communicator_suite.h"
 #include "transport/staged/communicator.h"
@@ -109,6 +110,16 @@ TEST(StagedTest, TakesBothMemoriesAndCopiesOnlyTheDevices) {
     EXPECT_EQ(queue->copied, 0U);
     staged.broadcast(View<std::byte>(values.data(), values.size(), Device::cuda), 0).wait();
     EXPECT_EQ(queue->copied, communicator.rank() == 0 ? 200U : 100U);  // the root's goes out too
+  });
+}
+
+TEST(StagedTest, NeedsOneOrderIfItsEngineDoes) {
+  run_ranks(2, [](Communicator& communicator) {
+    const auto place = plain_place();
+    CallLog log;
+    OneOrder ordered(communicator.duplicate(), log);
+    EXPECT_FALSE(staged::StagedCommunicator(ordered, *place).duplicates_overlap());
+    EXPECT_TRUE(staged::StagedCommunicator(communicator, *place).duplicates_overlap());
   });
 }
 

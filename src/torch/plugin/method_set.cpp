@@ -85,6 +85,7 @@ MethodSet::MethodSet(std::vector<Tensor> parameters, std::vector<MethodGroup> gr
     }
     groups_.push_back(make_group(group));
   }
+  if (!communicator_.duplicates_overlap()) let_one_go_first();
   if (options_.warmup > 0) {
     MethodGroup all{.method = kDenseMethod, .options = {}, .parameters = {}};
     for (std::uint32_t i = 0; i < parameters_.size(); ++i) all.parameters.push_back(i);
@@ -137,6 +138,17 @@ MethodSet::Group MethodSet::make_group(const MethodGroup& group) {
   return made;
 }
 
+/// Methods that all exchange while gradients arrive would make their calls in an order that differs between ranks.
+void MethodSet::let_one_go_first() {
+  const auto gain = [&](const Group& group) {
+    std::uint64_t entries = 0;
+    for (const std::uint32_t each : group.parameters) entries += parameters_[each].size;
+    return std::pair(group.method->streams(), entries);
+  };
+  const auto first = std::ranges::max_element(groups_, {}, gain);
+  for (auto each = groups_.begin(); each != groups_.end(); ++each) each->waits = each != first;
+}
+
 std::span<MethodSet::Group> MethodSet::active() {
   if (step_ < options_.warmup) return {&*dense_, 1};
   return groups_;
@@ -145,6 +157,8 @@ std::span<MethodSet::Group> MethodSet::active() {
 void MethodSet::begin() {
   if (open_) throw InvalidConfig("a step was begun before the last one was finished");
   std::fill(used_.begin(), used_.end(), kUsed);
+  for (Group& group : groups_) group.batch.clear();
+  if (dense_) dense_->batch.clear();
   abandoned_ = false;
   arrived_ = 0;
   held_.clear();
@@ -224,9 +238,13 @@ void MethodSet::pass_on(std::span<const TensorPart> parts) {
     }
   }
   for (Group& group : active()) {
-    if (!group.batch.empty()) group.method->add(group.batch);
-    group.batch.clear();
+    if (!group.waits) add_batch(group);
   }
+}
+
+void MethodSet::add_batch(Group& group) {
+  if (!group.batch.empty()) group.method->add(group.batch);
+  group.batch.clear();
 }
 
 void MethodSet::add_carried(const TensorPart& part) {
@@ -236,13 +254,14 @@ void MethodSet::add_carried(const TensorPart& part) {
 bool MethodSet::streams() const {
   if (!open_ || options_.clip > 0.0) return false;
   if (step_ < options_.warmup) return dense_->method->streams();
-  return std::any_of(groups_.begin(), groups_.end(), [](const Group& group) { return group.method->streams(); });
+  return std::any_of(groups_.begin(), groups_.end(),
+                     [](const Group& group) { return group.method->streams() && !group.waits; });
 }
 
 std::vector<Neighbours> MethodSet::neighbours() const {
   std::vector<Neighbours> all;
   for (const Group& group : groups_) {
-    const bool streams = group.method->streams() && options_.clip == 0.0;
+    const bool streams = group.method->streams() && !group.waits && options_.clip == 0.0;
     Neighbours each{.parameters = group.parameters, .starts = {}, .streams = streams};
     for (const std::uint32_t start : group.method->chunk_starts()) each.starts.push_back(group.parameters[start]);
     all.push_back(std::move(each));
@@ -259,7 +278,13 @@ bool MethodSet::finish(bool report) {
   open_ = false;  // a failure leaves no step behind
   for (Group& group : active()) last_.early_entries += group.method->poll();
   bool finite = true;
-  for (Group& group : active()) finite &= group.method->settle();
+  for (const bool waits : {false, true}) {
+    for (Group& group : active()) {
+      if (group.waits != waits) continue;
+      add_batch(group);
+      finite &= group.method->settle();
+    }
+  }
   std::exception_ptr refusal;
   if (shards_ != nullptr) {
     const std::optional<int> shard = nonfinite_shard(finite);

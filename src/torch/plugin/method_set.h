@@ -74,7 +74,8 @@ std::uint64_t seed_of_group(std::uint64_t seed, std::uint32_t group);
 /// The gradient methods of a host. Each parameter belongs to one of them, and their steps count together or not at all.
 /// Only one thread may use it at a time. Parameters are identified by their index in registration order, so nothing
 /// depends on the order in which they arrive. The methods share one communicator: early exchanges use duplicates of it,
-/// the others run in the order of the groups.
+/// the others run in the order of the groups. If duplicates do not overlap, those of one group alone are early: of the
+/// largest one whose method streams.
 class MethodSet {
  public:
   /// Makes the methods. Collective: ranks that differ are all told where. Groups must cover every parameter once.
@@ -127,7 +128,8 @@ class MethodSet {
     std::unique_ptr<GradientMethod> method;
     bool owes = false;  ///< the method carries a residual, of which nothing may be lost
     std::vector<std::uint32_t> parameters;
-    std::vector<TensorPart> batch;  ///< parts of one add
+    std::vector<TensorPart> batch;  ///< parts of one add; of all of them, if it waits
+    bool waits = false;  ///< until the other methods' exchanges have ended
   };
 
   // What a rank says of a parameter.
@@ -136,10 +138,12 @@ class MethodSet {
   static constexpr std::byte kLate{2};
 
   Group make_group(const MethodGroup& group);
+  void let_one_go_first();
   void require_cover(const std::vector<MethodGroup>& groups) const;
   std::span<Group> active();
   std::uint32_t group_count() const { return static_cast<std::uint32_t>(groups_.size()); }
   void pass_on(std::span<const TensorPart> parts);
+  static void add_batch(Group& group);
   void clip_held();
   double norm_of_held();
   double squares_of_all_shards(double squares);

@@ -10,6 +10,7 @@
 #include "laconic/nonfinite.h"
 #include "laconic/threads.h"
 #include "methods/table.h"
+#include "support/one_order.h"
 #include "support/support.h"
 
 namespace laconic::plugin {
@@ -81,7 +82,9 @@ std::vector<MethodGroup> whole(const std::string& method, MethodOptions options 
 
 std::unique_ptr<GradientHost> make_host(Communicator& communicator, std::vector<MethodGroup> groups,
                                         const MethodSetOptions& options = {}, bool scaled = false) {
-  return std::make_unique<GradientHost>(communicator.duplicate(), std::make_unique<Place>(CpuOptions{.threads = 1}), model(), std::move(groups), options, scaled);
+  auto place = std::make_unique<Place>(CpuOptions{.threads = 1});
+  return std::make_unique<GradientHost>(communicator.duplicate(), std::move(place), model(), std::move(groups), options,
+                                        scaled);
 }
 
 MethodOptions sparse(double keep) { return {.keep = keep}; }
@@ -201,6 +204,36 @@ TEST(GradientHost, GroupsWarmUpAndMetrics) {
     EXPECT_GT(metrics.total.traffic.payload_bytes, metrics.last.traffic.payload_bytes);
     EXPECT_GT(metrics.residual_norm, 0.0);
   });
+}
+
+/// Whatever arrives first, the ranks make the same calls in the same order, and with other groups the same results.
+TEST(GradientHost, GroupsTakeTurnsWhereDuplicatesDoNotOverlap) {
+  std::vector<test::CallLog> logs(kRanks);
+  run_ranks(kRanks, [&](Communicator& communicator) {
+    test::CallLog& log = logs[static_cast<std::size_t>(communicator.rank())];
+    test::OneOrder ordered(communicator.duplicate(), log);
+    const auto host = make_host(ordered, {{"signsgd", {}, {0, 4}}, {"qsgd", {}, {1, 2, 3}}, {"sgd", {}, {5}}},
+                                {.warmup = 2, .chunk_entries = 1});
+    for (const Neighbours& group : host->neighbours()) {
+      EXPECT_EQ(group.streams, group.parameters.front() == 1) << "of two that have several chunks the larger one";
+    }
+    Reference dense(communicator, "sgd", {});
+    Reference sign(communicator, "signsgd", {}, {0, 4});
+    Reference bits(communicator, "qsgd", {}, {1, 2, 3}, 1);
+    Reference rest(communicator, "sgd", {}, {5}, 2);
+    for (std::uint32_t number = 0; number < 8; ++number) {
+      Values mine = gradients(communicator.rank(), number);
+      Values expected = mine;
+      step(*host, mine, (number + static_cast<std::uint32_t>(communicator.rank())) % 2 == 0 ? kBackward : kMixed);
+      if (number < 2) {
+        dense.step(expected, number);
+      } else {
+        for (Reference* each : {&bits, &sign, &rest}) each->step(expected, number);
+      }
+      ASSERT_EQ(mine, expected) << number;
+    }
+  });
+  for (const test::CallLog& log : logs) EXPECT_TRUE(log.calls == logs.front().calls);
 }
 
 TEST(GradientHost, NonfiniteStepLeavesEveryGroupsMemory) {
