@@ -118,18 +118,18 @@ SparseRoute SparseSum::choose_route() const {
   return most_ * ranks * sent <= most_ * sent + expected_union * returned ? SparseRoute::gather : SparseRoute::range;
 }
 
-void SparseSum::require_sound(std::span<const std::uint64_t> borders, std::uint64_t last_union) const {
-  require_size("borders", borders.size(), borders_.size());
-  const bool sound = borders.front() == 0 && borders.back() == n_ && std::is_sorted(borders.begin(), borders.end());
-  if (last_union != kNoUnion && last_union > n_) {
-    throw InvalidConfig("last_union must be in 0.." + std::to_string(n_) + ", got " + std::to_string(last_union));
+void SparseSum::require_sound(std::uint64_t n, std::span<const std::uint64_t> borders, std::uint64_t last_union) {
+  const bool sound = borders.front() == 0 && borders.back() == n && std::is_sorted(borders.begin(), borders.end());
+  if (last_union != kNoUnion && last_union > n) {
+    throw InvalidConfig("last_union must be in 0.." + std::to_string(n) + ", got " + std::to_string(last_union));
   }
-  if (!sound) throw InvalidConfig("borders must ascend from 0 to " + std::to_string(n_) + ": pass what borders() gave");
+  if (!sound) throw InvalidConfig("borders must ascend from 0 to " + std::to_string(n) + ": pass what borders() gave");
 }
 
 void SparseSum::go_on_from(std::span<const std::uint64_t> borders, std::uint64_t last_union) {
   require_idle();
-  require_sound(borders, last_union);
+  require_size("borders", borders.size(), borders_.size());
+  require_sound(n_, borders, last_union);
   std::copy(borders.begin(), borders.end(), borders_.begin());
   union_known_ = last_union != kNoUnion;
   union_count_ = union_known_ ? last_union : 0;

@@ -34,8 +34,8 @@ struct SparseSumOptions {
 ///         3. each owner sums its range in rank order; all-gather of notices: 24(W-1)
 ///         4. all-gather of the sums: (W-1)/W·u
 ///         5. decode
-/// A notice tells how long a payload is and how many entries it has, so that memory is taken for these and not for the
-/// most that ranks could send.
+/// A notice contains the length of a payload and the number of its entries, so that memory is taken for these and not
+/// for the most that ranks could send.
 /// automatic: gather if it was no more expensive for the last step's union, otherwise range. With b bits for an entry
 /// that is sent and r for one that is returned, that is k·W·b <= k·b + U·r; in the first step U counts as k. b = r
 /// unless the format is `sign` or `two`. All ranks count the same entries, so all choose alike. Both routes give the
@@ -69,8 +69,8 @@ class SparseSum : public Exchange {
   std::span<const std::uint64_t> borders() const { return borders_; }
   std::uint64_t last_union() const { return union_known_ ? union_count_ : kNoUnion; }
   void go_on_from(std::span<const std::uint64_t> borders, std::uint64_t last_union);
-  /// Throws InvalidConfig for values that a sum with this number of entries and ranks cannot have saved.
-  void require_sound(std::span<const std::uint64_t> borders, std::uint64_t last_union) const;
+  /// Throws InvalidConfig for values that a sum of n entries cannot have saved.
+  static void require_sound(std::uint64_t n, std::span<const std::uint64_t> borders, std::uint64_t last_union);
 
   /// The route of the last start.
   SparseRoute route() const { return route_; }
@@ -89,7 +89,7 @@ class SparseSum : public Exchange {
       return {indices.view().sub(offset, count), values.view().sub(offset, count)};
     }
   };
-  /// What a rank tells about a list before it sends it.
+  /// What a rank announces of a list before it sends it.
   struct Notice {
     std::uint64_t bytes;
     std::uint64_t entries;

@@ -179,39 +179,60 @@ void SparseCompression::save(State& state) const {
     for (const std::uint64_t border : chunk_sum.borders) borders.push_back(static_cast<std::uint32_t>(border));
     unions.push_back(static_cast<std::uint32_t>(chunk_sum.last_union + 1));
   }
-  state.put("borders", View<const std::uint32_t>(borders));
-  state.put("last unions", View<const std::uint32_t>(unions));
+  state.put_list("borders", View<const std::uint32_t>(borders));
+  state.put_list("last unions", View<const std::uint32_t>(unions));
 }
 
-/// work(number of the chunk, its borders, its last union) as they were saved.
-template <class Work>
-void SparseCompression::each_saved_sum(const State& state, Work&& work) const {
+std::vector<SparseCompression::SavedSum> SparseCompression::saved_sums(const State& state) const {
+  const std::vector<std::uint32_t> borders = state.list("borders");
+  const std::vector<std::uint32_t> unions = state.list("last unions");
   const std::size_t each = sums_.front().borders.size();
-  std::vector<std::uint32_t> borders(sums_.size() * each);
-  std::vector<std::uint32_t> unions(sums_.size());
-  state.get("borders", View<std::uint32_t>(borders));
-  state.get("last unions", View<std::uint32_t>(unions));
-  for (std::size_t i = 0; i < sums_.size(); ++i) {
-    const std::vector<std::uint64_t> own(borders.begin() + static_cast<std::ptrdiff_t>(i * each),
-                                         borders.begin() + static_cast<std::ptrdiff_t>((i + 1) * each));
-    work(i, own, std::uint64_t{unions[i]} - 1);
+  if (borders.size() != unions.size() * each) {
+    throw InvalidConfig("saved state has " + std::to_string(borders.size()) + " borders, expected " +
+                        std::to_string(each) + " for each of " + std::to_string(unions.size()) +
+                        " chunks: load a state as it was saved");
   }
+  std::vector<SavedSum> sums;
+  for (const std::uint32_t last_union : unions) {
+    const auto begin = borders.begin() + static_cast<std::ptrdiff_t>(sums.size() * each);
+    sums.push_back({{begin, begin + static_cast<std::ptrdiff_t>(each)}, std::uint64_t{last_union} - 1});
+  }
+  return sums;
 }
 
 void SparseCompression::require_loadable(const State& state) const {
   state.require_in("thresholds", 0.0, std::numeric_limits<float>::max());
-  each_saved_sum(state, [&](std::size_t chunk, std::span<const std::uint64_t> borders, std::uint64_t last_union) {
-    sums_[chunk].sum->require_sound(borders, last_union);
-  });
+  std::uint64_t expected = 0;
+  for (const ChunkSum& chunk_sum : sums_) expected += chunk_sum.borders.back();
+  std::uint64_t found = 0;
+  for (const SavedSum& saved : saved_sums(state)) {
+    SparseSum::require_sound(saved.borders.back(), saved.borders, saved.last_union);
+    found += saved.borders.back();
+  }
+  if (found == expected) return;
+  throw InvalidConfig("saved state's borders divide " + std::to_string(found) + " entries, expected " +
+                      std::to_string(expected) + ": load a state as it was saved");
 }
 
+/// The size of chunks depends on the device and on the caller. If it was another one, sums begin as in a first step:
+/// they may take other routes for a step, and their results have the same bits. With `return = coded`, where borders
+/// decide more, all tensors are one chunk.
 void SparseCompression::load(const State& state) {
   get_memory(state, "thresholds", *place_, thresholds());
-  each_saved_sum(state, [&](std::size_t chunk, std::span<const std::uint64_t> borders, std::uint64_t last_union) {
-    std::copy(borders.begin(), borders.end(), sums_[chunk].borders.begin());
-    sums_[chunk].last_union = last_union;
-    sums_[chunk].sum->go_on_from(borders, last_union);
-  });
+  const std::vector<SavedSum> saved = saved_sums(state);
+  const auto size_of = [](const auto& sum) { return sum.borders.back(); };
+  const bool as_here = std::ranges::equal(saved, sums_, {}, size_of, size_of);
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    ChunkSum& chunk_sum = sums_[i];
+    if (as_here) {
+      chunk_sum.borders = saved[i].borders;
+      chunk_sum.last_union = saved[i].last_union;
+    } else {
+      set_even_borders(chunk_sum.borders.back(), chunk_sum.borders);
+      chunk_sum.last_union = SparseSum::kNoUnion;
+    }
+    chunk_sum.sum->go_on_from(chunk_sum.borders, chunk_sum.last_union);
+  }
 }
 
 }  // namespace laconic

@@ -77,8 +77,11 @@ class SparseCompression {
     std::vector<std::uint64_t> borders;  ///< these and the size of the union are from the last step that counted
     std::uint64_t last_union = SparseSum::kNoUnion;
   };
-  template <class Work>
-  void each_saved_sum(const State& state, Work&& work) const;
+  struct SavedSum {
+    std::vector<std::uint64_t> borders;
+    std::uint64_t last_union;
+  };
+  std::vector<SavedSum> saved_sums(const State& state) const;
 
   View<float> thresholds() const { return thresholds_.view(scopes_.all().size()); }
   SparseView selected(const ChunkSum& chunk_sum) const;

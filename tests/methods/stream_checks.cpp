@@ -158,9 +158,11 @@ void check_arrivals(Communicator& communicator, const StreamedRow& row) {
   }
 }
 
-void check_streamed_resume(Communicator& communicator, const StreamedRow& row) {
+namespace {
+
+void check_streamed_resume(Communicator& communicator, const StreamedRow& row, std::uint64_t chunk_entries) {
   StreamedWorker straight(row, communicator, kChunk);
-  StreamedWorker resumed(row, communicator, kChunk);
+  StreamedWorker resumed(row, communicator, chunk_entries);
   for (std::uint32_t step = 0; step < 7; ++step) {
     if (step == 4) {
       resumed.method->load(State::from_bytes(straight.method->save().to_bytes()));
@@ -171,9 +173,16 @@ void check_streamed_resume(Communicator& communicator, const StreamedRow& row) {
     straight.step(step, gradient, Arrival::backward_apart);
     if (step < 4) continue;
     resumed.step(step, gradient, step == 5 ? Arrival::flat : Arrival::at_random);
-    ASSERT_TRUE(same_bits(resumed.model, straight.model)) << "step " << step;
+    ASSERT_TRUE(same_bits(resumed.model, straight.model)) << "step " << step << ", chunks of " << chunk_entries;
   }
+  if (chunk_entries != kChunk) return;
   EXPECT_EQ(resumed.method->save().to_bytes(), straight.method->save().to_bytes());
+}
+
+}  // namespace
+
+void check_streamed_resume(Communicator& communicator, const StreamedRow& row) {
+  for (const std::uint64_t entries : {kChunk, kSmall, kOneChunk}) check_streamed_resume(communicator, row, entries);
 }
 
 void check_early_exchange(Communicator& communicator, const StreamedRow& row) {

@@ -44,7 +44,7 @@ struct StreamedWorker {
 
 /// The same bits and the same traffic whatever the arrival, other ones on other ranks; the bits of one chunk.
 void check_arrivals(Communicator& communicator, const StreamedRow& row);
-/// Cut between steps and resumed with another arrival.
+/// Cut between steps and resumed with another arrival, with chunks of the same size and of others.
 void check_streamed_resume(Communicator& communicator, const StreamedRow& row);
 /// The chunks that have arrived are exchanged on all ranks before the last tensor is added.
 void check_early_exchange(Communicator& communicator, const StreamedRow& row);

@@ -16,6 +16,7 @@
 #include "support/rehearsal.h"
 #include "support/support.h"
 #include "torch/plugin/model_host.h"
+#include "torch/plugin/redeal.h"
 #include "torch/plugin/reducing_host.h"
 
 namespace laconic::test {
@@ -186,6 +187,33 @@ TEST(ModelHost, ResumesToTheBit) {
       EXPECT_EQ(loop.flat(), other.flat()) << row.name;
     });
   }
+}
+
+/// A device has larger chunks than the memory of this process, in which a state is dealt.
+TEST(Redeal, TakesAndGivesStatesOfOtherChunks) {
+  const MethodOptions options{.keep = 0.1, .scope = "tensor"};
+  std::vector<State> states(3);
+  run_ranks(3, [&](Communicator& communicator) {
+    Place place({.threads = 1});
+    const auto method = make_method("topk", options, communicator, place);
+    method->set_chunk_entries(5);
+    method->register_tensors(small_model());
+    std::vector<float> gradient = integer_gradient(size_of(small_model()), communicator.rank(), 0);
+    method->reduce(key_of(communicator, 0), gradient);
+    states[static_cast<std::size_t>(communicator.rank())] = method->save();
+  });
+  const MethodMaker make = [&](Communicator& communicator, Place& place) {
+    return make_method("topk", options, communicator, place);
+  };
+  run_ranks(2, [&](Communicator& communicator) {
+    const State mine = redealt(states, communicator.rank(), 2, small_model(), make);
+    Place place({.threads = 1});
+    const auto method = make_method("topk", options, communicator, place);
+    method->set_chunk_entries(5);
+    method->register_tensors(small_model());
+    method->load(mine);
+    EXPECT_GT(method->residual_norm(), 0.0);
+  });
 }
 
 TEST(ModelHost, RefusesParametersThatOthersChanged) {
