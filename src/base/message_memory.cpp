@@ -79,7 +79,7 @@ void MessageMemory::reserve(Place& place, std::size_t bytes) {
 }
 
 void MessageMemory::reserve_varying(Place& place, std::size_t bytes) {
-  if (bytes <= capacity_) return;
+  if (bytes <= capacity_ && device_ == place.device()) return;
   const std::size_t room = room_for(bytes, capacity_);
   if (place.device() == Device::cpu) return reserve(room);
   if (memory_ != nullptr) outgrown_.push_back(std::move(memory_));

@@ -19,9 +19,9 @@ class MessageMemory {
   void reserve(std::size_t bytes);
   /// On the place's device; in ordinary CPU memory for any place on the CPU.
   void reserve(Place& place, std::size_t bytes);
-  /// The same for lengths that differ between steps: there is a quarter more than asked for, and growing at least doubles
-  /// it. On a device what was outgrown stays: to free it would wait for all work of the device, an engine's as well, which
-  /// may wait for other ranks.
+  /// The same for lengths that differ between steps: there is a quarter more than asked for, and growing at least
+  /// doubles it. On a device what was outgrown stays: to free it would wait for all work of the device, an engine's as
+  /// well, which may wait for other ranks.
   void reserve_varying(Place& place, std::size_t bytes);
   /// In CPU memory that the place's device copies without a detour. There is a quarter more than asked for, and growing
   /// at least doubles it: the lengths of messages differ between steps, and each growth waits for the device.

@@ -32,16 +32,20 @@ Workspace::Block Workspace::allocate(std::size_t bytes) const {
 
 void* Workspace::take_bytes(std::size_t bytes) {
   bytes = round_up(std::max<std::size_t>(bytes, 1));
+  std::size_t outgrown = 0;  // the largest block that is free and too small
   while (block_ < blocks_.size()) {
     if (blocks_[block_].bytes - used_ >= bytes) {
       std::byte* memory = blocks_[block_].memory.get() + used_;
       used_ += bytes;
       return memory;
     }
+    if (used_ == 0) outgrown = std::max(outgrown, blocks_[block_].bytes);
     ++block_;
     used_ = 0;
   }
-  blocks_.push_back(allocate(std::max(bytes, kSmallestBlock)));
+  // On a device an outgrown block stays, so the next one is larger by a quarter at least: what is taken may grow a
+  // little in many steps, and then all blocks together stay below five times the last one.
+  blocks_.push_back(allocate(std::max({bytes, round_up(outgrown + outgrown / 4), kSmallestBlock})));
   used_ = bytes;
   return blocks_.back().memory.get();
 }

@@ -10,7 +10,8 @@ namespace laconic {
 
 class DeviceQueue;
 
-/// Scratch memory in stack order. It grows during the first step and is then reused, without further allocation.
+/// Scratch memory in stack order. It grows during the first step and is then reused. It grows again only if a later
+/// step takes more than those before it.
 class Workspace {
  public:
   static constexpr std::size_t kAlignment = 64;

@@ -69,6 +69,7 @@ void read_lengths(Place& place, std::span<const View<const std::byte>> payloads,
   for (const View<const std::byte> payload : payloads) {
     require_same_device("payload", payload.device(), place.device());
     require_at_least("payload", payload.size(), sizeof(PayloadHeader));
+    require_aligned(payload);
   }
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(read_lengths, place, payloads, lengths);
   for (std::size_t i = 0; i < payloads.size(); ++i) lengths[i] = read_header(place, payloads[i]).payload_bytes;

@@ -457,7 +457,8 @@ std::uint64_t SparseSum::decode_parts(sparse::IndexRange range) {
 void SparseSum::round_as_returned(View<float> sums) {
   if (returned_.format == ValueFormat::f32) return;
   Workspace::Scope scope(place().workspace());
-  round_through_16bit(place(), returned_.format, sums, place().workspace().take<float>(sums.size()), status());
+  const View<float> room = place().workspace().take<float>(received_room_);  // as for the lists: their sum is no longer
+  round_through_16bit(place(), returned_.format, sums, room.sub(0, sums.size()), status());
 }
 
 /// A part of the aggregate, which has the indices of this rank's entries from `first` to `end`.

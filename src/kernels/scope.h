@@ -16,8 +16,8 @@ struct Scope {
   std::uint64_t count = 0;  ///< how many are selected
 };
 
-/// Throws BrokenInvariant unless the scopes ascend within `size` entries and their parts of the list follow each other. Returns
-/// the length of the list.
+/// Throws BrokenInvariant unless the scopes ascend within `size` entries and their parts of the list follow each other.
+/// Returns the length of the list.
 inline std::uint64_t require_in_order(std::span<const Scope> scopes, std::uint64_t size) {
   std::uint64_t end = 0;
   std::uint64_t selected = 0;

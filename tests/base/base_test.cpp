@@ -3,10 +3,12 @@
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
+#include <new>
 #include <numeric>
 
 #include "base/buffer.h"
 #include "base/check.h"
+#include "base/device_queue.h"
 #include "base/keep.h"
 #include "base/layout.h"
 #include "base/memory.h"
@@ -278,6 +280,44 @@ TEST(Workspace, DoesNotAllocateAfterTheFirstUse) {
   const auto before = test::allocation_count();
   for (int i = 0; i < 10; ++i) use();
   EXPECT_EQ(test::allocation_count(), before);
+}
+
+/// Memory that a device would have. It counts what it holds.
+class CountingQueue final : public DeviceQueue {
+ public:
+  std::size_t held = 0;
+  std::size_t blocks = 0;
+
+  void* allocate(std::size_t bytes) override {
+    held += bytes;
+    ++blocks;
+    return ::operator new(bytes, kLine);
+  }
+  void release(void* memory) noexcept override { ::operator delete(memory, kLine); }
+  std::shared_ptr<std::byte> share_memory(std::size_t) override { return nullptr; }
+  std::shared_ptr<std::byte> share_pinned_memory(std::size_t) override { return nullptr; }
+  void read(void*, const void*, std::size_t) override {}
+  void write(void*, const void*, std::size_t) override {}
+  void copy(void*, const void*, std::size_t) override {}
+  void clear(void*, std::size_t) override {}
+  void wait() override {}
+
+ private:
+  static constexpr std::align_val_t kLine{64};
+};
+
+TEST(Workspace, OnADeviceGrowsSeldomIfWhatIsTakenGrowsALittle) {
+  CountingQueue queue;
+  Workspace workspace(Device::cuda, &queue);
+  std::size_t most = 0;
+  for (std::size_t step = 0; step < 1000; ++step) {
+    const Workspace::Scope scope(workspace);
+    workspace.take<std::byte>(100'000);
+    most = 1'000'000 + 200 * step;  // a fifth more in the end
+    workspace.take<std::byte>(most);
+  }
+  EXPECT_EQ(queue.blocks, 3U);
+  EXPECT_LE(queue.held, 2 * most);
 }
 
 TEST(Status, SoundnessErrorTellsWhatWasFound) {

@@ -6,7 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <numeric>
 
+#include "base/buffer.h"
+#include "base/scratch_status.h"
+#include "base/transfer.h"
+#include "exchange/sparse_sum.h"
 #include "kernels/elementwise/elementwise.h"
 #include "laconic/cuda.h"
 #include "laconic/threads.h"
@@ -145,6 +150,31 @@ TEST(Allocations, OfDeviceMemoryEndWithTheFirstSteps) {
       });
     }
   }
+}
+
+/// Sums in 16 bits that are gathered are rounded in scratch memory, however long the union is.
+TEST(Allocations, OfASumInSixteenBitsDoNotFollowTheUnion) {
+  constexpr std::uint32_t kEntries = 40'000;
+  run_ranks(2, [](Communicator& communicator) {
+    const auto place = cuda_place();
+    SparseSum sum(communicator, *place, 10 * kEntries, kEntries,
+                  {.route = SparseRoute::gather, .format = ValueFormat::bf16});
+    const PlacedValues mean(*place, std::vector<float>(10 * kEntries));
+    const ScratchStatus status(*place);
+    std::vector<std::uint32_t> indices(kEntries);
+    Buffer<std::uint32_t> there;
+    there.reserve(*place, kEntries);
+    const PlacedValues values(*place, std::vector<float>(kEntries, 1.5F));
+    for (std::uint32_t step = 0; step < 20; ++step) {
+      std::iota(indices.begin(), indices.end(), communicator.rank() == 0 ? 0 : 1'000 + 400 * step);
+      copy_from_cpu(*place, indices.data(), there.view(kEntries));
+      const unsigned before = emulation::calls_of_thread().allocations;
+      sum.start({there.view(kEntries), values.view()}, mean.view(), status.view());
+      sum.finish();
+      if (step < 2) continue;
+      EXPECT_EQ(emulation::calls_of_thread().allocations, before) << "step " << step;
+    }
+  });
 }
 
 }  // namespace

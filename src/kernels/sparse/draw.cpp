@@ -44,7 +44,7 @@ void draw_in(Place& place, const RandomStream& stream, const Scope& scope, View<
 void draw_indices(Place& place, const RandomStream& stream, std::span<const Scope> scopes,
                   View<std::uint32_t> indices) {
   require_same_device("indices", indices.device(), place.device());
-  require_size("indices", indices.size(), require_in_order(scopes, std::uint64_t{1} << 32));
+  require_size("indices", indices.size(), require_in_order(scopes, kMostSparseEntries));
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(draw_indices, place, stream, scopes, indices);
   const Touch touch(place);
   for (const Scope& scope : scopes) {
