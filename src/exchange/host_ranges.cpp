@@ -20,6 +20,12 @@ std::uint64_t range_payload_bytes(std::span<const std::uint64_t> borders, int ra
 
 }  // namespace
 
+/// Bytes of a range from each rank. With fewer entries a rank's range may be longer by one.
+std::uint64_t RangeExchange::most_bytes(std::uint64_t entries) const {
+  const auto ranks = static_cast<std::uint64_t>(size());
+  return ranks * dense::max_payload_bytes((entries + ranks - 1) / ranks, ValueFormat::f32);
+}
+
 void RangeExchange::cut(ConstGradientView values, View<const float> own) {
   require_idle();
   set_even_borders(values.size(), borders_);
@@ -39,6 +45,11 @@ ScatteredMean::ScatteredMean(Communicator& communicator, Place& place)
       send_(place, size()),
       receive_(place, size()),
       parts_(static_cast<std::size_t>(size())) {}
+
+void ScatteredMean::reserve(std::uint64_t entries) {
+  send_.reserve(most_bytes(entries));
+  receive_.reserve(most_bytes(entries));
+}
 
 void ScatteredMean::start(ConstGradientView values, View<float> own, StatusView status) {
   cut(values, own);

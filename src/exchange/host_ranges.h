@@ -8,7 +8,7 @@
 namespace laconic {
 
 // The two halves of a dense mean (dense_sum.h), for a caller that does something with its range in between. Ranges are
-// those of even_borders. Views may have another size in each start; memory only grows.
+// those of even_borders. Views may have another size in each start; memory only grows, and never if it was reserved.
 
 /// What both halves have: even ranges of a view, one per rank, and a message that all send at the start.
 class RangeExchange : public Exchange {
@@ -16,6 +16,7 @@ class RangeExchange : public Exchange {
   RangeExchange(Communicator& communicator, Place& place)
       : Exchange(communicator, place), borders_(static_cast<std::size_t>(size()) + 1) {}
 
+  std::uint64_t most_bytes(std::uint64_t entries) const;
   /// Cuts views of as many entries as `values`. Throws InvalidConfig unless `own` is as long as this rank's range.
   void cut(ConstGradientView values, View<const float> own);
   std::span<const std::uint64_t> borders() const { return borders_; }
@@ -40,6 +41,9 @@ class ScatteredMean : public RangeExchange {
   ScatteredMean(Communicator& communicator, Place& place);
   ~ScatteredMean() override { abandon(); }
 
+  /// Makes room for views of up to that many entries.
+  void reserve(std::uint64_t entries);
+
   /// `own` is as long as this rank's range of `values`.
   void start(ConstGradientView values, View<float> own, StatusView status);
 
@@ -62,6 +66,9 @@ class GatheredRanges : public RangeExchange {
  public:
   GatheredRanges(Communicator& communicator, Place& place);
   ~GatheredRanges() override { abandon(); }
+
+  /// Makes room for views of up to that many entries.
+  void reserve(std::uint64_t entries) { slots_.reserve(most_bytes(entries)); }
 
   /// `own` is as long as this rank's range of `values`.
   void start(View<const float> own, GradientView values, StatusView status);

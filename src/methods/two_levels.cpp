@@ -19,11 +19,14 @@ void TwoLevelMethod::prepare() {
   inner_->register_tensors(slices_);
   own_.reserve(place(), offsets_.back());
   gradients_.resize(pipeline().chunks().size());
-  channel_of_ = pipeline().make_each([&](const Chunk&, Communicator& channel) {
+  channel_of_ = pipeline().make_each([&](const Chunk& chunk, Communicator& channel) {
     const auto same = [&](const auto& each) { return &each->channel == &channel; };
     const auto found = std::find_if(channels_.begin(), channels_.end(), same);
-    if (found != channels_.end()) return found->get();
-    return channels_.emplace_back(std::make_unique<OnChannel>(channel, place())).get();
+    OnChannel* shared = found != channels_.end() ? found->get() : nullptr;
+    if (shared == nullptr) shared = channels_.emplace_back(std::make_unique<OnChannel>(channel, place())).get();
+    shared->mean.reserve(chunk.size);
+    shared->gathered.reserve(chunk.size);
+    return shared;
   });
   gather_statuses_.reserve(place(), channels_.size());
 }

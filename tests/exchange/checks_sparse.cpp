@@ -216,6 +216,15 @@ void check_sparse_borders(Communicator& communicator) {
   const std::uint64_t payload = sum.traffic().payload_bytes;
   EXPECT_LE(static_cast<double>(sent),
             1.05 * 2.0 * static_cast<double>((ranks - 1) * payload) / static_cast<double>(ranks));
+
+  // Lists with little in common, all in rank 0's range at first: of 7 ranks it returns more than there was room for.
+  const auto disjoint = all_entries(communicator, n / 10, k, 0.0, 22);
+  SparseSum grows(communicator, place, n, k, {.route = SparseRoute::range});
+  for (int step = 0; step < 2; ++step) {
+    grows.start(own(disjoint, communicator).view(), mean, view_of(status));
+    grows.finish();
+    EXPECT_TRUE(mean == dense_mean(disjoint, n)) << "step " << step;
+  }
 }
 
 /// What union = keep returns: of each owner's range its share of k, the largest by magnitude, equals by lowest index.

@@ -24,7 +24,9 @@ TEST(StripeKernel, TakesAndPutsEveryStripe) {
           for (std::size_t i = 0; i < n; ++i) {
             ASSERT_EQ(put[i], i % stride == first ? 2.0F * values[i] : 0.0F) << n << " " << stride << " " << first;
           }
-          if (first + (taken.size() - 1) * stride >= n) ASSERT_EQ(taken.back(), 0.0F);
+          if (first + (taken.size() - 1) * stride >= n) {
+            ASSERT_EQ(taken.back(), 0.0F);
+          }
           if (n > 1000 && first > 2) break;
         }
       }

@@ -59,7 +59,7 @@ C10_REGISTER_GUARD_IMPL(PrivateUse1, PretendedGuard)
 using Asked = std::vector<std::string>;
 
 TEST(CallOrder, MakesTheStreamsWaitForEachOther) {
-  pretended() = {.current = 7};
+  pretended() = {.current = 7, .asked = {}};
   {
     const CallOrder order(stream(0));
     EXPECT_EQ(pretended().current, 0);
@@ -72,7 +72,7 @@ TEST(CallOrder, MakesTheStreamsWaitForEachOther) {
 }
 
 TEST(CallOrder, LeavesTheCallersStreamInOrderAfterAnError) {
-  pretended() = {.current = 7};
+  pretended() = {.current = 7, .asked = {}};
   try {
     const CallOrder order(stream(0));
     throw std::runtime_error("a step that failed");
