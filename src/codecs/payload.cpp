@@ -79,15 +79,19 @@ bool is_flagged(Place& place, View<const std::byte> payload) {
   return (read_header(place, payload).flags & kNonfiniteFlag) != 0;
 }
 
-void note_flagged(Place& place, Each<View<const std::byte>> payloads, int first_rank, StatusView status) {
+void note_flagged(Place& place, Each<View<const std::byte>> payloads, int first_rank, StatusView status,
+                  bool only_if_none) {
   require_status(place, status);
   auto rank = static_cast<std::uint32_t>(first_rank);
-  if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(note_flagged, place, payloads, rank, status);
+  if (place.device() == Device::cuda) {
+    return LACONIC_CUDA_CALL(note_flagged, place, payloads, rank, status, only_if_none);
+  }
   payloads([&](View<const std::byte> payload) {
     const std::uint32_t candidate = ++rank;
     if (!is_flagged(place, payload)) return;
     const Touch touch(place);
     Status& noted = status[0];
+    if (only_if_none && noted.nonfinite_rank != 0) return;
     noted.nonfinite = 1;
     if (noted.nonfinite_rank == 0 || candidate < noted.nonfinite_rank) noted.nonfinite_rank = candidate;
   });

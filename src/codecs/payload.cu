@@ -65,7 +65,7 @@ __global__ void norms_kernel(const float* norms, std::uint64_t count, float* to,
 }
 
 __global__ void flagged_kernel(const __grid_constant__ Batch<const std::byte*> payloads, unsigned count,
-                               std::uint32_t first_rank, Status* status) {
+                               std::uint32_t first_rank, bool only_if_none, Status* status) {
   __shared__ std::uint32_t lowest;
   if (threadIdx.x == 0) lowest = count;
   __syncthreads();
@@ -74,7 +74,7 @@ __global__ void flagged_kernel(const __grid_constant__ Batch<const std::byte*> p
     if ((flags & kNonfiniteFlag) != 0) atomicMin(&lowest, threadIdx.x);
   }
   __syncthreads();
-  if (threadIdx.x != 0 || lowest == count) return;
+  if (threadIdx.x != 0 || lowest == count || (only_if_none && status->nonfinite_rank != 0)) return;
   const std::uint32_t candidate = first_rank + lowest + 1;
   status->nonfinite = 1;
   if (status->nonfinite_rank == 0 || candidate < status->nonfinite_rank) status->nonfinite_rank = candidate;
@@ -158,11 +158,12 @@ void set_count(Place& place, std::uint64_t count, StatusView status) {
   launch.check();
 }
 
-void note_flagged(Place& place, Each<View<const std::byte>> payloads, std::uint32_t first_rank, StatusView status) {
+void note_flagged(Place& place, Each<View<const std::byte>> payloads, std::uint32_t first_rank, StatusView status,
+                  bool only_if_none) {
   const Launch launch(place, "note_flagged");
   const auto give = [&](const Batch<const std::byte*>& list, unsigned count, unsigned first) {
     flagged_kernel<<<1, kMostInBatch<const std::byte*>, 0, launch.stream()>>>(list, count, first_rank + first,
-                                                                              status.data());
+                                                                              only_if_none, status.data());
     launch.check();
   };
   Batches<const std::byte*, decltype(give)> batches(give);

@@ -63,8 +63,10 @@ void read_lengths(Place& place, std::span<const View<const std::byte>> payloads,
 bool is_flagged(Place& place, View<const std::byte> payload);
 
 /// Notes which senders of opened payloads met a non-finite value: sets status.nonfinite, and lowers nonfinite_rank to
-/// the first of them if it is above or 0. The payloads are those of `first_rank` and the ranks after it. Does not wait.
-void note_flagged(Place& place, Each<View<const std::byte>> payloads, int first_rank, StatusView status);
+/// the first of them if it is above or 0. The payloads are those of `first_rank` and the ranks after it. With
+/// `only_if_none`, a rank that has been noted before stays. Does not wait.
+void note_flagged(Place& place, Each<View<const std::byte>> payloads, int first_rank, StatusView status,
+                  bool only_if_none = false);
 
 /// Notes a fault if none is noted yet; returns false, for `return note_fault(...)`.
 bool note_fault(Place& place, StatusView status, PayloadFault fault, std::uint64_t offset, std::uint64_t found,

@@ -22,7 +22,8 @@ void set_nonfinite(Place& place, StatusView status);
 void set_count(Place& place, std::uint64_t count, StatusView status);
 
 /// As in payload.h.
-void note_flagged(Place& place, Each<View<const std::byte>> payloads, std::uint32_t first_rank, StatusView status);
+void note_flagged(Place& place, Each<View<const std::byte>> payloads, std::uint32_t first_rank, StatusView status,
+                  bool only_if_none);
 
 /// to[i] = norms[i]; 0, with status.nonfinite set, for a norm that is not finite.
 void put_norms(Place& place, View<const float> norms, View<float> to, StatusView status);

@@ -25,6 +25,16 @@ std::vector<std::uint64_t> even_borders(std::uint64_t n, int ranks) {
   return borders;
 }
 
+namespace {
+
+auto in_order(const Slots& slots) {
+  return [&slots](const auto& body) {
+    for (int from = 0; from < slots.ranks(); ++from) body(slots.payload(from));
+  };
+}
+
+}  // namespace
+
 Exchange::Exchange(Communicator& communicator, Place& place) : communicator_(communicator), place_(place) {}
 
 void Exchange::require_idle() const {
@@ -127,11 +137,10 @@ void Exchange::flag_nonfinite(Slots& slots) {
   for (int to = 0; to < slots.ranks(); ++to) flag_payload(place_, slots.slot(to), status_);
 }
 
-void Exchange::note_nonfinite(const Slots& slots) {
-  const auto payloads = [&](const auto& body) {
-    for (int from = 0; from < slots.ranks(); ++from) body(slots.payload(from));
-  };
-  note_flagged(place_, payloads, 0, status_);
+void Exchange::note_nonfinite(const Slots& slots) { note_flagged(place_, in_order(slots), 0, status_); }
+
+void Exchange::note_nonfinite_returns(const Slots& slots) {
+  note_flagged(place_, in_order(slots), 0, status_, /*only_if_none=*/true);
 }
 
 void Exchange::note_nonfinite(View<const std::byte> payload, int from) {

@@ -78,6 +78,8 @@ class Exchange {
   void flag_nonfinite(Slots& slots);
   /// Notes from sound payloads, one in each rank's slot, the lowest rank that met a non-finite value.
   void note_nonfinite(const Slots& slots);
+  /// The same from what the owners returned, which names a culprit only if no payload before has.
+  void note_nonfinite_returns(const Slots& slots);
   void note_nonfinite(View<const std::byte> payload, int from);
   /// Throws on a fault, so that no later stage uses damaged data. Returns the status.
   Status require_payloads_sound() { return require_sound(place_, status_); }

@@ -46,8 +46,7 @@ Handle OwnerExchange::return_own_range() {
 void OwnerExchange::finish_ranges() {
   const Stopwatch watch(cost().decode_seconds);
   require_payloads_sound(read_ranges());
-  // What the owners returned tells of a culprit only if no payload before has.
-  if (require_payloads_sound().nonfinite_rank == 0) note_nonfinite(returned_);
+  note_nonfinite_returns(returned_);
 }
 
 }  // namespace laconic

@@ -349,7 +349,7 @@ void SparseSum::read_sums() {
   }
   require_payloads_sound(sound);
   std::swap(borders_, next_borders_);
-  if (require_payloads_sound().nonfinite_rank == 0) note_nonfinite(receive_);
+  note_nonfinite_returns(receive_);
 }
 
 // ---- from a leader

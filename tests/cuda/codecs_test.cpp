@@ -100,22 +100,33 @@ TEST_F(CudaCodecs, TheLowestRankWithAFlagIsNoted) {
   for (const std::vector<std::size_t>& flagged : std::vector<std::vector<std::size_t>>{{}, {0}, {299}, {290, 70, 71}}) {
     for (const std::uint32_t noted : {0U, 5U, 71U, 72U, 400U}) {
       std::vector<Placed<std::byte>> payloads;
+      std::vector<Payload> sent;
       for (std::size_t rank = 0; rank < kRanks; ++rank) {
         Status sender;
         sender.nonfinite = std::count(flagged.begin(), flagged.end(), rank) > 0 ? 1 : 0;
         Payload payload(dense::max_payload_bytes(1, ValueFormat::f32));
         dense::encode(reference_, value, ValueFormat::f32, payload, view_of(sender));
         payloads.emplace_back(*place_, payload);
+        sent.push_back(payload);
       }
-      const Placed<Status> status(*place_, {Status{.nonfinite_rank = noted}});
       const auto each = [&](const auto& body) {
         for (const auto& payload : payloads) body(View<const std::byte>(payload.view()));
       };
-      note_flagged(*place_, each, 0, status.view());
       const std::size_t lowest = flagged.empty() ? kRanks : *std::min_element(flagged.begin(), flagged.end());
-      const bool lower = lowest < kRanks && (noted == 0 || lowest + 1 < noted);
-      EXPECT_EQ(status.values()[0].nonfinite_rank, lower ? lowest + 1 : noted);
-      EXPECT_EQ(status.values()[0].nonfinite, flagged.empty() ? 0U : 1U);
+      for (const bool only_if_none : {false, true}) {
+        const Placed<Status> status(*place_, {Status{.nonfinite_rank = noted}});
+        Status on_cpu{.nonfinite_rank = noted};
+        note_flagged(*place_, each, 0, status.view(), only_if_none);
+        const bool counts = lowest < kRanks && (noted == 0 || !only_if_none);
+        EXPECT_EQ(status.values()[0].nonfinite, counts ? 1U : 0U);
+        EXPECT_EQ(status.values()[0].nonfinite_rank, counts && (noted == 0 || lowest + 1 < noted) ? lowest + 1 : noted);
+        const auto each_on_cpu = [&](const auto& body) {
+          for (const Payload& payload : sent) body(View<const std::byte>(payload));
+        };
+        note_flagged(reference_, each_on_cpu, 0, view_of(on_cpu), only_if_none);
+        EXPECT_EQ(status.values()[0].nonfinite_rank, on_cpu.nonfinite_rank);
+        EXPECT_EQ(status.values()[0].nonfinite, on_cpu.nonfinite);
+      }
     }
   }
 }

@@ -124,11 +124,21 @@ struct ChunkSize {
 TEST(ChunksOnDevice, AreLargerWhereFewBitsTravel) {
   if (cuda_device_count() == 0) GTEST_SKIP() << "no CUDA device";
   const std::vector<ChunkSize> cases{
-      {"sgd", {}, 16},          {"bf16", {}, 16},           {"qsgd", {}, 32},
-      {"dqsgd", {}, 32},        {"block-quant", {}, 32},    {"signsgd", {}, 64},
-      {"topk", {}, 64},         {"topk", {.keep = 0.1}, 32}, {"topk", {.keep = 0.5}, 16},
-      {"regtopk", {}, 64},      {"randk", {}, 64},          {"randk", {.keep = 0.1}, 32},
-      {"def", {.ratio = 4}, 32}, {"def", {.ratio = 64}, 64}, {"def-topk", {}, 64}};
+      {"sgd", {}, 16},
+      {"bf16", {}, 16},
+      {"qsgd", {}, 32},
+      {"dqsgd", {}, 32},
+      {"block-quant", {.return_ = "full"}, 32},
+      {"signsgd", {}, 64},
+      {"topk", {}, 64},
+      {"topk", {.keep = 0.1}, 32},
+      {"topk", {.keep = 0.5}, 16},
+      {"regtopk", {}, 64},
+      {"randk", {}, 64},
+      {"randk", {.keep = 0.1}, 32},
+      {"def", {.ratio = 4}, 32},
+      {"def", {.ratio = 64}, 64},
+      {"def-topk", {}, 64}};
   const std::vector<Tensor> tensors(8, {"of 16 MiB", std::uint64_t{1} << 22});
   run_ranks(1, [&](Communicator& communicator) {
     for (auto [name, options, mebibytes] : cases) {
