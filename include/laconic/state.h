@@ -19,12 +19,9 @@ class State {
   void put(const std::string& name, View<const std::uint32_t> values);
   void put(const std::string& name, double value);
   void put(const std::string& name, const std::string& text);
-  /// A list whose length may differ between two states of one method.
-  void put_list(const std::string& name, View<const std::uint32_t> values);
   /// Throws InvalidConfig if the name is missing or the size differs from the view's.
   void get(const std::string& name, View<float> values) const;
   void get(const std::string& name, View<std::uint32_t> values) const;
-  std::vector<std::uint32_t> list(const std::string& name) const;
   double number(const std::string& name) const;
   std::string text(const std::string& name) const;
   bool has(const std::string& name) const;
@@ -38,8 +35,7 @@ class State {
   State nested(const std::string& name) const;
   /// Entries of an array; 0 if there is no array of that name.
   std::uint64_t size(const std::string& name) const;
-  /// Throws InvalidConfig if an entry of the other is missing here, or is of another kind, or of another size (lists may
-  /// be of any).
+  /// Throws InvalidConfig if an entry of the other is missing here, or is of another kind or size.
   void require_entries_of(const State& other) const;
   /// Throws InvalidConfig if there is an entry here that the other does not have.
   void require_no_entries_beyond(const State& other) const;
@@ -55,7 +51,7 @@ class State {
  private:
   struct Entry {
     std::string name;
-    char kind;  ///< 'f' floats, 'u' 32-bit words, 'l' a list of 32-bit words, 'd' one double, 't' text
+    char kind;  ///< 'f' floats, 'u' 32-bit words, 'd' one double, 't' text
     std::vector<std::byte> bytes;
   };
   const Entry& entry(const std::string& name) const;

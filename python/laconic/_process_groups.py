@@ -346,8 +346,8 @@ def _engines(group: dist.ProcessGroup) -> dict[str, str]:
 
 
 def _cpu_engine(group: dist.ProcessGroup) -> str:
-    """An engine whose groups may have messages in flight at the same time, for which NCCL does not promise progress:
-    a model that has several methods, or two levels, has several groups."""
+    """An engine whose groups may have messages in flight at the same time. NCCL promises no progress then, and a model
+    that has several methods, or two levels, has several groups."""
     found = _engines(group)
     return found.get("cpu") or ("gloo" if dist.is_gloo_available() else found["cuda"])
 

@@ -44,7 +44,7 @@ void* Workspace::take_bytes(std::size_t bytes) {
     used_ = 0;
   }
   // On a device an outgrown block stays, so the next one is larger by a quarter at least: what is taken may grow a
-  // little in many steps, and then all blocks together stay below five times the last one.
+  // little in many steps, and then all blocks together stay within about ten times what is taken at a time.
   blocks_.push_back(allocate(std::max({bytes, round_up(outgrown + outgrown / 4), kSmallestBlock})));
   used_ = bytes;
   return blocks_.back().memory.get();

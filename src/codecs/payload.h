@@ -64,7 +64,7 @@ bool is_flagged(Place& place, View<const std::byte> payload);
 
 /// Notes which senders of opened payloads met a non-finite value: sets status.nonfinite, and lowers nonfinite_rank to
 /// the first of them if it is above or 0. The payloads are those of `first_rank` and the ranks after it. With
-/// `only_if_none`, a rank that has been noted before stays. Does not wait.
+/// `only_if_none` it does nothing if a rank has been noted already. Does not wait.
 void note_flagged(Place& place, Each<View<const std::byte>> payloads, int first_rank, StatusView status,
                   bool only_if_none = false);
 

@@ -20,7 +20,7 @@ std::uint64_t range_payload_bytes(std::span<const std::uint64_t> borders, int ra
 
 }  // namespace
 
-/// Bytes of a range from each rank. With fewer entries a rank's range may be longer by one.
+/// Bytes of a range from each rank, for views of up to that many entries. The longest range is rounded up.
 std::uint64_t RangeExchange::most_bytes(std::uint64_t entries) const {
   const auto ranks = static_cast<std::uint64_t>(size());
   return ranks * dense::max_payload_bytes((entries + ranks - 1) / ranks, ValueFormat::f32);

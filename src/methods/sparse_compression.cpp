@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/check.h"
 #include "base/transfer.h"
 #include "kernels/coded/coded.h"
 #include "kernels/elementwise/elementwise.h"
@@ -42,6 +43,7 @@ bool SparseCompression::by_tensor() const { return by_tensor_ && !options_.coded
 
 void SparseCompression::prepare(Place& place, std::span<const Tensor> tensors) {
   place_ = &place;
+  most_chunks_ = by_tensor() ? std::max<std::size_t>(tensors.size(), 1) : 1;
   if (fixed_ == 0) {
     scopes_.prepare(tensors, keep_, by_tensor_);
   } else if (selection_ == Selection::own) {
@@ -69,6 +71,7 @@ void SparseCompression::make_sums(const ChunkPipeline& pipeline) {
     chunk_sum.borders.assign(chunk_sum.sum->borders().begin(), chunk_sum.sum->borders().end());
     return chunk_sum;
   });
+  LACONIC_CHECK(sums_.size() <= most_chunks_);
 }
 
 /// Which scopes of the chunk share magnitudes. The model is one scope.
@@ -179,23 +182,25 @@ void SparseCompression::save(State& state) const {
     for (const std::uint64_t border : chunk_sum.borders) borders.push_back(static_cast<std::uint32_t>(border));
     unions.push_back(static_cast<std::uint32_t>(chunk_sum.last_union + 1));
   }
-  state.put_list("borders", View<const std::uint32_t>(borders));
-  state.put_list("last unions", View<const std::uint32_t>(unions));
+  borders.resize(most_chunks_ * sums_.front().borders.size());
+  unions.resize(most_chunks_);
+  state.put("borders", View<const std::uint32_t>(borders));
+  state.put("last unions", View<const std::uint32_t>(unions));
 }
 
+/// Of the chunks that have entries, in their order.
 std::vector<SparseCompression::SavedSum> SparseCompression::saved_sums(const State& state) const {
-  const std::vector<std::uint32_t> borders = state.list("borders");
-  const std::vector<std::uint32_t> unions = state.list("last unions");
   const std::size_t each = sums_.front().borders.size();
-  if (borders.size() != unions.size() * each) {
-    throw InvalidConfig("saved state has " + std::to_string(borders.size()) + " borders, expected " +
-                        std::to_string(each) + " for each of " + std::to_string(unions.size()) +
-                        " chunks: load a state as it was saved");
-  }
+  std::vector<std::uint32_t> borders(most_chunks_ * each);
+  std::vector<std::uint32_t> unions(most_chunks_);
+  state.get("borders", View<std::uint32_t>(borders));
+  state.get("last unions", View<std::uint32_t>(unions));
   std::vector<SavedSum> sums;
-  for (const std::uint32_t last_union : unions) {
-    const auto begin = borders.begin() + static_cast<std::ptrdiff_t>(sums.size() * each);
-    sums.push_back({{begin, begin + static_cast<std::ptrdiff_t>(each)}, std::uint64_t{last_union} - 1});
+  for (std::size_t i = 0; i < unions.size(); ++i) {
+    const auto begin = borders.begin() + static_cast<std::ptrdiff_t>(i * each);
+    SavedSum sum{{begin, begin + static_cast<std::ptrdiff_t>(each)}, std::uint64_t{unions[i]} - 1};
+    SparseSum::require_sound(sum.borders.back(), sum.borders, sum.last_union);
+    if (sum.borders.back() > 0) sums.push_back(std::move(sum));
   }
   return sums;
 }
@@ -205,10 +210,7 @@ void SparseCompression::require_loadable(const State& state) const {
   std::uint64_t expected = 0;
   for (const ChunkSum& chunk_sum : sums_) expected += chunk_sum.borders.back();
   std::uint64_t found = 0;
-  for (const SavedSum& saved : saved_sums(state)) {
-    SparseSum::require_sound(saved.borders.back(), saved.borders, saved.last_union);
-    found += saved.borders.back();
-  }
+  for (const SavedSum& saved : saved_sums(state)) found += saved.borders.back();
   if (found == expected) return;
   throw InvalidConfig("saved state's borders divide " + std::to_string(found) + " entries, expected " +
                       std::to_string(expected) + ": load a state as it was saved");
@@ -220,18 +222,22 @@ void SparseCompression::require_loadable(const State& state) const {
 void SparseCompression::load(const State& state) {
   get_memory(state, "thresholds", *place_, thresholds());
   const std::vector<SavedSum> saved = saved_sums(state);
-  const auto size_of = [](const auto& sum) { return sum.borders.back(); };
-  const bool as_here = std::ranges::equal(saved, sums_, {}, size_of, size_of);
-  for (std::size_t i = 0; i < sums_.size(); ++i) {
-    ChunkSum& chunk_sum = sums_[i];
+  std::vector<ChunkSum*> mine;
+  for (ChunkSum& chunk_sum : sums_) {
+    if (chunk_sum.borders.back() > 0) mine.push_back(&chunk_sum);
+  }
+  const bool as_here = std::ranges::equal(saved, mine, [](const SavedSum& there, const ChunkSum* here) {
+    return there.borders.back() == here->borders.back();
+  });
+  for (std::size_t i = 0; i < mine.size(); ++i) {
     if (as_here) {
-      chunk_sum.borders = saved[i].borders;
-      chunk_sum.last_union = saved[i].last_union;
+      mine[i]->borders = saved[i].borders;
+      mine[i]->last_union = saved[i].last_union;
     } else {
-      set_even_borders(chunk_sum.borders.back(), chunk_sum.borders);
-      chunk_sum.last_union = SparseSum::kNoUnion;
+      set_even_borders(mine[i]->borders.back(), mine[i]->borders);
+      mine[i]->last_union = SparseSum::kNoUnion;
     }
-    chunk_sum.sum->go_on_from(chunk_sum.borders, chunk_sum.last_union);
+    mine[i]->sum->go_on_from(mine[i]->borders, mine[i]->last_union);
   }
 }
 

@@ -104,7 +104,8 @@ class SparseCompression {
   Buffer<std::uint32_t> indices_;
   Buffer<float> values_;
   Buffer<float> errors_;
-  std::vector<ChunkSum> sums_;  ///< by chunk
+  std::vector<ChunkSum> sums_;    ///< by chunk
+  std::size_t most_chunks_ = 1;   ///< of any size: a saved state has room for them
 };
 
 }  // namespace laconic

@@ -61,7 +61,7 @@ class Reader {
 
 /// Bytes of one value of an entry; 0: there is no such kind.
 std::size_t value_bytes(char kind) {
-  if (kind == 'f' || kind == 'u' || kind == 'l') return sizeof(float);
+  if (kind == 'f' || kind == 'u') return sizeof(float);
   if (kind == 'd') return sizeof(double);
   return kind == 't' ? 1 : 0;
 }
@@ -121,11 +121,6 @@ void State::put(const std::string& name, View<const std::uint32_t> values) {
   if (!values.empty()) std::memcpy(made.bytes.data(), values.data(), values.size_bytes());
 }
 
-void State::put_list(const std::string& name, View<const std::uint32_t> values) {
-  Entry& made = fresh(name, 'l', values.size_bytes());
-  if (!values.empty()) std::memcpy(made.bytes.data(), values.data(), values.size_bytes());
-}
-
 void State::put(const std::string& name, double value) {
   std::memcpy(fresh(name, 'd', sizeof value).bytes.data(), &value, sizeof value);
 }
@@ -155,19 +150,10 @@ void State::get(const std::string& name, View<std::uint32_t> values) const {
   read_into(name, entry(name, 'u').bytes, values);
 }
 
-std::vector<std::uint32_t> State::list(const std::string& name) const {
-  const std::vector<std::byte>& bytes = entry(name, 'l').bytes;
-  std::vector<std::uint32_t> values(bytes.size() / sizeof(std::uint32_t));
-  read_into(name, bytes, View<std::uint32_t>(values));
-  return values;
-}
-
 void State::require_entries_of(const State& other) const {
   for (const Entry& expected : other.entries_) {
     const Entry& found = entry(expected.name, expected.kind);
-    if (found.kind != 'l' && found.bytes.size() != expected.bytes.size()) {
-      refuse_size(found.name, size(found.name), other.size(found.name));
-    }
+    if (found.bytes.size() != expected.bytes.size()) refuse_size(found.name, size(found.name), other.size(found.name));
   }
 }
 

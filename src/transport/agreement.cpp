@@ -118,7 +118,7 @@ void require_agreement(Communicator& communicator, std::span<const AgreedField> 
 }
 
 AgreedField overlap_field(const Communicator& communicator) {
-  return {"groups at the same time", communicator.duplicates_overlap() ? "possible" : "not possible"};
+  return {"the engine's groups", communicator.duplicates_overlap() ? "may overlap" : "need one order"};
 }
 
 }  // namespace laconic

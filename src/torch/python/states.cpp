@@ -13,7 +13,7 @@
 namespace laconic::python {
 namespace {
 
-/// An array of floats or of 32-bit words, a list of words, a number, or a text.
+/// An array of floats or of 32-bit words, a number, or a text.
 using Value = std::variant<at::Tensor, double, std::string>;
 using Entries = std::vector<std::pair<std::string, Value>>;
 
@@ -35,13 +35,8 @@ Value value_of(const State& state, const std::string& name) {
   try {
     return state.number(name);
   } catch (const InvalidConfig&) {
-  }
-  try {
     return state.text(name);
-  } catch (const InvalidConfig&) {
   }
-  const std::vector<std::uint32_t> list = state.list(name);
-  return at::tensor(std::vector<std::int64_t>(list.begin(), list.end()), at::kLong);
 }
 
 Entries entries_of(const at::Tensor& saved) {
@@ -58,11 +53,8 @@ void put(State& state, const std::string& name, const Value& value) {
   const auto size = static_cast<std::size_t>(array.numel());
   if (array.scalar_type() == at::kFloat) {
     state.put(name, View<const float>(array.data_ptr<float>(), size));
-  } else if (array.scalar_type() == at::kInt) {
-    state.put(name, View<const std::uint32_t>(static_cast<const std::uint32_t*>(array.data_ptr()), size));
   } else {
-    const auto* words = array.data_ptr<std::int64_t>();
-    state.put_list(name, View<const std::uint32_t>(std::vector<std::uint32_t>(words, words + size)));
+    state.put(name, View<const std::uint32_t>(static_cast<const std::uint32_t*>(array.data_ptr()), size));
   }
 }
 
@@ -131,7 +123,7 @@ at::Tensor redealt_state(const std::string& method, const Texts& texts, const st
 void bind_states(py::module_& module) {
   using Unlocked = py::call_guard<py::gil_scoped_release>;
   module.def("state_entries", &entries_of, py::arg("saved"), Unlocked(),
-             "Names and values of a saved state: tensors of float32 or int32, lists as tensors of int64, numbers, texts.");
+             "Names and values of a saved state: tensors of float32 or int32, numbers, texts.");
   module.def("state_with", &state_with, py::arg("entries"), Unlocked(), "And back.");
   module.def("entries_per_value", &per_entry, py::arg("method"), py::arg("options"), Unlocked(),
              "The arrays of a method's state that have a value for each entry of the gradient.");
