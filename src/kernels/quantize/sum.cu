@@ -16,6 +16,7 @@ template <class List>
 struct Sources {
   List payloads;
   unsigned count;
+  std::uint32_t bits_of_128 = kBitsOf128;
 
   template <class T>
   __device__ const T* at(unsigned source, std::uint64_t offset) const {
@@ -127,7 +128,7 @@ __device__ void sum_words(const SumPart<Number>& part, const Sources<List>& sour
         if (kScopes && row % kRowsOfScope == 0) {
           step = quantize_step(norms[(group + (row_of(word) + row) * kPackLanes) >> shift], kBits);
         }
-        sums[word][row] = sums[word][row] + value_of(fields[word] >> row * kBits, step, kBits);
+        sums[word][row] = sums[word][row] + value_in_word<kBits>(fields[word], row, step, sources.bits_of_128);
       }
     }
   }

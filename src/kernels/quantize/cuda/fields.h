@@ -16,6 +16,26 @@ inline __device__ float value_of(std::uint32_t field, float step, int bits) {
   return (field & sign) != 0 ? -magnitude : magnitude;
 }
 
+inline constexpr std::uint32_t kBitsOf128 = 0x43000000;
+
+/// The same for a field of a word that has whole fields in each byte. A multiprocessor converts integers, compares and
+/// selects half as fast as it adds and multiplies, so nothing is converted: a byte with the magnitude becomes the upper
+/// bits of 128's mantissa, which makes 128 + the magnitude, and the sign is put into the product. `bits_of_128` is
+/// kBitsOf128 from a kernel's parameters. If the compiler knew its value, it would take an instruction more per field.
+template <int kBits>
+__device__ float value_in_word(std::uint32_t word, unsigned number, float step, std::uint32_t bits_of_128) {
+  static_assert(kBits == 4 || kBits == 8);
+  constexpr unsigned kInByte = 8 / kBits;
+  constexpr std::uint32_t kMagnitudes = 0x01010101U * ((1U << (kBits - 1)) - 1);  // of one field in each byte
+  constexpr unsigned kZeroZeroByteHighest = 0x7044;  // of the result from below; the byte of the word is added
+  const std::uint32_t magnitudes = word >> number % kInByte * kBits & kMagnitudes;
+  const float raised =
+      __uint_as_float(__byte_perm(magnitudes, bits_of_128, kZeroZeroByteHighest | number / kInByte << 8));
+  const float magnitude = (raised - 128.0F) * step;
+  const std::uint32_t sign = word << (32 - (number + 1) * kBits) & 0x8000'0000U;
+  return __uint_as_float(__float_as_uint(magnitude) ^ sign);
+}
+
 /// Blocks of threads for a part's full groups.
 inline __host__ __device__ std::uint64_t group_blocks(std::uint64_t n) {
   return (n / kPackGroup * kPackLanes + kThreads - 1) / kThreads;
