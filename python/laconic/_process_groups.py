@@ -284,10 +284,17 @@ def hosts_of(own: _core.Communicator, within: str | dist.ProcessGroup | None) ->
 
 
 def require_engine(backend: str | None) -> None:
-    """Raises InvalidConfig for a name that torch does not know."""
-    if backend is not None and backend not in dist.Backend.backend_list:
+    """Raises InvalidConfig for a name that torch does not know, or an engine that this torch does not have."""
+    if backend is None:
+        return
+    if backend not in dist.Backend.backend_list:
         known = ", ".join(name for name in dist.Backend.backend_list if name != "undefined")
         raise _core.InvalidConfig(f"backend must be an engine of torch.distributed ({known}), got {backend!r}")
+    if not dist.is_backend_available(backend):
+        raise _core.InvalidConfig(
+            f"backend={backend!r} needs a PyTorch with that engine, and torch {torch.__version__} here has none: leave "
+            "backend out to use Gloo"
+        )
 
 
 def device_of(group: dist.ProcessGroup | None) -> torch.device:

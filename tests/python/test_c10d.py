@@ -224,9 +224,11 @@ def die_in_attach() -> str:
 def refusals() -> list[str]:
     said = []
     pair = dist.new_group([0, 1])
+    missing = next(each for each in ("xccl", "ucc", "mpi", "nccl") if not dist.is_backend_available(each))
     for call in (
         lambda: _process_groups.communicator(timeout=-1.0),
         lambda: _process_groups.communicator(backend="glue"),
+        lambda: _process_groups.communicator(backend=missing),
         lambda: _process_groups.communicator(**({"group": pair} if dist.get_rank() == 2 else {"timeout": 0.0})),
     ):
         try:
@@ -340,7 +342,8 @@ class C10dTest(unittest.TestCase):
         for rank, texts in enumerate(said):
             self.assertEqual(texts[0], "timeout must be in (0, 1e+09] seconds, got -1.0: leave it out for the group's own")
             self.assertIn("backend must be an engine of torch.distributed (gloo, nccl", texts[1])
-            self.assertIn("not in the process group" if rank == 2 else "timeout must be in (0, 1e+09] seconds", texts[2])
+            self.assertRegex(texts[2], "backend='.*' needs a PyTorch with that engine, and torch .* here has none")
+            self.assertIn("not in the process group" if rank == 2 else "timeout must be in (0, 1e+09] seconds", texts[3])
 
     def test_refuses_groups_that_torch_cannot_name(self) -> None:
         said = run_ranks(3, unequal_groups)
