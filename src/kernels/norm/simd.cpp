@@ -1,14 +1,13 @@
 #include <algorithm>
 #include <array>
-#include <cstdint>
 
 #include "kernels/norm/loops.h"
 #include "kernels/norm/norm.h"
+#include "kernels/prefetch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/norm/simd.cpp"
 #include <hwy/foreach_target.h>
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "kernels/simd.h"
@@ -63,11 +62,8 @@ void square_blocks(View<const float> values, double* sums) {
   }
 }
 
-/// Four kilobytes ahead: short scopes, one call after another, otherwise wait for memory. With AVX-512 they took seven
-/// times as long. The address may lie beyond the view's end, where a prefetch does nothing.
-HWY_INLINE void prefetch_beyond(const float* values) {
-  hwy::Prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(values) + 4096));
-}
+/// Short scopes, one call after another, otherwise wait for memory: with AVX-512 they took seven times as long.
+constexpr std::size_t kBytesAhead = 4096;
 
 // Magnitudes as bits order like integers, NaN above Inf, so integer maxima do it on every target alike.
 void largest_blocks(View<const float> values, std::uint32_t* largest) {
@@ -81,8 +77,8 @@ void largest_blocks(View<const float> values, std::uint32_t* largest) {
     auto second = hn::Zero(d);
     std::size_t i = begin;
     for (; i + 2 * lanes <= end; i += 2 * lanes) {
-      prefetch_beyond(values.data() + i);
-      if constexpr (hn::MaxLanes(f) == 16) prefetch_beyond(values.data() + i + lanes);  // a cache line each
+      prefetch_ahead(values.data() + i, kBytesAhead);
+      if constexpr (hn::MaxLanes(f) == 16) prefetch_ahead(values.data() + i + lanes, kBytesAhead);  // a cache line each
       first = hn::Max(first, hn::And(hn::BitCast(d, hn::LoadU(f, values.data() + i)), magnitude));
       second = hn::Max(second, hn::And(hn::BitCast(d, hn::LoadU(f, values.data() + i + lanes)), magnitude));
     }

@@ -6,13 +6,13 @@
 #define LACONIC_KERNELS_DEQUANTIZE_SIMD_INL_H_
 #endif
 
-#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <cstdint>
 #include <utility>
 
 #include "kernels/bitpack/bitpack.h"
+#include "kernels/prefetch.h"
 #include "kernels/quantize/loops.h"
 #include "laconic/view.h"
 
@@ -39,9 +39,8 @@ HWY_INLINE void add_row(hn::Vec<DequantizeFloats> addend, float* row) {
   const DequantizeFloats d;
   if constexpr (hn::MaxLanes(d) == kPackLanes) {
     // A row is a cache line. Prefetching one kilobyte ahead hides the latency of memory. Shorter vectors pass each line
-    // several times, and repeated prefetches cost more than they save. The address may lie beyond the view's end, where
-    // a prefetch does nothing.
-    hwy::Prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(row) + 1024));
+    // several times, and repeated prefetches cost more than they save.
+    prefetch_ahead(row, 1024);
   }
   hn::StoreU(hn::Add(hn::LoadU(d, row), addend), d, row);
 }
