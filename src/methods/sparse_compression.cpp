@@ -188,7 +188,7 @@ void SparseCompression::save(State& state) const {
   state.put("last unions", View<const std::uint32_t>(unions));
 }
 
-/// Of the chunks that have entries, in their order.
+/// Of the chunks that were there, without the room for more. A chunk has entries, unless the model has none.
 std::vector<SparseCompression::SavedSum> SparseCompression::saved_sums(const State& state) const {
   const std::size_t each = sums_.front().borders.size();
   std::vector<std::uint32_t> borders(most_chunks_ * each);
@@ -222,22 +222,18 @@ void SparseCompression::require_loadable(const State& state) const {
 void SparseCompression::load(const State& state) {
   get_memory(state, "thresholds", *place_, thresholds());
   const std::vector<SavedSum> saved = saved_sums(state);
-  std::vector<ChunkSum*> mine;
-  for (ChunkSum& chunk_sum : sums_) {
-    if (chunk_sum.borders.back() > 0) mine.push_back(&chunk_sum);
-  }
-  const bool as_here = std::ranges::equal(saved, mine, [](const SavedSum& there, const ChunkSum* here) {
-    return there.borders.back() == here->borders.back();
-  });
-  for (std::size_t i = 0; i < mine.size(); ++i) {
+  const auto size_of = [](const auto& sum) { return sum.borders.back(); };
+  const bool as_here = std::ranges::equal(saved, sums_, {}, size_of, size_of);
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    ChunkSum& chunk_sum = sums_[i];
     if (as_here) {
-      mine[i]->borders = saved[i].borders;
-      mine[i]->last_union = saved[i].last_union;
+      chunk_sum.borders = saved[i].borders;
+      chunk_sum.last_union = saved[i].last_union;
     } else {
-      set_even_borders(mine[i]->borders.back(), mine[i]->borders);
-      mine[i]->last_union = SparseSum::kNoUnion;
+      set_even_borders(chunk_sum.borders.back(), chunk_sum.borders);
+      chunk_sum.last_union = SparseSum::kNoUnion;
     }
-    mine[i]->sum->go_on_from(mine[i]->borders, mine[i]->last_union);
+    chunk_sum.sum->go_on_from(chunk_sum.borders, chunk_sum.last_union);
   }
 }
 

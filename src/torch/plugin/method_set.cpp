@@ -157,8 +157,6 @@ std::span<MethodSet::Group> MethodSet::active() {
 void MethodSet::begin() {
   if (open_) throw InvalidConfig("a step was begun before the last one was finished");
   std::fill(used_.begin(), used_.end(), kUsed);
-  for (Group& group : groups_) group.batch.clear();
-  if (dense_) dense_->batch.clear();
   abandoned_ = false;
   arrived_ = 0;
   held_.clear();
@@ -166,7 +164,10 @@ void MethodSet::begin() {
   open_ = true;
   const auto rank = static_cast<std::uint32_t>(communicator_.rank());
   std::uint32_t number = 0;
-  for (Group& group : active()) group.method->begin({seed_of_group(options_.seed, number++), step_, rank});
+  for (Group& group : active()) {
+    group.batch.clear();  // a step that failed may have left parts
+    group.method->begin({seed_of_group(options_.seed, number++), step_, rank});
+  }
 }
 
 void MethodSet::add(std::span<const TensorPart> parts) {
