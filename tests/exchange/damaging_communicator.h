@@ -1,9 +1,8 @@
 #pragma once
 
-#include <memory>
-#include <string>
+#include <cstdint>
 
-#include "laconic/communicator.h"
+#include "support/forwarding_communicator.h"
 
 namespace laconic::test {
 
@@ -14,26 +13,20 @@ enum class Damage : std::uint8_t { sent, returned, announced, return_announced, 
 /// message of varying sizes (sent: all-to-all, returned: all-gather), in numbers that the last rank announces
 /// (announced: messages of equal parts, return_announced: those that are gathered; the byte counts from their end), or
 /// in the highest byte of a broadcast of one number (broadcast_length).
-class DamagingCommunicator : public Communicator {
+class DamagingCommunicator final : public ForwardingCommunicator {
  public:
   DamagingCommunicator(Communicator& inner, Damage damage, std::uint64_t byte)
-      : inner_(inner), damage_(damage), byte_(byte) {
-    set_timeout(inner.timeout());
-  }
+      : ForwardingCommunicator(inner), damage_(damage), byte_(byte) {}
 
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
+  bool takes(Device device) const override { return device == Device::cpu; }  // where the bit is flipped
+  bool reduces(Device device) const override { return takes(device); }
   Handle start(const Call& call) override {
-    Handle handle = inner_.start(call);
+    Handle handle = ForwardingCommunicator::start(call);
     if (!damages(call)) return handle;
     handle.wait();
     call.receive[damaged_byte(call)] ^= std::byte{4};
     return {};
   }
-  std::unique_ptr<Communicator> duplicate() override { return inner_.duplicate(); }
-  std::unique_ptr<SharedCounter> make_counter() override { return inner_.make_counter(); }
-  void fail(std::string_view reason) noexcept override { inner_.fail(reason); }
-  std::string description() const override { return inner_.description(); }
 
  private:
   bool damages(const Call& call) const {
@@ -58,7 +51,6 @@ class DamagingCommunicator : public Communicator {
     return call.receive_ranges.back().offset + byte_;
   }
 
-  Communicator& inner_;
   Damage damage_;
   std::uint64_t byte_;
 };

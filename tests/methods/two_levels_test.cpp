@@ -15,6 +15,7 @@
 #include "laconic/error.h"
 #include "laconic/threads.h"
 #include "methods/same_bits.h"
+#include "support/forwarding_communicator.h"
 #include "support/one_order.h"
 #include "support/rehearsal.h"
 
@@ -319,35 +320,28 @@ TEST(TwoLevelStream, SeveralCutsGiveTheSameBits) {
 // Bytes.
 
 /// Counts what a rank sends to other hosts.
-class CountingCommunicator final : public Communicator {
+class CountingCommunicator final : public ForwardingCommunicator {
  public:
   CountingCommunicator(std::unique_ptr<Communicator> owned, std::vector<int> hosts, std::uint64_t& left)
-      : owned_(std::move(owned)), inner_(*owned_), hosts_(std::move(hosts)), left_(left) {
-    set_timeout(inner_.timeout());
-  }
+      : ForwardingCommunicator(std::move(owned)), hosts_(std::move(hosts)), left_(left) {}
 
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
   Handle start(const Call& call) override {
     for (int to = 0; to < size(); ++to) {
       const auto index = static_cast<std::size_t>(to);
       if (hosts_[index] != hosts_[static_cast<std::size_t>(rank())]) left_ += sent_to(call, index);
     }
-    return inner_.start(call);
+    return ForwardingCommunicator::start(call);
   }
   std::unique_ptr<Communicator> duplicate() override {
-    return std::make_unique<CountingCommunicator>(inner_.duplicate(), hosts_, left_);
+    return std::make_unique<CountingCommunicator>(ForwardingCommunicator::duplicate(), hosts_, left_);
   }
   std::unique_ptr<Communicator> split(int color) override {
-    auto part = inner_.split(color);
+    auto part = ForwardingCommunicator::split(color);
     std::vector<int> hosts(static_cast<std::size_t>(part->size()));
     const int mine = hosts_[static_cast<std::size_t>(rank())];
     part->all_gather(as_bytes(View<const int>(&mine, 1)), as_writable_bytes(View<int>(hosts))).wait();
     return std::make_unique<CountingCommunicator>(std::move(part), std::move(hosts), left_);
   }
-  std::unique_ptr<SharedCounter> make_counter() override { return inner_.make_counter(); }
-  void fail(std::string_view reason) noexcept override { inner_.fail(reason); }
-  std::string description() const override { return inner_.description(); }
 
  private:
   std::uint64_t sent_to(const Call& call, std::size_t to) const {
@@ -360,8 +354,6 @@ class CountingCommunicator final : public Communicator {
     }
   }
 
-  std::unique_ptr<Communicator> owned_;
-  Communicator& inner_;
   std::vector<int> hosts_;
   std::uint64_t& left_;
 };

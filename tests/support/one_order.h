@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "laconic/communicator.h"
+#include "support/forwarding_communicator.h"
 
 namespace laconic::test {
 
@@ -15,27 +15,18 @@ struct CallLog {
 };
 
 /// An engine that needs one order for the calls of all its communicators, as NCCL does. It records them.
-class OneOrder final : public Communicator {
+class OneOrder final : public ForwardingCommunicator {
  public:
   OneOrder(std::unique_ptr<Communicator> inner, CallLog& log)
-      : inner_(std::move(inner)), log_(log), number_(log.communicators) {
-    set_timeout(inner_->timeout());
-  }
+      : ForwardingCommunicator(std::move(inner)), log_(log), number_(log.communicators) {}
 
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  bool takes(Device device) const override { return inner_->takes(device); }
-  bool reduces(Device device) const override { return inner_->reduces(device); }
   bool duplicates_overlap() const override { return false; }
   Handle start(const Call& call) override {
     log_.calls.emplace_back(number_, call.kind);
-    return inner_->start(call);
+    return ForwardingCommunicator::start(call);
   }
-  std::unique_ptr<Communicator> duplicate() override { return counted(inner_->duplicate()); }
-  std::unique_ptr<Communicator> split(int color) override { return counted(inner_->split(color)); }
-  std::unique_ptr<SharedCounter> make_counter() override { return inner_->make_counter(); }
-  void fail(std::string_view reason) noexcept override { inner_->fail(reason); }
-  std::string description() const override { return inner_->description(); }
+  std::unique_ptr<Communicator> duplicate() override { return counted(ForwardingCommunicator::duplicate()); }
+  std::unique_ptr<Communicator> split(int color) override { return counted(ForwardingCommunicator::split(color)); }
 
  private:
   std::unique_ptr<Communicator> counted(std::unique_ptr<Communicator> made) {
@@ -43,7 +34,6 @@ class OneOrder final : public Communicator {
     return std::make_unique<OneOrder>(std::move(made), log_);
   }
 
-  std::unique_ptr<Communicator> inner_;
   CallLog& log_;
   int number_;
 };

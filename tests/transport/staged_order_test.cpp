@@ -11,6 +11,7 @@
 
 #include "base/device_queue.h"
 #include "laconic/threads.h"
+#include "support/forwarding_communicator.h"
 
 namespace laconic::test {
 namespace {
@@ -48,28 +49,20 @@ class LateQueue final : public DeviceQueue {
 };
 
 /// An engine that reaches the device. Counts the calls that came with views there.
-class DeviceEngine final : public Communicator {
+class DeviceEngine final : public ForwardingCommunicator {
  public:
-  explicit DeviceEngine(Communicator& engine) : engine_(engine) {}
+  using ForwardingCommunicator::ForwardingCommunicator;
 
-  int rank() const override { return engine_.rank(); }
-  int size() const override { return engine_.size(); }
   bool takes(Device /*device*/) const override { return true; }
+  bool reduces(Device /*device*/) const override { return true; }
   Handle start(const Call& call) override {
     if (call.device != Device::cpu) ++on_device;
     Call here = call;
     here.device = Device::cpu;
-    return engine_.start(here);
+    return ForwardingCommunicator::start(here);
   }
-  std::unique_ptr<Communicator> duplicate() override { return engine_.duplicate(); }
-  std::unique_ptr<SharedCounter> make_counter() override { return engine_.make_counter(); }
-  void fail(std::string_view reason) noexcept override { engine_.fail(reason); }
-  std::string description() const override { return "an engine of the device"; }
 
   int on_device = 0;
-
- private:
-  Communicator& engine_;
 };
 
 constexpr std::size_t kCount = 5;
@@ -118,7 +111,7 @@ TEST(Staged, SaysHowBytesTravel) {
   run_ranks(1, [](Communicator& communicator) {
     Place place(Device::cuda, std::make_unique<LateQueue>());
     DeviceEngine engine(communicator);
-    EXPECT_EQ(staged::StagedCommunicator(engine, place).description(), "an engine of the device, on the device");
+    EXPECT_EQ(staged::StagedCommunicator(engine, place).description(), communicator.description() + ", on the device");
     EXPECT_EQ(staged::StagedCommunicator(communicator, place).description(), "threads, 1 rank, through pinned memory");
   });
 }

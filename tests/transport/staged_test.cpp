@@ -10,6 +10,7 @@
 #include "base/device_queue.h"
 #include "laconic/error.h"
 #include "laconic/threads.h"
+#include "support/forwarding_communicator.h"
 #include "support/one_order.h"
 #include "support/support.h"
 #include "transport/communicator_suite.h"
@@ -39,30 +40,22 @@ class PlainMemory : public DeviceQueue {
 };
 
 /// Says of every call that its bytes lie on the device.
-class CallsOnDevice final : public Communicator {
+class CallsOnDevice final : public ForwardingCommunicator {
  public:
   CallsOnDevice(std::unique_ptr<Communicator> staged, std::shared_ptr<Place> place)
-      : staged_(std::move(staged)), place_(std::move(place)) {}
+      : ForwardingCommunicator(std::move(staged)), place_(std::move(place)) {}
 
-  int rank() const override { return staged_->rank(); }
-  int size() const override { return staged_->size(); }
   Handle start(const Call& call) override {
     Call there = call;
     there.device = call.kind == CallKind::barrier ? Device::cpu : Device::cuda;
-    return staged_->start(there);
+    return ForwardingCommunicator::start(there);
   }
   std::unique_ptr<Communicator> duplicate() override {
-    return std::make_unique<CallsOnDevice>(staged_->duplicate(), place_);
+    return std::make_unique<CallsOnDevice>(ForwardingCommunicator::duplicate(), place_);
   }
-  std::unique_ptr<SharedCounter> make_counter() override { return staged_->make_counter(); }
-  void fail(std::string_view reason) noexcept override { staged_->fail(reason); }
-  std::string description() const override { return staged_->description(); }
-  Milliseconds timeout() const override { return staged_->timeout(); }
-  void set_timeout(Milliseconds timeout) override { staged_->set_timeout(timeout); }
 
  private:
-  std::unique_ptr<Communicator> staged_;
-  std::shared_ptr<Place> place_;
+  std::shared_ptr<Place> place_;  ///< of the staged communicator
 };
 
 std::shared_ptr<Place> plain_place() { return std::make_shared<Place>(Device::cuda, std::make_unique<PlainMemory>()); }
