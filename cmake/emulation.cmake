@@ -1,8 +1,9 @@
 # -DLACONIC_CUDA=EMULATED: the .cu files run on the CPU, for tests where there is no GPU. See tests/emulation/README.md.
-add_library(laconic_emulation STATIC tests/emulation/runtime.cpp tests/emulation/threads.cpp)
+add_library(laconic_emulation STATIC tests/emulation/runtime.cpp tests/emulation/streams.cpp
+  tests/emulation/threads.cpp)
 target_include_directories(laconic_emulation PUBLIC ${PROJECT_SOURCE_DIR}/tests/emulation)
 target_link_libraries(laconic_emulation PRIVATE laconic_flags Threads::Threads)
-set_target_properties(laconic_emulation PROPERTIES UNITY_BUILD OFF)  # two files, whose constants share names
+set_target_properties(laconic_emulation PROPERTIES UNITY_BUILD OFF)  # files whose constants share names
 
 # laconic_emulate_cuda(folder): every .cu file of every target below the folder is compiled by emulate.py.
 function(laconic_emulate_cuda folder)

@@ -1,7 +1,7 @@
 #pragma once
 
 // CUDA's runtime, as much of it as this project uses, on the CPU: for tests where there is no GPU. README.md says what
-// is emulated and what is not. Work given to a stream is done at once, before the call returns.
+// is emulated and what is not.
 
 #define CUDART_VERSION 13000
 
@@ -86,6 +86,7 @@ struct cudaFuncAttributes {
   int maxThreadsPerBlock;
   int numRegs;
   int maxDynamicSharedSizeBytes;
+  int ptxVersion;
 };
 struct cudaDeviceProp {
   char name[256];
@@ -205,6 +206,22 @@ LACONIC_VECTOR_TYPES(unsigned long long, ulonglong)
 struct dim3 {
   unsigned x, y, z;
   constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+union cudaLaunchAttributeValue {
+  int programmaticStreamSerializationAllowed;
+};
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  cudaLaunchAttributeValue val;
+};
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  std::size_t dynamicSmemBytes;
+  cudaStream_t stream;
+  cudaLaunchAttribute* attrs;
+  unsigned numAttrs;
 };
 
 #ifdef __CUDACC__

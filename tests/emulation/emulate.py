@@ -48,7 +48,7 @@ def with_launches(text):
         kernel = text[begin:end]
         name = " ".join(kernel.split()).replace("\\", "\\\\").replace('"', '\\"')
         parts += [text[done:begin], '::laconic::emulation::Launch("', name, '", ', text[found.end():close],
-                  ")([&](const auto&... laconic_a) { ", kernel, "(laconic_a...); })"]
+                  ")([=](const auto&... laconic_a) { ", kernel, "(laconic_a...); })"]
         done = close + 3
     return "".join(parts) + text[done:]
 

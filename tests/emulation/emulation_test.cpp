@@ -29,6 +29,12 @@ TEST(EmulationDeathTest, HostAndDeviceDoNotTouchEachOthersMemory) {
   EXPECT_DEATH(*const_cast<volatile int*>(values.view().data()) = 1, "the CPU touched device memory");
 }
 
+TEST(EmulationDeathTest, KernelsThatOverlapWaitInEveryThread) {
+  launch_overlapped(64, true);
+  launch_overlapped(0, false);
+  EXPECT_DEATH(launch_overlapped(63, true), "of a kernel's 192 threads 3 did not wait for the launch before");
+}
+
 TEST(Emulation, RefusesWhatADeviceRefuses) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
   a_kernel_does_too_much(1025, 0);
@@ -153,6 +159,42 @@ TEST(Emulation, ACopyToPinnedMemoryArrivesWhenItIsWaitedFor) {
   cuda::check(cudaStreamDestroy(stream), "cudaStreamDestroy");
   cuda::check(cudaStreamDestroy(other), "cudaStreamDestroy");
   EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+}
+
+TEST(Emulation, AStreamWorksWhenItIsWaitedFor) {
+  const DeviceArray<unsigned> total(std::vector<unsigned>{0});
+  const DeviceArray<unsigned> order(std::vector<unsigned>{0});
+  unsigned* const device = total.view().data();
+  unsigned found = 0;
+  cudaStream_t stream{};
+  cudaStream_t other{};
+  cuda::check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  cuda::check(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  const auto copy_on = [&](cudaStream_t which) {
+    cuda::check(cudaMemcpyAsync(&found, device, sizeof(found), cudaMemcpyDeviceToHost, which), "cudaMemcpyAsync");
+  };
+  count_in_blocks(device, order.view().data(), 1, stream);
+  copy_on(other);
+  EXPECT_EQ(found, 0U) << "a stream that did not wait for the launch saw what it wrote";
+  copy_on(stream);
+  EXPECT_EQ(found, 96U) << "a copy comes after the launch in its stream";
+  cuda::check(cudaMemsetAsync(device, 0, sizeof(found), stream), "cudaMemsetAsync");
+  copy_on(other);
+  EXPECT_EQ(found, 96U);
+  cudaEvent_t event{};
+  cuda::check(cudaEventCreate(&event), "cudaEventCreate");
+  cuda::check(cudaEventRecord(event, stream), "cudaEventRecord");
+  cuda::check(cudaStreamWaitEvent(other, event, 0), "cudaStreamWaitEvent");
+  copy_on(other);
+  EXPECT_EQ(found, 0U) << "a stream that waited for the event did not see what was before it";
+  count_in_blocks(device, order.view().data(), 1, stream);
+  EXPECT_EQ(cudaStreamQuery(stream), cudaErrorNotReady) << "each question gets one piece of work done";
+  EXPECT_EQ(cudaStreamQuery(stream), cudaSuccess);
+  copy_on(other);
+  EXPECT_EQ(found, 96U);
+  cuda::check(cudaEventDestroy(event), "cudaEventDestroy");
+  cuda::check(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  cuda::check(cudaStreamDestroy(other), "cudaStreamDestroy");
 }
 
 }  // namespace

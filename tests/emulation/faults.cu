@@ -1,7 +1,5 @@
 #include "emulation/faults.h"
 
-#include <cuda_runtime.h>
-
 namespace laconic::test {
 namespace {
 
@@ -26,6 +24,10 @@ __global__ void early_return_kernel() {
 
 __global__ void store_kernel(int* to) { *to = 1; }
 __global__ void nothing_kernel() {}
+
+__global__ void waiting_kernel(unsigned waiting) {
+  if (threadIdx.x < waiting) cudaGridDependencySynchronize();
+}
 
 __global__ void reverse_kernel(std::uint32_t* values) {
   extern __shared__ std::uint32_t tile[];
@@ -77,6 +79,18 @@ __global__ void count_kernel(unsigned* total, unsigned* order) {
 
 }  // namespace
 
+void launch_overlapped(unsigned waiting, bool may_overlap) {
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = 3;
+  config.blockDim = 64;
+  config.attrs = &overlap;
+  config.numAttrs = may_overlap ? 1 : 0;
+  static_cast<void>(cudaLaunchKernelEx(&config, waiting_kernel, waiting));
+}
+
 void some_threads_miss_a_barrier() { missed_barrier_kernel<<<1, 64>>>(); }
 void threads_meet_in_different_barriers() { different_barriers_kernel<<<1, 64>>>(); }
 void a_lane_returns_before_the_ballot() { early_return_kernel<31><<<1, 32>>>(); }
@@ -98,6 +112,8 @@ void uninitialised_shared(std::uint32_t* results) {
   uninitialised_kernel<<<1, 64>>>(results);  // what the first wrote is not there any more
 }
 void a_thread_reads_without_a_barrier(std::uint32_t* results) { no_barrier_kernel<<<1, 64>>>(results); }
-void count_in_blocks(unsigned* total, unsigned* order, unsigned blocks) { count_kernel<<<blocks, 96>>>(total, order); }
+void count_in_blocks(unsigned* total, unsigned* order, unsigned blocks, cudaStream_t stream) {
+  count_kernel<<<blocks, 96, 0, stream>>>(total, order);
+}
 
 }  // namespace laconic::test

@@ -1,10 +1,11 @@
 #pragma once
 
 // A launch: emulate.py writes `kernel<<<grid, block, shared, stream>>>(arguments)` as
-//   Launch("kernel", grid, block, shared, stream)([&](const auto&... a) { kernel(a...); })(arguments)
+//   Launch("kernel", grid, block, shared, stream)([=](const auto&... a) { kernel(a...); })(arguments)
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <source_location>
 #include <type_traits>
 
@@ -20,46 +21,43 @@ namespace laconic::emulation {
 
 using Location = std::source_location;
 
-/// Opens device memory to this process for its lifetime; several threads may have one at a time.
-class OpenMemory {
- public:
-  OpenMemory();
-  ~OpenMemory();
-  OpenMemory(const OpenMemory&) = delete;
-  OpenMemory& operator=(const OpenMemory&) = delete;
-};
-
 /// Ends the program unless a kernel may be given this pointer: one to device or pinned memory, or null.
 void require_reachable(const char* kernel, int argument, const void* pointer);
 
 /// The most dynamic shared memory that any kernel was allowed with cudaFuncSetAttribute; 48 KiB at least.
 std::size_t dynamic_shared_limit();
 
-void set_last_error(cudaError_t error);
+/// The stream does the work later, after what it was given before.
+void give(cudaStream_t stream, std::function<void()> work);
 
 class Launch {
  public:
   Launch(const char* kernel, dim3 grid, dim3 block, std::size_t shared = 0, cudaStream_t stream = nullptr,
          Location at = Location::current())
-      : kernel_(kernel), grid_(grid), block_(block), shared_(shared), at_(at) {
-    static_cast<void>(stream);  // all work is done at once, in the order in which it is given
-  }
+      : kernel_(kernel), grid_(grid), block_(block), shared_(shared), stream_(stream), at_(at) {}
 
-  /// Sets the kernel. What that gives takes the arguments and runs it.
+  /// Each of its threads must wait for the launch before.
+  void let_overlap() { overlaps_ = true; }
+
+  /// Sets the kernel. What that gives takes the arguments and gives the stream the launch.
   template <class Kernel>
   auto operator()(Kernel kernel) const {
     return [launch = *this, kernel](auto... arguments) {
       if (!launch.possible()) return;
       int number = 0;
       (launch.check_argument(++number, arguments), ...);
-      const auto thread = [&] { kernel(arguments...); };
-      using Thread = decltype(thread);
-      launch.run([](const void* body) { (*static_cast<const Thread*>(body))(); }, &thread);
+      launch.count();
+      give(launch.stream_, [launch, kernel, arguments...] {
+        const auto thread = [&] { kernel(arguments...); };
+        using Thread = decltype(thread);
+        launch.run([](const void* body) { (*static_cast<const Thread*>(body))(); }, &thread);
+      });
     };
   }
 
  private:
   bool possible() const;
+  static void count();
   void run(void (*body)(const void*), const void* data) const;
 
   template <class T>
@@ -72,8 +70,13 @@ class Launch {
   dim3 grid_;
   dim3 block_;
   std::size_t shared_;
+  cudaStream_t stream_;
   Location at_;
+  bool overlaps_ = false;
 };
+
+/// Threads of the launch that have waited for the one before.
+extern constinit thread_local std::uint64_t threads_that_waited;
 
 // What threads of a block do together. All that are meant must come to the call; if one never does, the program ends
 // and says who waits where.
@@ -114,6 +117,17 @@ void* dynamic_shared();
 /// Fills shared memory with garbage when the first thread of a block comes to its declaration. `filled` is its block.
 void spoil_shared(void* memory, std::size_t bytes, std::uint64_t& filled);
 
-inline constexpr int kPoison = 0xDB;  ///< every byte of memory that nobody has written yet
-
 }  // namespace laconic::emulation
+
+/// Kernels of a stream never overlap here, but they must wait as if they did.
+template <class... Parameters, class... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments&&... arguments) {
+  laconic::emulation::Launch launch("kernel", config->gridDim, config->blockDim, config->dynamicSmemBytes,
+                                    config->stream);
+  if (config->numAttrs > 0) launch.let_overlap();
+  launch(kernel)(static_cast<Parameters>(arguments)...);
+  return cudaPeekAtLastError();
+}
+inline void cudaGridDependencySynchronize() { ++laconic::emulation::threads_that_waited; }
+inline void cudaTriggerProgrammaticLaunchCompletion() {}

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,17 +12,10 @@
 #include <mutex>
 #include <new>
 #include <string_view>
-#include <vector>
 
 #include "calls.h"
 #include "launch.h"
-
-struct CUstream_st {
-  int unused = 0;
-};
-struct CUevent_st {
-  std::chrono::steady_clock::time_point recorded{};
-};
+#include "memory.h"
 
 namespace laconic::emulation {
 namespace {
@@ -38,11 +30,6 @@ constexpr std::size_t kSharedBytes = std::size_t{48} << 10;  ///< of a block tha
 constexpr std::size_t kMostSharedBytes = std::size_t{227} << 10;
 
 constinit thread_local cudaError_t last_error = cudaSuccess;
-
-cudaError_t noted(cudaError_t error) {
-  if (error != cudaSuccess) last_error = error;
-  return error;
-}
 
 /// The device's memory: one range of addresses that the host may not touch but while a launch or a copy runs.
 /// LACONIC_EMULATION_PROTECT=0 leaves it open.
@@ -165,76 +152,25 @@ struct Pinned {
   }
 };
 
-/// Copies from the device to pinned memory. On a GPU they arrive some time after the call: here as late as may be, when
-/// somebody waits for their stream. Until then the memory holds poison.
-class LateCopies {
- public:
-  static LateCopies& instance() {
-    static LateCopies& copies = *new LateCopies;
-    return copies;
-  }
-
-  /// The device's memory is open.
-  void hold(cudaStream_t stream, void* to, const void* from, std::size_t bytes) {
-    const char* const begin = static_cast<const char*>(from);
-    const std::lock_guard lock(mutex_);
-    held_.push_back({stream, static_cast<char*>(to), {begin, begin + bytes}});
-    std::memset(to, kPoison, bytes);
-  }
-  void deliver(cudaStream_t stream) {
-    take_out([&](const Held& held) { return held.stream == stream; }, true);
-  }
-  void deliver_all() {
-    take_out([](const Held&) { return true; }, true);
-  }
-  /// Their memory is freed.
-  void forget(const void* memory, std::size_t bytes) {
-    const char* const begin = static_cast<const char*>(memory);
-    take_out([&](const Held& held) { return held.to >= begin && held.to < begin + bytes; }, false);
-  }
-
- private:
-  struct Held {
-    cudaStream_t stream;
-    char* to;
-    std::vector<char> bytes;
-  };
-
-  template <class Condition>
-  void take_out(Condition condition, bool write) {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(held_, [&](const Held& held) {
-      if (!condition(held)) return false;
-      if (write) std::memcpy(held.to, held.bytes.data(), held.bytes.size());
-      return true;
-    });
-  }
-
-  std::mutex mutex_;
-  std::vector<Held> held_;  ///< in the order of their calls
-};
-
 std::atomic<std::size_t> dynamic_limit{kSharedBytes};
-
-bool right_direction(const void* to, const void* from, cudaMemcpyKind kind) {
-  if (kind == cudaMemcpyDefault) return true;
-  const Memory& memory = Memory::instance();
-  const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
-  const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-  return memory.owns(to) == to_device && memory.owns(from) == from_device;
-}
 
 }  // namespace
 
 OpenMemory::OpenMemory() { Memory::instance().open(); }
 OpenMemory::~OpenMemory() { Memory::instance().close(); }
 
-void set_last_error(cudaError_t error) { last_error = error; }
+cudaError_t noted(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+
+bool is_device_memory(const void* memory) { return Memory::instance().owns(memory); }
+bool is_pinned_memory(const void* memory) { return Pinned::instance().owns(memory); }
 
 std::size_t dynamic_shared_limit() { return dynamic_limit; }
 
 void require_reachable(const char* kernel, int argument, const void* pointer) {
-  if (pointer == nullptr || Memory::instance().owns(pointer) || Pinned::instance().owns(pointer)) return;
+  if (pointer == nullptr || is_device_memory(pointer) || is_pinned_memory(pointer)) return;
   std::fprintf(stderr, "CUDA emulation: argument %d of kernel %s points to CPU memory: copy it to the device\n",
                argument, kernel);
   std::abort();
@@ -247,10 +183,8 @@ using laconic::emulation::kMostThreads;
 using laconic::emulation::kMultiprocessors;
 using laconic::emulation::kMultiprocessorThreads;
 using laconic::emulation::kSharedBytes;
-using laconic::emulation::LateCopies;
 using laconic::emulation::Memory;
 using laconic::emulation::noted;
-using laconic::emulation::OpenMemory;
 using laconic::emulation::Pinned;
 
 // The device.
@@ -264,10 +198,6 @@ cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) { return noted(device == 0 ? cudaSuccess : cudaErrorInvalidDevice); }
-cudaError_t cudaDeviceSynchronize() {
-  LateCopies::instance().deliver_all();
-  return cudaSuccess;
-}
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (device != 0) return noted(cudaErrorInvalidDevice);
@@ -350,13 +280,9 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   return noted(bytes == 0 || *memory != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFree(void* memory) {
+  laconic::emulation::finish_streams();
   return noted(memory == nullptr || Memory::instance().release(memory) ? cudaSuccess : cudaErrorInvalidValue);
 }
-cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t /*stream*/) {
-  return cudaMalloc(memory, bytes);
-}
-cudaError_t cudaFreeAsync(void* memory, cudaStream_t /*stream*/) { return cudaFree(memory); }
-
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned /*flags*/) {
   using laconic::emulation::kAlignment;
   *memory = nullptr;
@@ -373,12 +299,12 @@ cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned /*flags*/) 
 cudaError_t cudaMallocHost(void** memory, std::size_t bytes) { return cudaHostAlloc(memory, bytes, 0); }
 cudaError_t cudaFreeHost(void* memory) {
   if (memory == nullptr) return cudaSuccess;
+  laconic::emulation::finish_streams();
   Pinned& pinned = Pinned::instance();
   {
     const std::lock_guard lock(pinned.mutex);
     const auto found = pinned.used.find(static_cast<const char*>(memory));
     if (found == pinned.used.end()) return noted(cudaErrorInvalidValue);
-    LateCopies::instance().forget(memory, found->second);
     pinned.used.erase(found);
   }
   std::free(memory);
@@ -399,100 +325,6 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-  if (bytes == 0) return cudaSuccess;
-  if (!laconic::emulation::right_direction(to, from, kind)) return noted(cudaErrorInvalidValue);
-  ++laconic::emulation::calls_of_thread().copies;
-  const OpenMemory open;
-  LateCopies& late = LateCopies::instance();
-  if (!Memory::instance().owns(from)) late.deliver(stream);  // it may be what an earlier copy brings
-  if (stream != nullptr && Memory::instance().owns(from) && Pinned::instance().owns(to)) {
-    late.hold(stream, to, from, bytes);
-  } else {
-    std::memmove(to, from, bytes);
-  }
-  return cudaSuccess;
-}
-cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  return cudaMemcpyAsync(to, from, bytes, kind, nullptr);
-}
-cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t /*stream*/) {
-  if (bytes == 0) return cudaSuccess;
-  if (!Memory::instance().owns(memory) && !Pinned::instance().owns(memory)) return noted(cudaErrorInvalidValue);
-  ++laconic::emulation::calls_of_thread().copies;
-  const OpenMemory open;
-  std::memset(memory, value, bytes);
-  return cudaSuccess;
-}
-cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
-  return cudaMemsetAsync(memory, value, bytes, nullptr);
-}
-
-// Streams and events: all work is done when the call that gives it returns, but for copies to pinned memory, which wait
-// until somebody does. Events are not told apart from their streams: who waits for one waits for all streams.
-
-cudaError_t cudaStreamCreate(cudaStream_t* stream) {
-  *stream = new CUstream_st;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned /*flags*/) { return cudaStreamCreate(stream); }
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned /*flags*/, int /*priority*/) {
-  return cudaStreamCreate(stream);
-}
-cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  *least = 0;
-  *greatest = -5;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  LateCopies::instance().deliver(stream);
-  delete stream;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  ++laconic::emulation::calls_of_thread().waits;
-  LateCopies::instance().deliver(stream);
-  return cudaSuccess;
-}
-cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  LateCopies::instance().deliver(stream);
-  return cudaSuccess;
-}
-cudaError_t cudaStreamWaitEvent(cudaStream_t /*stream*/, cudaEvent_t /*event*/, unsigned /*flags*/) {
-  return cudaSuccess;
-}
-cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
-  LateCopies::instance().deliver(stream);
-  function(data);
-  return cudaSuccess;
-}
-
-cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  *event = new CUevent_st;
-  return cudaSuccess;
-}
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) { return cudaEventCreate(event); }
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
-  return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t /*stream*/) {
-  event->recorded = std::chrono::steady_clock::now();
-  return cudaSuccess;
-}
-cudaError_t cudaEventQuery(cudaEvent_t /*event*/) {
-  LateCopies::instance().deliver_all();
-  return cudaSuccess;
-}
-cudaError_t cudaEventSynchronize(cudaEvent_t /*event*/) {
-  LateCopies::instance().deliver_all();
-  return cudaSuccess;
-}
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-  *milliseconds = std::chrono::duration<float, std::milli>(end->recorded - begin->recorded).count();
-  return cudaSuccess;
-}
-
 // Kernels as such.
 
 cudaError_t cudaFuncSetAttribute(const void* /*kernel*/, cudaFuncAttribute attribute, int value) {
@@ -505,7 +337,7 @@ cudaError_t cudaFuncSetAttribute(const void* /*kernel*/, cudaFuncAttribute attri
   return cudaSuccess;
 }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*kernel*/) {
-  *attributes = {0, kMostThreads, 32, static_cast<int>(laconic::emulation::dynamic_shared_limit())};
+  *attributes = {0, kMostThreads, 32, static_cast<int>(laconic::emulation::dynamic_shared_limit()), 90};
   return cudaSuccess;
 }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* /*kernel*/, int threads,

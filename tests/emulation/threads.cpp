@@ -13,6 +13,7 @@
 
 #include "calls.h"
 #include "launch.h"
+#include "memory.h"
 
 #if !defined(__x86_64__)
 #include <ucontext.h>
@@ -448,7 +449,7 @@ bool Launch::possible() const {
                     grid_.z > 0 && grid_.z <= kMostRows;
   if (grid && threads > 0 && threads <= kMostThreads && block_.z <= 64 && shared_ <= dynamic_shared_limit())
     return true;
-  set_last_error(shared_ > dynamic_shared_limit() ? cudaErrorInvalidValue : cudaErrorInvalidConfiguration);
+  noted(shared_ > dynamic_shared_limit() ? cudaErrorInvalidValue : cudaErrorInvalidConfiguration);
   return false;
 }
 
@@ -457,9 +458,13 @@ Calls& calls_of_thread() {
   return calls;
 }
 
+void Launch::count() { ++calls_of_thread().launches; }
+
+constinit thread_local std::uint64_t threads_that_waited = 0;
+
 void Launch::run(void (*body)(const void*), const void* data) const {
-  ++calls_of_thread().launches;
   const OpenMemory open;
+  threads_that_waited = 0;
   Block& block = Block::current();
   block.begin_launch(kernel_, at_, shared_);
   blockDim = block_;
@@ -473,6 +478,14 @@ void Launch::run(void (*body)(const void*), const void* data) const {
     }
   }
   block.end_launch();
+  const std::uint64_t threads = std::uint64_t{block_.x} * block_.y * block_.z * grid_.x * grid_.y * grid_.z;
+  if (!overlaps_ || threads_that_waited >= threads) return;
+  std::fprintf(stderr,
+               "CUDA emulation: of a kernel's %llu threads %llu did not wait for the launch before, which it may "
+               "overlap: call cudaGridDependencySynchronize in each\n",
+               static_cast<unsigned long long>(threads),
+               static_cast<unsigned long long>(threads - threads_that_waited));
+  std::abort();
 }
 
 int with_block(Together what, int value, Location at) { return Block::current().meet_block(what, value, at); }
