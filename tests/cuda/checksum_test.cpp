@@ -3,6 +3,7 @@
 #include "base/philox.h"
 #include "cuda/fixture.h"
 #include "kernels/checksum/checksum.h"
+#include "kernels/checksum/loops.h"
 
 namespace laconic::test {
 namespace {
@@ -33,6 +34,26 @@ TEST_F(Cuda, Checksums) {
             << n << " bytes with a hole at " << hole;
       }
       if (n > 2'000'000) break;  // large: once is enough
+    }
+  }
+}
+
+/// A length in the message may say that the message ends within the hole or before it.
+TEST_F(Cuda, ChecksumsThatEndBeforeTheirHole) {
+  constexpr std::size_t kHole = 28;
+  const auto bytes = random_bytes(200);
+  auto without_hole = bytes;
+  std::fill_n(without_hole.begin() + kHole, sizeof(std::uint32_t), std::byte{0});
+  const DeviceArray<std::byte> device(bytes);
+  const DeviceArray<std::uint32_t> result(1);
+  for (std::uint64_t said = 0; said < 70; ++said) {
+    const DeviceArray<std::uint64_t> length(std::vector<std::uint64_t>{said});
+    const std::uint32_t expected = checksum(reference_, View<const std::byte>(without_hole).sub(0, said));
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      cuda::checksum(*place_, device.view(), reinterpret_cast<const std::byte*>(length.view().data()), kHole,
+                     result.view());
+      EXPECT_EQ(result.values()[0], expected) << said;
+      checksum(*place_, device.view().sub(0, 0));  // one launch: the emulation turns the threads in every other one
     }
   }
 }

@@ -14,7 +14,7 @@ constexpr unsigned kTileBytes = 32'768;
 constexpr unsigned kWordBytes = sizeof(std::uint32_t);
 constexpr unsigned kFoldTile = 1024;
 
-/// `count` bytes and the zeros that fill up their last stripe, as words.
+/// `count` bytes and the zeros that fill up their last stripe, as words. Word i is written by thread i % kThreads.
 template <bool kAligned>
 __device__ void fetch_tile(const std::byte* from, unsigned count, std::uint32_t* tile) {
   const unsigned whole = count / kWordBytes;
@@ -23,7 +23,7 @@ __device__ void fetch_tile(const std::byte* from, unsigned count, std::uint32_t*
   for (unsigned word = threadIdx.x; word < whole; word += kThreads) {
     tile[word] = kAligned ? reinterpret_cast<const std::uint32_t*>(from)[word] : load_word(from + word * kWordBytes);
   }
-  for (unsigned word = whole + threadIdx.x; word < filled; word += kThreads) {
+  for (unsigned word = whole + (threadIdx.x - whole) % kThreads; word < filled; word += kThreads) {
     tile[word] = word == whole ? load_bytes(from + word * kWordBytes, count % kWordBytes) : 0U;
   }
 }
@@ -49,7 +49,7 @@ __global__ void block_checksums_kernel(const std::byte* bytes, std::uint64_t mos
     const unsigned count = size - at < kTileBytes ? size - at : kTileBytes;
     fetch_tile<kAligned>(bytes + begin + at, count, tile);
     const bool may_have_hole = begin == 0 && at == 0 && hole != kNoHole;
-    if (may_have_hole && threadIdx.x == hole / kWordBytes) tile[threadIdx.x] = 0;  // who fetched the word clears it
+    if (may_have_hole && threadIdx.x == hole / kWordBytes) tile[threadIdx.x] = 0;  // the thread that wrote it
     __syncthreads();
     if (lane < kChecksumLanes) {
       const unsigned stripes = (count + kStripeBytes - 1) / kStripeBytes;
