@@ -187,28 +187,30 @@ class Selections {
     return status.threshold;
   }
 
-  /// 64 of each 4,096 entries.
-  void select_by_scope(bool in_16bit) {
-    error_feedback_topk_by_scope(place_, gradient_of(in_16bit), residual_, rest_, scopes(),
-                                 list(scopes().selected(n_)), status_);
+  /// A 64th of the entries of each scope.
+  void select_by_scope(std::uint64_t each, bool in_16bit) {
+    const FixedScopes scopes = scopes_of(each);
+    error_feedback_topk_by_scope(place_, gradient_of(in_16bit), residual_, rest_, scopes, list(scopes.selected(n_)),
+                                 status_);
   }
   /// Ends the program unless the first and the last scopes are what the processor selects from them.
-  void verify_scopes() {
-    const std::size_t count = std::min<std::size_t>(n_ / kScope, 1000);
+  void verify_scopes(std::uint64_t each) {
+    const std::size_t count = std::min<std::size_t>(n_ / each, 4'096'000 / each);
     for (const bool in_16bit : {false, true}) {
-      select_by_scope(in_16bit);
-      for (const std::size_t first : {std::size_t{0}, n_ / kScope - count}) verify_scopes(first, count);
+      select_by_scope(each, in_16bit);
+      for (const std::size_t first : {std::size_t{0}, n_ / each - count}) verify_scopes(each, first, count);
     }
   }
-  void verify_scopes(std::size_t first, std::size_t count) {
-    const std::size_t begin = first * kScope, part = count * kScope, out = first * kKept, selected = count * kKept;
+  void verify_scopes(std::uint64_t each, std::size_t first, std::size_t count) {
+    const std::uint64_t kept = scopes_of(each).keep;
+    const std::size_t begin = first * each, part = count * each, out = first * kept, selected = count * kept;
     const auto gradient = fetch(gradient_.sub(begin, part));
     const auto residual = fetch(residual_.sub(begin, part));
     std::vector<float> rest(part), values(selected);
     std::vector<std::uint32_t> indices(selected);
     Status status;
     Place host;
-    error_feedback_topk_by_scope(host, gradient, residual, rest, {kScope, kKept, kKept}, {indices, values},
+    error_feedback_topk_by_scope(host, gradient, residual, rest, {each, kept, kept}, {indices, values},
                                  view_of(status));
     for (std::uint32_t& index : indices) index += static_cast<std::uint32_t>(begin);
     require_equal(fetch(indices_.sub(out, selected)) == indices && fetch(values_.sub(out, selected)) == values &&
@@ -247,10 +249,9 @@ class Selections {
   SparseView list(std::size_t count) const { return {indices_.sub(0, count), values_.sub(0, count)}; }
 
  private:
-  static constexpr std::uint64_t kScope = 4096, kKept = 64;
-  FixedScopes scopes() const {
-    const std::uint64_t last = n_ % kScope == 0 ? kScope : n_ % kScope;
-    return {kScope, kKept, std::max<std::uint64_t>(1, last * kKept / kScope)};
+  FixedScopes scopes_of(std::uint64_t each) const {
+    const std::uint64_t last = n_ % each == 0 ? each : n_ % each;
+    return {each, each / 64, std::max<std::uint64_t>(1, last / 64)};
   }
 
   static std::vector<Scope> network(std::size_t n) {
@@ -346,10 +347,12 @@ void time_split(Place& place, Selections& selections) {
   print_jobs("normal", jobs);
 }
 
-/// Selections within short scopes and within tensors, and what signs cost after a selection of 1 %. The selection restores
+/// Selections within scopes and within tensors, and what signs cost after a selection of 1 %. The selection restores
 /// what was coded.
 void time_scopes_and_codes(Place& place, Selections& selections) {
-  selections.verify_scopes();
+  constexpr std::uint64_t kShort = 4096, kLong = 32'768;
+  selections.verify_scopes(kShort);
+  selections.verify_scopes(kLong);
   selections.verify_tensors();
   const Case percent{"top-k 1 %, warm", selections.size() / 100, 1.0F};
   const float threshold = selections.verify(percent, 0.0F);
@@ -370,8 +373,9 @@ void time_scopes_and_codes(Place& place, Selections& selections) {
     };
   };
   std::vector<Job> jobs{{"stream of 12 bytes", 0.0, [&] { selections.stream(); }, {}},
-                        {"top-k 64 of each 4096", 0.0, [&] { selections.select_by_scope(false); }, {}},
-                        {"the same of bfloat16", 0.0, [&] { selections.select_by_scope(true); }, {}},
+                        {"top-k 64 of each 4096", 0.0, [&] { selections.select_by_scope(kShort, false); }, {}},
+                        {"the same of bfloat16", 0.0, [&] { selections.select_by_scope(kShort, true); }, {}},
+                        {"top-k 512 of each 32768", 0.0, [&] { selections.select_by_scope(kLong, false); }, {}},
                         {"top-k 1 % of 162 tensors", 0.0, [&] { selections.select_in_tensors(); }, {}},
                         {percent.name, 0.0, [&] { selections.select(percent); }, {}, guess},
                         {"the same, then sign", 0.0, with(ValueFormat::sign), {}, guess},

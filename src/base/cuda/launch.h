@@ -16,15 +16,16 @@ inline constexpr unsigned kWarp = 32;
 /// Surrounds one launch. Its device is the current one for its lifetime; `check` throws if the launch failed.
 class Launch {
  public:
-  Launch(Place& place, const char* kernel)
-      : kernel_(kernel), stream_(queue_of(place).stream()), here_(queue_of(place).device()) {}
+  Launch(Place& place, const char* kernel) : kernel_(kernel), queue_(queue_of(place)), here_(queue_.device()) {}
 
-  cudaStream_t stream() const { return stream_; }
-  void check() const { cuda::check(cudaGetLastError(), kernel_); }
+  cudaStream_t stream() const { return queue_.stream(); }
+  bool overlaps() const { return queue_.overlaps(); }
+  void check() const { check(cudaGetLastError()); }
+  void check(cudaError_t result) const { cuda::check(result, kernel_); }
 
  private:
   const char* kernel_;
-  cudaStream_t stream_;
+  const Queue& queue_;
   OnDevice here_;
 };
 
@@ -35,12 +36,60 @@ inline unsigned blocks_for(std::uint64_t count, std::uint64_t per_thread) {
   return static_cast<unsigned>((count + per_block - 1) / per_block);
 }
 
-#ifdef __CUDACC__
-/// The index of this thread in the whole launch.
-inline __device__ std::uint64_t thread_index() { return std::uint64_t{blockIdx.x} * kThreads + threadIdx.x; }
-
 /// Entries per thread of an elementwise kernel: enough loads in flight to hide the latency of memory.
 inline constexpr unsigned kEntries = 8;
+
+/// Kernels that follow each other. Blocks of one may begin when all blocks of the one before it have called
+/// let_next_kernel_begin or ended; the first begins as usual. All threads of a kernel but the first call
+/// wait_for_last_kernel. Then the one before has ended, and so have all earlier ones, which have waited likewise.
+/// Before that call a thread writes nothing, and what it reads must have been written before the first kernel.
+class Chain {
+ public:
+  explicit Chain(const Launch& launch) : launch_(launch) {}
+
+  template <class... Parameters>
+  void run(unsigned blocks, unsigned threads, void (*kernel)(Parameters...),
+           const std::type_identity_t<Parameters>&... arguments) {
+    cudaLaunchAttribute overlap{};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = blocks;
+    config.blockDim = threads;
+    config.stream = launch_.stream();
+    config.attrs = &overlap;
+    config.numAttrs = !is_first_ && launch_.overlaps() ? 1 : 0;
+    launch_.check(cudaLaunchKernelEx(&config, kernel, arguments...));
+    is_first_ = false;
+  }
+
+  /// An elementwise kernel over n entries; nothing if there are none.
+  template <class... Parameters>
+  void run_over(std::uint64_t n, void (*kernel)(Parameters...), const std::type_identity_t<Parameters>&... arguments) {
+    if (n > 0) run(blocks_for(n, kEntries), kThreads, kernel, arguments...);
+  }
+
+ private:
+  const Launch& launch_;
+  bool is_first_ = true;
+};
+
+#ifdef __CUDACC__
+// For the kernels of a Chain.
+
+inline __device__ void wait_for_last_kernel() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+inline __device__ void let_next_kernel_begin() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+/// The index of this thread in the whole launch.
+inline __device__ std::uint64_t thread_index() { return std::uint64_t{blockIdx.x} * kThreads + threadIdx.x; }
 
 /// Calls body(i) for this thread's entries below n. They are one block width apart, so that neighbouring threads of a
 /// warp access neighbouring entries. `block` is the number of this block among those that work on the n entries.

@@ -50,6 +50,7 @@ Queue::Queue(const CudaOptions& options) : device_(existing(options.device)), ow
   } else {
     stream_ = *options.stream;
   }
+  overlaps_ = kernels_overlap();
   note_ = share_pinned_memory(kNoteBytes);
 }
 

@@ -13,6 +13,10 @@ inline constexpr int kLeastCapability = 8;
 /// Throws a CudaError that names the call unless `result` is success.
 void check(cudaError_t result, const char* call);
 
+/// Whether the current device can begin a kernel while the one before it ends, and the kernels are compiled for that:
+/// from compute capability 9.0 on.
+bool kernels_overlap();
+
 /// Makes a device the current one for the lifetime of this object.
 class OnDevice {
  public:
@@ -36,6 +40,8 @@ class Queue final : public DeviceQueue {
 
   int device() const { return device_; }
   cudaStream_t stream() const { return stream_; }
+  /// Whether a kernel may be launched while the one before it ends.
+  bool overlaps() const { return overlaps_; }
 
   void* allocate(std::size_t bytes) override;
   void release(void* memory) noexcept override;
@@ -50,6 +56,7 @@ class Queue final : public DeviceQueue {
  private:
   int device_;
   bool own_;
+  bool overlaps_ = false;
   cudaStream_t stream_ = nullptr;
   std::shared_ptr<std::byte> note_;  ///< pinned, for the few bytes that the CPU waits for
 };

@@ -3,7 +3,7 @@
 #include "kernels/coded/tally.h"
 #include "kernels/coded/twins.h"
 
-// Twins of kernels/coded. The entries of a scope lie one after another, so a warp that walks along the list adds up what
+// Twins of kernels/coded. The entries of a scope lie one after another, so a warp that walks along it adds up what
 // it finds of one scope and hands it over once.
 
 namespace laconic::cuda {
@@ -171,15 +171,20 @@ struct Measuring {
 
 template <class T>
 __global__ void start_kernel(T* scopes, std::uint64_t count, T value) {
+  let_next_kernel_begin();
   for_each_entry(count, [=](std::uint64_t i) { scopes[i] = value; });
 }
 
 template <class Part>
 __global__ void walk_kernel(List list, Cuts cuts, unsigned steps, Part part) {
+  let_next_kernel_begin();
+  wait_for_last_kernel();
   walk_list(list, cuts, steps, part);
 }
 
 __global__ void mean_kernel(Tally* tallies, std::uint64_t count, Status* status) {
+  let_next_kernel_begin();
+  wait_for_last_kernel();
   for_each_entry(count, [=](std::uint64_t i) {
     tallies[i].set_mean();
     if (!tallies[i].finite()) status->nonfinite = 1;
@@ -187,11 +192,14 @@ __global__ void mean_kernel(Tally* tallies, std::uint64_t count, Status* status)
 }
 
 __global__ void two_kernel(Tally* tallies, std::uint64_t count) {
+  let_next_kernel_begin();
+  wait_for_last_kernel();
   for_each_entry(count, [=](std::uint64_t i) { tallies[i].set_two(); });
 }
 
 __global__ void code_kernel(ValueFormat format, const std::uint32_t* indices, float* values, float* errors,
                             std::uint64_t n, Cuts cuts, const Tally* tallies) {
+  wait_for_last_kernel();
   for_each_entry(n, [=](std::uint64_t i) {
     const float value = values[i];
     const float sent = tallies[cuts(indices[i])].coded(format, value);
@@ -202,6 +210,8 @@ __global__ void code_kernel(ValueFormat format, const std::uint32_t* indices, fl
 
 __global__ void magnitudes_kernel(ValueFormat format, const Extent* extents, std::uint64_t count, float* magnitudes,
                                   Status* status) {
+  let_next_kernel_begin();
+  wait_for_last_kernel();
   const std::uint64_t each = magnitudes_of(format);
   for_each_entry(count, [=](std::uint64_t i) {
     const Extent extent = extents[i];
@@ -214,6 +224,7 @@ __global__ void magnitudes_kernel(ValueFormat format, const Extent* extents, std
 
 __global__ void fields_kernel(ValueFormat format, List list, Cuts cuts, const Extent* extents, std::uint32_t* fields,
                               Status* status) {
+  wait_for_last_kernel();
   for_each_entry(list.size, [=](std::uint64_t i) {
     const Extent extent = extents[cuts(list.indices[i])];
     fields[i] = extent.field(list.values[i]);
@@ -233,10 +244,9 @@ __global__ void values_kernel(ValueFormat format, const std::uint32_t* indices, 
 }
 
 template <class Part>
-void walk(const Launch& launch, const List& list, const Cuts& cuts, const Part& part) {
+void walk(Chain& kernels, const List& list, const Cuts& cuts, const Part& part) {
   const unsigned steps = steps_for(list.size);
-  walk_kernel<<<blocks_for(list.size, steps), kThreads, 0, launch.stream()>>>(list, cuts, steps, part);
-  launch.check();
+  kernels.run(blocks_for(list.size, steps), kThreads, walk_kernel<Part>, list, cuts, steps, part);
 }
 
 }  // namespace
@@ -246,18 +256,19 @@ void code_values(Place& place, ValueFormat format, const ScopeCuts& cuts, ScopeS
   const Workspace::Scope scope(place.workspace());
   Tally* tallies = place.workspace().take<Tally>(span.count).data();
   const Launch launch(place, "code_values");
+  Chain kernels(launch);
   const Cuts own = cuts_of(cuts, span);
   const List list{entries.indices.data(), entries.values.data(), entries.size()};
-  launch_over(place, "code_values", span.count, start_kernel<Tally>, tallies, span.count, Tally{});
-  walk(launch, list, own, Counting{tallies});
-  walk(launch, list, own, Summing<false>{tallies});
-  launch_over(place, "code_values", span.count, mean_kernel, tallies, span.count, status.data());
+  kernels.run_over(span.count, start_kernel<Tally>, tallies, span.count, Tally{});
+  walk(kernels, list, own, Counting{tallies});
+  walk(kernels, list, own, Summing<false>{tallies});
+  kernels.run_over(span.count, mean_kernel, tallies, span.count, status.data());
   if (format == ValueFormat::two) {
-    walk(launch, list, own, Summing<true>{tallies});
-    launch_over(place, "code_values", span.count, two_kernel, tallies, span.count);
+    walk(kernels, list, own, Summing<true>{tallies});
+    kernels.run_over(span.count, two_kernel, tallies, span.count);
   }
-  launch_over(place, "code_values", list.size, code_kernel, format, list.indices, entries.values.data(), errors.data(),
-              list.size, own, tallies);
+  kernels.run_over(list.size, code_kernel, format, list.indices, entries.values.data(), errors.data(), list.size,
+               own, tallies);
 }
 
 void coded_fields(Place& place, ValueFormat format, const ScopeCuts& cuts, ScopeSpan span, ConstSparseView entries,
@@ -265,14 +276,13 @@ void coded_fields(Place& place, ValueFormat format, const ScopeCuts& cuts, Scope
   const Workspace::Scope scope(place.workspace());
   Extent* extents = place.workspace().take<Extent>(span.count).data();
   const Launch launch(place, "coded_fields");
+  Chain kernels(launch);
   const Cuts own = cuts_of(cuts, span);
   const List list{entries.indices.data(), entries.values.data(), entries.size()};
-  launch_over(place, "coded_fields", span.count, start_kernel<Extent>, extents, span.count, coded::kNoExtent);
-  if (list.size > 0) walk(launch, list, own, Measuring{extents});
-  launch_over(place, "coded_fields", span.count, magnitudes_kernel, format, extents, span.count, magnitudes.data(),
-              status.data());
-  launch_over(place, "coded_fields", list.size, fields_kernel, format, list, own, extents, fields.data(),
-              status.data());
+  kernels.run_over(span.count, start_kernel<Extent>, extents, span.count, coded::kNoExtent);
+  if (list.size > 0) walk(kernels, list, own, Measuring{extents});
+  kernels.run_over(span.count, magnitudes_kernel, format, extents, span.count, magnitudes.data(), status.data());
+  kernels.run_over(list.size, fields_kernel, format, list, own, extents, fields.data(), status.data());
 }
 
 void coded_values(Place& place, ValueFormat format, const ScopeCuts& cuts, ScopeSpan span,

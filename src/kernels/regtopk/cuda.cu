@@ -32,16 +32,55 @@ struct Regularized {
 
   __device__ std::uint32_t first_in_tile(std::uint64_t tile) const { return tile_begin[tile]; }
 
-  /// The first position in the support from that index on.
-  __device__ std::uint32_t first_from(const Entries& entries, std::uint64_t index) const {
-    const std::uint64_t tile = (index + entries.lead) / kTile;
-    return cuda::first_from(indices, tile_begin[tile], tile_begin[tile + 1], index);
+  /// Keys of candidates instead of the bits of their values. Their searches in the support go on side by side.
+  template <unsigned kCount>
+  __device__ void keys_of(const Entries& entries, const std::uint32_t (&candidates)[kCount],
+                          std::uint32_t (&bits)[kCount]) const {
+    std::uint32_t position[kCount];
+    std::uint32_t end[kCount];
+    std::uint32_t longest = 0;
+#pragma unroll
+    for (unsigned i = 0; i < kCount; ++i) {
+      const std::uint64_t tile = (candidates[i] + std::uint64_t{entries.lead}) / kTile;
+      position[i] = tile_begin[tile];
+      end[i] = tile_begin[tile + 1];
+      longest = max(longest, end[i] - position[i]);
+    }
+    for (std::uint32_t step = longest == 0 ? 0 : 1U << (31 - __clz(static_cast<int>(longest))); step > 0; step /= 2) {
+#pragma unroll
+      for (unsigned i = 0; i < kCount; ++i) {
+        const bool inside = end[i] - position[i] >= step;
+        if (inside && indices[position[i] + step - 1] < candidates[i]) position[i] += step;
+      }
+    }
+    bool rescored[kCount];
+    float of_corrected[kCount];
+    float of_aggregate[kCount];
+#pragma unroll
+    for (unsigned i = 0; i < kCount; ++i) {
+      rescored[i] = position[i] < end[i] && indices[position[i]] == candidates[i];
+      of_corrected[i] = rescored[i] ? corrected[position[i]] : 0.0F;
+      of_aggregate[i] = rescored[i] ? aggregate[position[i]] : 0.0F;
+    }
+#pragma unroll
+    for (unsigned i = 0; i < kCount; ++i) {
+      const float value = __uint_as_float(bits[i]);
+      bits[i] = key_of(rescored[i] ? regularized_score(score, value, of_corrected[i], of_aggregate[i]) : value);
+    }
   }
 
-  /// Calls body(position, index) for each of the support from index `begin` on and before `end`.
+  /// Calls body(position, index) for each of the support from index `begin` on and before `end`. All kSampleThreads
+  /// threads of a block call it, each for its own range. The first steps of their searches are in shared memory.
   template <class Body>
-  __device__ void for_each_between(const Entries& entries, std::uint64_t begin, std::uint64_t end, Body body) const {
-    for (std::uint32_t position = first_from(entries, begin); position < size; ++position) {
+  __device__ void for_each_between(std::uint64_t begin, std::uint64_t end, Body body) const {
+    __shared__ std::uint32_t sample[kSampleThreads];
+    const auto sampled = [this](std::uint64_t i) { return static_cast<std::uint32_t>(i * size / kSampleThreads); };
+    if (size > 0) sample[threadIdx.x] = indices[sampled(threadIdx.x)];
+    __syncthreads();
+    if (size == 0) return;
+    const unsigned above = cuda::first_from(sample, 0U, kSampleThreads, begin);
+    std::uint32_t position = cuda::first_from(indices, above == 0 ? 0 : sampled(above - 1) + 1, sampled(above), begin);
+    for (; position < size; ++position) {
       const std::uint32_t index = indices[position];
       if (index >= end) return;
       body(position, index);
@@ -64,86 +103,48 @@ struct Regularized {
 
   template <unsigned kMost>
   void find_tiles(Workspace& workspace, LongSearch<kMost>& search);
-  template <unsigned kMost>
-  void rescore(LongSearch<kMost>& search) const;
   void rescore_all(const Launch& launch, const OneSearch& searches) const;
 };
+
+constexpr unsigned kPositions = 4;  ///< of a thread
 
 /// Where each tile begins: each entry of the support, and one behind the last, writes for the tiles after the entry
 /// before.
 template <class Searches>
 __global__ void tile_begin_kernel(const __grid_constant__ Searches searches, Regularized all) {
+  let_next_kernel_begin();
   const Search search = searches.here();
   const Regularized scores = all.of(search);
   const Entries& entries = search.entries;
-  struct Range {
-    std::uint64_t begin, end;
+  const auto tiles = static_cast<std::uint32_t>(entries.tiles());
+  const auto tile_of = [&](std::uint32_t index) {
+    const std::uint64_t tile = (index + std::uint64_t{entries.lead}) / kTile;
+    return tile < tiles ? static_cast<std::uint32_t>(tile) : tiles;
   };
-  const std::uint64_t tiles = entries.tiles();
-  const auto tile_of = [&](std::uint64_t position) {
-    return min((scores.indices[position] + std::uint64_t{entries.lead}) / kTile, tiles);
-  };
-  load_then_store(
-      search.block, std::uint64_t{scores.size} + 1,
-      [&](std::uint64_t i) {
-        return Range{i == 0 ? 0 : tile_of(i - 1) + 1, i == scores.size ? tiles : tile_of(i)};
-      },
-      [&](std::uint64_t i, const Range& range) {
-        const auto position = static_cast<std::uint32_t>(i);
-        for (std::uint64_t tile = range.begin; tile <= range.end; ++tile) scores.tile_begin[tile] = position;
-      });
-}
-
-constexpr unsigned kRescoreBlocks = 6;  ///< on a multiprocessor: it waits for memory most of the time
-
-/// Keys of a tile's candidates, a warp per tile. What does not depend on each other is loaded at once.
-template <class Searches>
-__global__ void __launch_bounds__(kThreads, kRescoreBlocks)
-    rescore_kernel(const __grid_constant__ Searches searches, Regularized all) {
-  const Search search = searches.here();
-  const Regularized scores = all.of(search);
-  constexpr unsigned kAtOnce = 4;
-  constexpr unsigned kNearby = 256;  // a longer part of a support is searched where it lies
-  __shared__ std::uint32_t copies[kThreads / kWarp][kNearby];
-  const std::uint64_t tile = std::uint64_t{search.block} * (kThreads / kWarp) + warp();
-  if (tile >= search.entries.tiles()) return;
-  const Candidates& candidates = search.candidates;
-  const Stored stored = candidates.tiles[tile];
-  const std::uint32_t first = scores.tile_begin[tile];
-  const std::uint32_t count = scores.tile_begin[tile + 1] - first;
-  const std::uint32_t* nearby = count <= kNearby ? copies[warp()] : scores.indices + first;
-  for (std::uint32_t from = 0; from < stored.count; from += kAtOnce * kWarp) {
-    const std::uint32_t begin = from + lane();
-    std::uint32_t indices[kAtOnce];
-    std::uint32_t keys[kAtOnce];
-    float corrected[kAtOnce];
-    float aggregate[kAtOnce];
-    bool rescored[kAtOnce];
+  const std::uint64_t first = (std::uint64_t{search.block} * kThreads + threadIdx.x) * kPositions;
+  std::uint32_t found[kPositions];
+  if (first + kPositions <= scores.size && is_aligned(scores.indices)) {
+    const uint4 four = *reinterpret_cast<const uint4*>(scores.indices + first);
+    found[0] = tile_of(four.x);
+    found[1] = tile_of(four.y);
+    found[2] = tile_of(four.z);
+    found[3] = tile_of(four.w);
+  } else {
 #pragma unroll
-    for (unsigned i = 0; i < kAtOnce; ++i) {
-      const bool valid = begin + i * kWarp < stored.count;
-      const std::uint64_t at = std::uint64_t{stored.start} + begin + i * kWarp;
-      indices[i] = valid ? candidates.indices[at] : 0;
-      keys[i] = valid ? candidates.values[at] : 0;
+    for (unsigned i = 0; i < kPositions; ++i) {
+      found[i] = first + i < scores.size ? tile_of(scores.indices[first + i]) : tiles;
     }
-    if (from == 0 && count <= kNearby) {
-      for (std::uint32_t i = lane(); i < count; i += kWarp) copies[warp()][i] = scores.indices[first + i];
-      __syncwarp();
-    }
+  }
+  std::uint32_t before = __shfl_up_sync(kAllThreadsOfWarp, found[kPositions - 1], 1);
+  if (lane() == 0 && first > 0 && first <= scores.size) before = tile_of(scores.indices[first - 1]);
 #pragma unroll
-    for (unsigned i = 0; i < kAtOnce; ++i) {
-      const std::uint32_t position = first_from(nearby, 0U, count, indices[i]);
-      rescored[i] = position < count && nearby[position] == indices[i];
-      corrected[i] = rescored[i] ? scores.corrected[first + position] : 0.0F;
-      aggregate[i] = rescored[i] ? scores.aggregate[first + position] : 0.0F;
+  for (unsigned i = 0; i < kPositions; ++i) {
+    const std::uint64_t position = first + i;
+    if (position > scores.size) return;
+    for (std::uint32_t tile = position == 0 ? 0 : before + 1; tile <= found[i]; ++tile) {
+      scores.tile_begin[tile] = static_cast<std::uint32_t>(position);
     }
-#pragma unroll
-    for (unsigned i = 0; i < kAtOnce; ++i) {
-      if (begin + i * kWarp >= stored.count) continue;
-      const float value = __uint_as_float(keys[i]);
-      candidates.keys[std::uint64_t{stored.start} + begin + i * kWarp] =
-          key_of(rescored[i] ? regularized_score(scores.score, value, corrected[i], aggregate[i]) : value);
-    }
+    before = found[i];
   }
 }
 
@@ -167,14 +168,8 @@ void Regularized::find_tiles(Workspace& workspace, LongSearch<kMost>& search) {
   std::uint64_t begins = 0;
   for (unsigned i = 0; i < parts.count; ++i) begins += search.tiles(parts.items[i]) + 1;
   tile_begin = workspace.take<std::uint32_t>(begins).data();
-  const auto blocks = [](const ScopePart& part) { return blocks_for(std::uint64_t{part.support} + 1, kEntries); };
+  const auto blocks = [](const ScopePart& part) { return blocks_for(std::uint64_t{part.support} + 1, kPositions); };
   search.run(blocks, kThreads, tile_begin_kernel<ScopeSearches<kMost>>, *this);
-}
-
-template <unsigned kMost>
-void Regularized::rescore(LongSearch<kMost>& search) const {
-  const auto blocks = [&](const ScopePart& part) { return blocks_for(search.tiles(part) * kWarp, 1); };
-  search.run(blocks, kThreads, rescore_kernel<ScopeSearches<kMost>>, *this);
 }
 
 void Regularized::rescore_all(const Launch& launch, const OneSearch& searches) const {

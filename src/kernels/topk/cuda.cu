@@ -25,6 +25,7 @@ struct ListSearch {
 
 /// The passes begin with all keys.
 __global__ void start_split_kernel(const __grid_constant__ ListSearch list) {
+  let_next_kernel_begin();
   const Search& search = list.search;
   for (std::uint64_t i = threadIdx.x; i < kPasses * kHistogram; i += kThreads) search.histograms[i] = 0;
   clear_emit_words<kThreads>(search.entries.tiles(), search.greater, search.equal);
@@ -43,6 +44,7 @@ struct Lists {
 };
 
 __global__ void split_kernel(const __grid_constant__ ListSearch list, Lists lists) {
+  wait_for_last_kernel();
   const Search search = list.here();
   const auto walk = [&](std::uint64_t tile, std::uint64_t end, auto body) {
     for (; tile < end; ++tile) for_each_in_tile(search.entries, Magnitudes{}, tile, body);
@@ -120,16 +122,14 @@ void split_largest(Place& place, ConstSparseView entries, SparseView kept, Spars
   search.greater = workspace.take<unsigned long long>(blocks).data();
   search.equal = workspace.take<unsigned long long>(blocks).data();
 
-  start_split_kernel<<<1, kThreads, 0, launch.stream()>>>(list);
-  launch.check();
-  for (const unsigned pass : {kFirst, kSecond, kLast}) {
-    const Magnitudes scores;
-    count_kernel<Magnitudes, ListSearch><<<count_blocks(tiles, 0), kThreads, 0, launch.stream()>>>(list, scores, pass);
-    launch.check();
-  }
+  const unsigned counters = count_blocks(tiles, 0);
   const Lists lists{entries.indices.data(), left.indices.data(), left.values.data()};
-  split_kernel<<<blocks, kThreads, 0, launch.stream()>>>(list, lists);
-  launch.check();
+  Chain kernels(launch);
+  kernels.run(1, kThreads, start_split_kernel, list);
+  kernels.run(counters, kThreads, count_kernel<kFirst, Magnitudes, ListSearch>, list, Magnitudes{});
+  kernels.run(counters, kThreads, count_kernel<kSecond, Magnitudes, ListSearch>, list, Magnitudes{});
+  kernels.run(counters, kThreads, count_kernel<kLast, Magnitudes, ListSearch>, list, Magnitudes{});
+  kernels.run(blocks, kThreads, split_kernel, list, lists);
 }
 
 }  // namespace laconic::cuda

@@ -80,25 +80,26 @@ struct Sample {
   __device__ bool has_line() const { return threadIdx.x < lines; }
   __device__ unsigned size() const { return lines * kLine; }
 
+  /// All threads call it.
   template <class Number, class Scores>
   __device__ void read(const Search& search, const Scores& scores) {
     const std::uint64_t all = search.entries.size / kLine;
     lines = static_cast<unsigned>(all < kSampleThreads ? all : kSampleThreads);
-    if (!has_line()) return;
-    const std::uint64_t begin = laconic::topk::sampled_at(search.entries.size, lines, threadIdx.x, false);
-    const Number* gradient = gradient_of<Number>(search) + begin;
-    const float* residual = search.residual + begin;
-    const bool aligned = is_aligned(gradient) && is_aligned(residual);
-    float values[kLine];
-    aligned ? add_line<true>(gradient, residual, values) : add_line<false>(gradient, residual, values);
+    const std::uint64_t begin =
+        has_line() ? laconic::topk::sampled_at(search.entries.size, lines, threadIdx.x, false) : search.entries.size;
+    float values[kLine] = {};
+    if (has_line()) {
+      const Number* gradient = gradient_of<Number>(search) + begin;
+      const float* residual = search.residual + begin;
+      const bool aligned = is_aligned(gradient) && is_aligned(residual);
+      aligned ? add_line<true>(gradient, residual, values) : add_line<false>(gradient, residual, values);
+    }
 #pragma unroll
     for (unsigned j = 0; j < kLine; ++j) keys[j] = key_of(values[j]);
     if constexpr (Scores::kRescored) {
-      scores.for_each_between(search.entries, begin, begin + kLine, [&](std::uint32_t position, std::uint32_t index) {
-        float value = 0.0F;
-#pragma unroll
-        for (unsigned j = 0; j < kLine; ++j) value = begin + j == index ? values[j] : value;
-        const std::uint32_t key = scores.key_at(position, value);
+      const std::uint64_t end = has_line() ? begin + kLine : begin;
+      scores.for_each_between(begin, end, [&](std::uint32_t position, std::uint32_t index) {
+        const std::uint32_t key = scores.key_at(position, value_at<Number>(search, index));
 #pragma unroll
         for (unsigned j = 0; j < kLine; ++j) keys[j] = begin + j == index ? key : keys[j];
       });
@@ -198,6 +199,7 @@ inline __device__ ScanBounds sampled_bounds(const Sample& sample, const Search& 
 template <class Number, class Scores, class Searches>
 __global__ void __launch_bounds__(kSampleThreads)
     bounds_kernel(const __grid_constant__ Searches searches, Scores scores) {
+  let_next_kernel_begin();
   const Search search = searches.here();
   ScanBounds bounds{kNonfiniteKey, kNonfiniteKey, 0};  // k = 0: only what is not finite
   if (search.k > 0) {
@@ -206,6 +208,7 @@ __global__ void __launch_bounds__(kSampleThreads)
     sample.read<Number>(search, scores.of(search));
     bounds = sampled_bounds(sample, search, guess);
   }
+  wait_for_last_kernel();
   clear_emit_words<kSampleThreads>(search.entries.tiles(), search.greater, search.equal);
   if (threadIdx.x != 0) return;
   State state{};

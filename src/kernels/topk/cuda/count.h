@@ -18,23 +18,47 @@ inline __device__ void count_key(Counter& counter, const Window& window, std::ui
   counter.add(bin < window.bins ? bin : kAboveWindow);
 }
 
-/// This block's range of the candidates.
-inline __device__ void count_candidates(const Search& search, const Window& window, unsigned blocks,
-                                        Counter& counter) {
-  constexpr unsigned kAtOnce = 8;
+/// A thread's entries from `at` on and before `end`, one block width apart.
+template <unsigned kCount>
+__device__ void load_entries(const std::uint32_t* from, std::uint64_t at, std::uint64_t end,
+                             std::uint32_t (&entries)[kCount]) {
+#pragma unroll
+  for (unsigned i = 0; i < kCount; ++i) {
+    const std::uint64_t own = at + i * kThreads + threadIdx.x;
+    entries[i] = own < end ? from[own] : 0;
+  }
+}
+template <unsigned kCount>
+__device__ void store_entries(std::uint32_t* to, std::uint64_t at, std::uint64_t end,
+                              const std::uint32_t (&entries)[kCount]) {
+#pragma unroll
+  for (unsigned i = 0; i < kCount; ++i) {
+    const std::uint64_t own = at + i * kThreads + threadIdx.x;
+    if (own < end) to[own] = entries[i];
+  }
+}
+
+/// This block's range of the candidates. The first pass over them also computes their keys, if these are not values.
+template <unsigned kPass, class Scores>
+__device__ void count_candidates(const Search& search, const Scores& scores, const Window& window, unsigned blocks,
+                                 Counter& counter) {
+  constexpr bool kRescoring = Scores::kRescored && kPass == kCoarse;
+  constexpr unsigned kAtOnce = kRescoring ? 4 : 8;  // as many as there are registers for
   const std::uint64_t found = search.state->found;
   const std::uint64_t begin = found * search.block / blocks;
   const std::uint64_t end = found * (search.block + 1) / blocks;
   for (std::uint64_t at = begin; at < end; at += kAtOnce * kThreads) {
     std::uint32_t keys[kAtOnce];
-#pragma unroll
-    for (unsigned i = 0; i < kAtOnce; ++i) {
-      const std::uint64_t from = at + i * kThreads + threadIdx.x;
-      keys[i] = from < end ? magnitude_bits(search.candidates.keys[from]) : 0;
+    load_entries(kRescoring ? search.candidates.values : search.candidates.keys, at, end, keys);
+    if constexpr (kRescoring) {
+      std::uint32_t indices[kAtOnce];
+      load_entries(search.candidates.indices, at, end, indices);
+      scores.keys_of(search.entries, indices, keys);
+      store_entries(search.candidates.keys, at, end, keys);
     }
 #pragma unroll
     for (unsigned i = 0; i < kAtOnce; ++i) {
-      count_key(counter, window, keys[i], at + i * kThreads + threadIdx.x < end);
+      count_key(counter, window, magnitude_bits(keys[i]), at + i * kThreads + threadIdx.x < end);
     }
   }
 }
@@ -45,16 +69,16 @@ inline __device__ void restore_tile(const Search& search, std::uint64_t tile) {
   const auto restore = [&](std::uint32_t index, float value, std::uint32_t, bool valid) {
     if (valid && key_of(value) >= zero) search.rest[index] = value;
   };
-  for_each_stored(search.candidates, search.candidates.tiles[tile], restore);
+  for_each_candidate<Magnitudes>(search.candidates, tile, tile + 1, restore);
   __syncwarp();
 }
 
 /// This block's range of all entries; in the first pass also those above and at the expected threshold.
-template <class Scores>
-__device__ void count_everything(const Search& search, const Scores& scores, const Window& window, bool first,
-                                 std::uint32_t* bins, Counter& counter) {
+template <unsigned kPass, class Scores>
+__device__ void count_everything(const Search& search, const Scores& scores, const Window& window, std::uint32_t* bins,
+                                 Counter& counter) {
   constexpr unsigned kWarps = kThreads / kWarp;
-  const bool restore = first && search.candidates.tiles != nullptr;
+  const bool restore = kPass == kFirst && search.candidates.tiles != nullptr;
   const std::uint32_t expected = search.state->expected;
   std::uint32_t above = 0;
   std::uint32_t equal = 0;
@@ -67,7 +91,7 @@ __device__ void count_everything(const Search& search, const Scores& scores, con
       equal += valid && key == expected ? 1 : 0;
     });
   }
-  if (!first) return;
+  if (kPass != kFirst) return;
   above = __reduce_add_sync(kAllThreadsOfWarp, above);
   equal = __reduce_add_sync(kAllThreadsOfWarp, equal);
   if (lane() != 0) return;
@@ -154,27 +178,29 @@ inline __device__ unsigned working_blocks(const Search& search, unsigned pass) {
   return static_cast<unsigned>(blocks < 1 ? 1 : blocks < search.blocks ? blocks : search.blocks);
 }
 
-template <class Scores, class Searches>
+template <unsigned kPass, class Scores, class Searches>
 __global__ void __launch_bounds__(kThreads, kCountBlocks)
-    count_kernel(const __grid_constant__ Searches searches, Scores scores, unsigned pass) {
+    count_kernel(const __grid_constant__ Searches searches, Scores scores) {
+  let_next_kernel_begin();
   const Search search = searches.here();
-  const unsigned blocks = working_blocks(search, pass);
-  if (search.block >= blocks) return;
   __shared__ std::uint32_t bins[kHistogram];
   for (unsigned i = threadIdx.x; i < kHistogram; i += kThreads) bins[i] = 0;
+  wait_for_last_kernel();
+  const unsigned blocks = working_blocks(search, kPass);
+  if (search.block >= blocks) return;
   __syncthreads();
   const State& state = *search.state;
   const Window window = state.window;
   Counter counter(bins);
-  if (pass != kCoarse && state.mode == Mode::everything) {
-    count_everything(search, scores.of(search), window, pass == kFirst, bins, counter);
-  } else if (state.found <= search.candidates.room) {
-    count_candidates(search, window, blocks, counter);
+  if (kPass != kCoarse && state.mode == Mode::everything) {
+    count_everything<kPass>(search, scores.of(search), window, bins, counter);
+  } else if ((kPass == kCoarse || kPass == kLast) && state.found <= search.candidates.room) {
+    count_candidates<kPass>(search, scores.of(search), window, blocks, counter);
   }
   counter.flush();
-  std::uint32_t* histogram = search.histograms + pass * kHistogram;
-  if (!add_bins(bins, histogram, search.state->finished + pass, blocks)) return;
-  pass == kCoarse ? judge_candidates(search, histogram) : narrow_window(search, histogram, pass);
+  std::uint32_t* histogram = search.histograms + kPass * kHistogram;
+  if (!add_bins(bins, histogram, search.state->finished + kPass, blocks)) return;
+  kPass == kCoarse ? judge_candidates(search, histogram) : narrow_window(search, histogram, kPass);
 }
 
 }  // namespace laconic::cuda::search

@@ -111,6 +111,7 @@ template <class Scores, class Searches>
 __global__ void __launch_bounds__(kThreads, kEmitBlocks)
     emit_kernel(const __grid_constant__ Searches searches, Scores scores) {
   const Search search = searches.here();
+  wait_for_last_kernel();
   const Mode mode = search.state->mode;
   if (mode == Mode::nothing) return;
   if (mode == Mode::give_up) return give_up(search);
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(kThreads, kEmitBlocks)
   }
   const std::uint32_t zero = search.state->zero;
   const auto walk = [&](std::uint64_t tile, std::uint64_t end, auto body) {
-    for_each_candidate(search.candidates, tile, end, body);
+    for_each_candidate<Scores>(search.candidates, tile, end, body);
   };
   for_each_ranked<false>(search, walk, [&](std::uint32_t index, float value, bool selected, std::uint32_t at) {
     if (selected) select_entry(search, index, value, at);

@@ -148,6 +148,7 @@ __device__ void scan_tile(const Search& search) {
   const bool whole = begin >= 0 && begin + kTile <= static_cast<std::int64_t>(search.entries.size);
   OfThread mine;
   whole ? mine.load_whole<Number>(search, begin) : mine.load_part<Number>(search, begin);
+  wait_for_last_kernel();  // no kernel of this selection has written what was loaded
   mine.compare(search.state->candidate, search.state->zero);
   mine.store_rest(search.rest, begin, whole);
 
@@ -193,6 +194,7 @@ inline constexpr unsigned kScanBlocks = 3;  ///< on a multiprocessor: registers 
 template <class Number, class Scores, class Searches>
 __global__ void __launch_bounds__(kThreads, kScanBlocks)
     scan_kernel(const __grid_constant__ Searches searches) {
+  let_next_kernel_begin();
   const Search search = searches.here();
   scan_tile<Number>(search);
   const std::uint64_t first = std::uint64_t{search.block} * kThreads + threadIdx.x;

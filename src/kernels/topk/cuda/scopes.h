@@ -1,10 +1,10 @@
 #pragma once
 
-// Selection in fixed scopes, in one launch. A block of threads takes one scope after another and holds it in its registers.
-// While it ranks, the next scope is on its way. Entries that reach a bound are candidates. The bound comes from the scope
-// before, or from the largest entries of k threads, which the k-th largest entry of the scope reaches. Each candidate is
-// ranked against the others. Where that does not apply (long scopes, k above the number of threads, or many entries of
-// about one size), digits of the keys are counted instead.
+// Selection in fixed scopes, in one launch. A block of threads takes one scope after another and holds it in its
+// registers. While it ranks, the next scope is on its way. Entries that reach a bound are candidates. The bound comes
+// from the scope before, or from the largest entries of k threads, which the k-th largest entry of the scope reaches. A
+// thread ranks each candidate against the others. Where that does not apply (long scopes, k above the number of
+// threads, or many entries of about one size), digits of the keys are counted instead.
 
 #include <algorithm>
 
@@ -18,7 +18,7 @@ inline constexpr unsigned kHeld = 16;  ///< entries of a scope that a thread hol
 inline constexpr std::uint64_t kMostHeld = std::uint64_t{kHeld} * kThreads;
 inline constexpr unsigned kScopeBlocks = 4;  ///< on a multiprocessor
 inline constexpr unsigned kBoundBits = 15;   ///< high bits of a key that a bound has: half a percent
-inline constexpr float kNextBound = 0.94F;   ///< of the last value selected, for the next scope: about half as many again
+inline constexpr float kNextBound = 0.94F;  ///< of the last value selected, for the next scope: about half as many again
 
 /// What is selected from and where it goes to.
 struct ScopeTask {
@@ -55,10 +55,8 @@ __device__ float widened_later(float held) {
 
 /// Entries of a scope that may be selected, by ascending index.
 struct ScopeCandidates {
-  std::uint32_t keys[kThreads];
+  alignas(uint4) std::uint32_t keys[kThreads];
   std::uint32_t places[kThreads];
-  std::uint32_t selected[kThreads / kWarp];  ///< a bit for each
-  std::uint32_t last;                        ///< the smallest key selected
 };
 
 /// One scope, which a block works on.
@@ -78,7 +76,7 @@ struct ScopeOfBlock {
 
   __device__ std::uint32_t bits(std::uint32_t i) const { return __float_as_uint(task.rest[begin + i]); }
 
-  /// Entries from the thread's first one to the scope's end. Compared with i * kWarp, so that no index takes a register.
+  /// Entries from the thread's first one to the scope's end. Compared with i * kWarp: so no index takes a register.
   __device__ std::uint32_t left() const { return size > Held::first() ? size - Held::first() : 0; }
 
   template <class Number>
@@ -154,13 +152,13 @@ struct ScopeOfBlock {
     if (lane() == 0) warps[warp()] = mine;
     __syncthreads();
     std::uint32_t at = 0, count = 0;
-#pragma unroll
+#pragma unroll 2  // registers are for the scope that is on its way
     for (unsigned i = 0; i < kThreads / kWarp; ++i) {
       at += i < warp() ? warps[i] : 0;
       count += warps[i];
     }
     if (bound == 0 || count < k || count > kThreads) return 0;
-    if (threadIdx.x < kThreads / kWarp) found.selected[threadIdx.x] = 0;
+    if (threadIdx.x >= count) found.keys[threadIdx.x] = 0;  // larger than no other
 #pragma unroll
     for (unsigned i = 0; i < kHeld; ++i) {
       const std::uint32_t key = __float_as_uint(magnitudes.values[i]);
@@ -176,33 +174,64 @@ struct ScopeOfBlock {
     return count;
   }
 
-  /// Selects the k largest candidates. A warp ranks one of them after another. The smallest key selected.
-  __device__ std::uint32_t select(std::uint32_t count, ScopeCandidates& found) const {
-    __syncthreads();
-    for (std::uint32_t i = warp(); i < count; i += kThreads / kWarp) {
-      const std::uint32_t key = found.keys[i];
-      std::uint32_t larger = 0;
-      for (std::uint32_t first = 0; first < count; first += kWarp) {
-        const std::uint32_t j = first + lane();
-        const std::uint32_t other = j < count ? found.keys[j] : 0;
-        const bool is_larger = other > key || (other == key && j < i);
-        larger += static_cast<std::uint32_t>(__popc(__ballot_sync(kAllThreadsOfWarp, is_larger)));
-      }
-      if (lane() != 0) continue;
-      if (larger < k) atomicOr(&found.selected[i / kWarp], 1U << i % kWarp);
-      if (larger + 1 == k) found.last = key;
+  /// Those of the block's candidates that are selected, as a thread sees them.
+  struct Chosen {
+    std::uint32_t count;
+    std::uint32_t before;  ///< in earlier warps
+    std::uint32_t last;    ///< the smallest key
+  };
+  __device__ static Chosen share_choice(bool selected, std::uint32_t key) {
+    __shared__ std::uint32_t counts[kThreads / kWarp];
+    __shared__ std::uint32_t smallest[kThreads / kWarp];
+    const unsigned of_warp = __ballot_sync(kAllThreadsOfWarp, selected);
+    const std::uint32_t least = __reduce_min_sync(kAllThreadsOfWarp, selected ? key : kNonfiniteKey);
+    if (lane() == 0) {
+      counts[warp()] = static_cast<std::uint32_t>(__popc(of_warp));
+      smallest[warp()] = least;
     }
     __syncthreads();
-    const std::uint32_t selected = found.selected[warp()];
-    if ((selected >> lane() & 1U) != 0) {
-      std::uint64_t at = out + static_cast<std::uint32_t>(__popc(selected & lower_lanes()));
-      for (unsigned i = 0; i < warp(); ++i) at += static_cast<std::uint32_t>(__popc(found.selected[i]));
+    Chosen chosen{0, 0, kNonfiniteKey};
+#pragma unroll 2  // as in gather
+    for (unsigned i = 0; i < kThreads / kWarp; ++i) {
+      chosen.count += counts[i];
+      chosen.before += i < warp() ? counts[i] : 0;
+      chosen.last = min(chosen.last, smallest[i]);
+    }
+    return chosen;
+  }
+
+  /// Selects the k largest candidates. A thread ranks one of them. The smallest key selected.
+  __device__ std::uint32_t select(std::uint32_t count, const ScopeCandidates& found) const {
+    __syncthreads();
+    const bool valid = threadIdx.x < count;
+    const std::uint32_t key = found.keys[threadIdx.x];
+    std::uint32_t larger = 0;
+#pragma unroll 1  // as above
+    for (std::uint32_t i = 0; i < count && warp() * kWarp < count; i += 4) {
+      const uint4 others = *reinterpret_cast<const uint4*>(found.keys + i);
+      larger += others.x > key ? 1 : 0;
+      larger += others.y > key ? 1 : 0;
+      larger += others.z > key ? 1 : 0;
+      larger += others.w > key ? 1 : 0;
+    }
+    bool selected = valid && larger < k;
+    Chosen chosen = share_choice(selected, key);
+    if (chosen.count > k) {  // of equal keys, the first ones
+#pragma unroll 1  // as above
+      for (std::uint32_t i = 0; i < threadIdx.x && selected; ++i) larger += found.keys[i] == key ? 1 : 0;
+      selected = selected && larger < k;
+      __syncthreads();
+      chosen = share_choice(selected, key);
+    }
+    const unsigned of_warp = __ballot_sync(kAllThreadsOfWarp, selected);
+    if (selected) {
+      const std::uint64_t at = out + chosen.before + static_cast<std::uint32_t>(__popc(of_warp & lower_lanes()));
       const std::uint64_t own = begin + found.places[threadIdx.x];
       task.indices[at] = static_cast<std::uint32_t>(own);
       task.values[at] = task.rest[own];
       task.rest[own] = 0.0F;
     }
-    return found.last;
+    return chosen.last;
   }
 
   /// The digit of kWidth bits from `shift` on of the key of that rank, among those whose bits above it are `prefix`.
@@ -270,6 +299,7 @@ struct ScopeOfBlock {
 
   /// Valid indices and values of 0.
   __device__ void give_up() const {
+#pragma unroll 1  // registers are for the fast way
     for (std::uint32_t i = threadIdx.x; i < k; i += kThreads) {
       task.indices[out + i] = static_cast<std::uint32_t>(begin + i);
       task.values[out + i] = 0.0F;

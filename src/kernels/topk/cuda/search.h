@@ -7,12 +7,13 @@
 //   (0.9 x the threshold) are candidates.
 // scan: a = gradient + residual, once over all entries, tile by tile. Candidates go to the workspace, by ascending
 //   index in each tile. `rest` receives a, or at once 0 where the key is at least `zero`, the expected threshold.
-// count, four passes: histograms of the candidates' keys, 12 bits and then the 12 below, give the exact threshold. If
-//   the candidates do not contain the k largest, or there was no room for them, the passes count all entries instead,
-//   12 + 12 + 7 bits, which is exact for any data. If most entries are equal, the sample knows the threshold, and the
-//   first of these passes proves it.
+// count, four passes: histograms of the candidates' keys, 12 bits and then the 12 below, give the exact threshold. The
+//   first pass also computes the keys, where they are not the values' own. If the candidates do not contain the k
+//   largest, or there was no room for them, the passes count all entries instead, 12 + 12 + 7 bits, which is exact for
+//   any data. If most entries are equal, the sample knows the threshold, and the first of these passes proves it.
 // emit: selected entries by ascending index, and `rest` repaired where the expectation was wrong.
 //
+// Each kernel begins while the one before it ends (Chain). The scan loads its first entries meanwhile.
 // Many scopes are searched by the same launches: each block works for one of them. A short scope takes one block of one
 // launch instead (small.h).
 
@@ -176,7 +177,7 @@ inline std::uint32_t emit_blocks(std::uint64_t tiles) {
 }
 
 #ifdef __CUDACC__
-/// Clears the words of emit's blocks. One block of kBlockThreads calls it. It multiplies, because a division takes long.
+/// Clears the words of emit's blocks. One block of kBlockThreads calls it. It multiplies: a division takes long.
 template <unsigned kBlockThreads>
 __device__ void clear_emit_words(std::uint64_t tiles, unsigned long long* greater, unsigned long long* equal) {
   const std::uint64_t each = tiles_per_emit_block(tiles);

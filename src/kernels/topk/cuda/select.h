@@ -1,7 +1,7 @@
 #pragma once
 
 // The launches of a selection. They depend on the sizes of scopes alone, and so does the scratch memory: about 8 bytes
-// (12 if entries are rescored) for each of 6k + n / 1,024 + 65,536 candidates of a scope, and 64 KiB for its histograms.
+// (12 if entries are rescored) for each of 6k + n / 1,024 + 65,536 candidates of a scope, and 64 KiB of histograms.
 
 #include <algorithm>
 #include <span>
@@ -91,7 +91,7 @@ class LongSearch {
  public:
   using Searches = ScopeSearches<kMost>;
 
-  LongSearch(const Launch& launch, const Searches& searches) : launch_(launch), searches_(searches) {}
+  LongSearch(const Launch& launch, const Searches& searches) : kernels_(launch), searches_(searches) {}
 
   const Searches& searches() const { return searches_; }
   std::uint64_t tiles(const ScopePart& part) const { return entries_of(searches_.common, part).tiles(); }
@@ -101,12 +101,11 @@ class LongSearch {
   void run(BlocksOf blocks_of_part, unsigned threads, void (*kernel)(Searches, Parameters...),
            const std::type_identity_t<Parameters>&... arguments) {
     const unsigned blocks = searches_.parts.number_blocks(blocks_of_part);
-    kernel<<<blocks, threads, 0, launch_.stream()>>>(searches_, arguments...);
-    launch_.check();
+    kernels_.run(blocks, threads, kernel, searches_, arguments...);
   }
 
  private:
-  const Launch& launch_;
+  Chain kernels_;
   Searches searches_;
 };
 
@@ -127,10 +126,10 @@ void search_largest(Place& place, const Launch& launch, const Common& common, co
   if constexpr (Scores::kRescored) scores.find_tiles(place.workspace(), search);
   search.run(one, kSampleThreads, bounds_kernel<Number, Scores, Searches>, scores);
   search.run(tiles, kThreads, scan_kernel<Number, Scores, Searches>);
-  if constexpr (Scores::kRescored) scores.rescore(search);
-  for (unsigned pass = kCoarse; pass < kPasses; ++pass) {
-    search.run(counters, kThreads, count_kernel<Scores, Searches>, scores, pass);
-  }
+  search.run(counters, kThreads, count_kernel<kCoarse, Scores, Searches>, scores);
+  search.run(counters, kThreads, count_kernel<kFirst, Scores, Searches>, scores);
+  search.run(counters, kThreads, count_kernel<kSecond, Scores, Searches>, scores);
+  search.run(counters, kThreads, count_kernel<kLast, Scores, Searches>, scores);
   search.run(emitters, kThreads, emit_kernel<Scores, Searches>, scores);
 }
 

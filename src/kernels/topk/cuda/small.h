@@ -20,12 +20,6 @@ struct SmallPart {
   __device__ static unsigned index(unsigned i) { return (warp() * kSmallEach + i) * kWarp + lane(); }
   __device__ bool is_valid(unsigned i) const { return (valid >> i & 1U) != 0; }
 
-  /// An entry of a.
-  template <class Number>
-  __device__ static float value_at(const Search& search, std::uint32_t i) {
-    return with_residual(widened(gradient_of<Number>(search)[i]), search.residual[i]);
-  }
-
   /// True if all are finite.
   template <class Number>
   __device__ bool read(const Search& search) {

@@ -7,6 +7,12 @@
 #ifdef __CUDACC__
 namespace laconic::cuda::search {
 
+/// An entry of a.
+template <class Number>
+__device__ float value_at(const Search& search, std::uint64_t i) {
+  return with_residual(widened(gradient_of<Number>(search)[i]), search.residual[i]);
+}
+
 /// Four entries of a.
 inline __device__ void add_vectors(const float4& gradient, const float4& residual, float* values) {
   values[0] = with_residual(gradient.x, residual.x);
@@ -45,25 +51,31 @@ __device__ void for_each_in_tile(const Entries& entries, const Scores& scores, s
   }
 }
 
-/// The same for the candidates of a tile, which lie where `stored` says.
-template <class Body>
-__device__ void for_each_stored(const Candidates& candidates, const Stored& stored, Body body) {
-  constexpr unsigned kAtOnce = 4;
-  for (std::uint32_t at = 0; at < stored.count; at += kAtOnce * kWarp) {
-    std::uint32_t indices[kAtOnce];
-    std::uint32_t values[kAtOnce];
-    std::uint32_t keys[kAtOnce];
+/// Neighbouring candidates of a tile, four for each lane. Scores says whether keys are other than the values.
+template <class Scores>
+struct CandidateRows {
+  static constexpr unsigned kRows = 4;
+  static constexpr unsigned kCount = kRows * kWarp;
+  std::uint32_t indices[kRows];
+  std::uint32_t values[kRows];
+  std::uint32_t keys[kRows];
+
+  /// From the tile's candidate `at` on.
+  __device__ void load(const Candidates& candidates, const Stored& stored, std::uint32_t at) {
 #pragma unroll
-    for (unsigned i = 0; i < kAtOnce; ++i) {
+    for (unsigned i = 0; i < kRows; ++i) {
       const std::uint32_t offset = at + i * kWarp + lane();
       if (offset >= stored.count) continue;
       const std::uint64_t from = std::uint64_t{stored.start} + offset;
       indices[i] = candidates.indices[from];
       values[i] = candidates.values[from];
-      keys[i] = candidates.keys[from];
+      keys[i] = Scores::kRescored ? candidates.keys[from] : values[i];
     }
+  }
+  template <class Body>
+  __device__ void visit(const Stored& stored, std::uint32_t at, Body body) const {
 #pragma unroll
-    for (unsigned i = 0; i < kAtOnce; ++i) {
+    for (unsigned i = 0; i < kRows; ++i) {
       const std::uint32_t row = at + i * kWarp;
       if (row >= stored.count) break;
       const bool valid = row + lane() < stored.count;
@@ -71,17 +83,32 @@ __device__ void for_each_stored(const Candidates& candidates, const Stored& stor
            valid);
     }
   }
-}
+};
 
-/// The same for at most kWarp tiles.
-template <class Body>
+/// A warp's walk over the candidates of at most kWarp tiles. All lanes call body(index, value, key, valid) together.
+/// Candidates of the next tile are under way meanwhile.
+template <class Scores, class Body>
 __device__ void for_each_candidate(const Candidates& candidates, std::uint64_t first_tile, std::uint64_t end_tile,
                                    Body body) {
   Stored mine{0, 0};
   if (first_tile + lane() < end_tile) mine = candidates.tiles[first_tile + lane()];
-  for (unsigned i = 0; first_tile + i < end_tile; ++i) {
-    const Stored stored{__shfl_sync(kAllThreadsOfWarp, mine.start, i), __shfl_sync(kAllThreadsOfWarp, mine.count, i)};
-    for_each_stored(candidates, stored, body);
+  const auto stored_in = [&](unsigned i) {
+    return Stored{__shfl_sync(kAllThreadsOfWarp, mine.start, i), __shfl_sync(kAllThreadsOfWarp, mine.count, i)};
+  };
+  Stored stored = stored_in(0);
+  CandidateRows<Scores> rows;
+  rows.load(candidates, stored, 0);
+  for (unsigned i = 1; first_tile + i <= end_tile; ++i) {
+    const Stored next = i < kWarp ? stored_in(i) : Stored{0, 0};
+    CandidateRows<Scores> ahead;
+    ahead.load(candidates, next, 0);
+    rows.visit(stored, 0, body);
+    for (std::uint32_t at = rows.kCount; at < stored.count; at += rows.kCount) {
+      rows.load(candidates, stored, at);
+      rows.visit(stored, at, body);
+    }
+    stored = next;
+    rows = ahead;
   }
 }
 
