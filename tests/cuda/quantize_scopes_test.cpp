@@ -1,5 +1,7 @@
 // The twins of quantizing by fixed scopes, to the nearest level and with a rest, and of the scopes' norms.
 
+#include <cfloat>
+#include <cmath>
 #include <cstring>
 #include <deque>
 
@@ -97,41 +99,78 @@ TEST_F(CudaQuantizeScopes, AwkwardNormsAndValues) {
 }
 
 /// Payloads of any bytes, so that every field meets every place of a word: zeros with a sign as well.
-TEST_F(CudaQuantizeScopes, TheSumOfAnyFieldsIsTheReferences) {
-  constexpr std::size_t n = 40 * 512 + 77;
-  const float awkward[]{0.0F, 1e-45F, 1e-38F, 0.3F, 1.0F, 3e7F, 3e38F};
+class CudaSums : public CudaQuantizeScopes {
+ protected:
+  static constexpr std::size_t n = 40 * 512 + 77;
+  static constexpr float kAwkward[]{0.0F,    1e-45F, 1e-38F, 0.3F,        3e7F,    3e38F,
+                                    FLT_MAX, -0.0F,  -2.0F,  kNotANumber, INFINITY};
+
+  static std::vector<float> ordinary(std::size_t rank, std::size_t count) {
+    std::vector<float> norms(count);
+    for (std::size_t i = 0; i < count; ++i) norms[i] = static_cast<float>(i + rank);
+    return norms;
+  }
+  /// Beginning with that one.
+  static std::vector<float> awkward(std::size_t first, std::size_t count) {
+    std::vector<float> norms(count);
+    for (std::size_t i = 0; i < count; ++i) norms[i] = kAwkward[(first + i) % std::size(kAwkward)];
+    return norms;
+  }
+
+  /// norms_of_rank(rank, count) gives a payload's norms.
+  template <class NormsOfRank>
+  void expect_reference_sum(int bits, std::uint64_t scope, std::size_t ranks, NormsOfRank norms_of_rank) {
+    const std::size_t norm_bytes = norms_of(n, scope) * sizeof(float);
+    std::vector<std::vector<std::byte>> messages(ranks);
+    std::deque<DeviceArray<std::byte>> there;
+    std::vector<View<const std::byte>> payloads, device_payloads;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      std::vector<std::byte>& message = messages[rank];
+      message.resize(norm_bytes + quantized_bytes(n, bits));
+      for (std::size_t i = 0; i < message.size(); ++i) message[i] = static_cast<std::byte>(i * (2 * rank + 7) >> 3);
+      const std::vector<float> norms = norms_of_rank(rank, norms_of(n, scope));
+      std::memcpy(message.data(), norms.data(), norm_bytes);
+      payloads.emplace_back(message);
+      there.emplace_back(message);
+      device_payloads.emplace_back(there.back().view());
+    }
+    std::vector<float> sums(n);
+    Status status;
+    const auto divisor = static_cast<float>(ranks);
+    dequantize_sum(reference_, payloads, just(DequantizeSection{0, norm_bytes, sums}), bits, scope, divisor,
+                   view_of(status));
+    const DeviceArray<float> device_sums(n);
+    const DeviceArray<Status> device_status(std::vector<Status>{Status{}});
+    dequantize_sum(*place_, device_payloads, just(DequantizeSection{0, norm_bytes, device_sums.view()}), bits, scope,
+                   divisor, device_status.view());
+    EXPECT_TRUE(same_numbers(device_sums.values(), sums))
+        << bits << " bits, scope " << scope << ", " << ranks << " ranks";
+    EXPECT_EQ(device_status.values()[0].nonfinite, status.nonfinite);
+    EXPECT_TRUE(device_sums.intact());
+  }
+};
+
+TEST_F(CudaSums, OfAnyFieldsAreTheReferences) {
   for (const int bits : {4, 5, 8}) {
     for (const std::uint64_t scope : {0ULL, 64ULL, 2048ULL}) {
-      for (const std::size_t ranks : {1UL, 2UL, 7UL, 70UL}) {  // more than travel in a kernel's parameters
+      for (const std::size_t ranks : {1UL, 2UL, 7UL, 33UL, 64UL, 70UL}) {  // 70: more than parameters hold
+        if (!left_out()) expect_reference_sum(bits, scope, ranks, ordinary);
+      }
+    }
+  }
+}
+
+TEST_F(CudaSums, OfAwkwardNormsAreTheReferences) {
+  for (const int bits : {4, 5, 8}) {
+    for (const std::uint64_t scope : {0ULL, 64ULL, 2048ULL}) {
+      for (std::size_t first = 0; first < std::size(kAwkward); ++first) {
         if (left_out()) continue;
-        const std::size_t norm_bytes = norms_of(n, scope) * sizeof(float);
-        std::vector<std::vector<std::byte>> messages(ranks);
-        std::deque<DeviceArray<std::byte>> there;
-        std::vector<View<const std::byte>> payloads, device_payloads;
-        for (std::size_t rank = 0; rank < ranks; ++rank) {
-          std::vector<std::byte>& message = messages[rank];
-          message.resize(norm_bytes + quantized_bytes(n, bits));
-          for (std::size_t i = 0; i < message.size(); ++i) message[i] = static_cast<std::byte>(i * (2 * rank + 7) >> 3);
-          for (std::size_t i = 0; i < norms_of(n, scope); ++i) {
-            const float norm = ranks < 3 ? awkward[(i + rank) % std::size(awkward)] : static_cast<float>(i + rank);
-            std::memcpy(message.data() + i * sizeof(norm), &norm, sizeof(norm));
-          }
-          payloads.emplace_back(message);
-          there.emplace_back(message);
-          device_payloads.emplace_back(there.back().view());
-        }
-        std::vector<float> sums(n);
-        Status status;
-        const auto divisor = static_cast<float>(ranks);
-        dequantize_sum(reference_, payloads, just(DequantizeSection{0, norm_bytes, sums}), bits, scope, divisor,
-                       view_of(status));
-        const DeviceArray<float> device_sums(n);
-        const DeviceArray<Status> device_status(std::vector<Status>{Status{}});
-        dequantize_sum(*place_, device_payloads, just(DequantizeSection{0, norm_bytes, device_sums.view()}), bits,
-                       scope, divisor, device_status.view());
-        EXPECT_TRUE(same_bits(device_sums.values(), sums)) << bits << " bits, scope " << scope << ", " << ranks;
-        EXPECT_EQ(device_status.values()[0].nonfinite, status.nonfinite);
-        EXPECT_TRUE(device_sums.intact());
+        expect_reference_sum(bits, scope, 2, [&](std::size_t rank, std::size_t count) {
+          return awkward(first + rank, count);
+        });
+        expect_reference_sum(bits, scope, 40, [&](std::size_t rank, std::size_t count) {
+          return rank == 35 ? awkward(first, count) : ordinary(rank, count);
+        });
       }
     }
   }

@@ -3,6 +3,7 @@
 
 #include "base/cuda/list.h"
 #include "base/cuda/parts.h"
+#include "base/cuda/scan.h"
 #include "kernels/convert/cuda/numbers.h"
 #include "kernels/quantize/cuda/fields.h"
 
@@ -10,6 +11,8 @@
 
 namespace laconic::cuda {
 namespace {
+
+constexpr std::uint32_t kBitsOfInf = 0x7F80'0000;
 
 /// The payloads that are added. List is one of base/cuda/list.h.
 template <class List>
@@ -52,8 +55,8 @@ struct Outcome {
 
 /// For any width. A thread has a lane of a group: its sums stay in registers while the payloads' words come.
 template <bool kScopes, class Number, class List>
-__device__ void sum_lane(const SumPart<Number>& part, const Sources<List>& sources, const Outcome& outcome, unsigned block,
-                         int bits, int shift) {
+__device__ void sum_lane(const SumPart<Number>& part, const Sources<List>& sources, const Outcome& outcome,
+                         unsigned block, int bits, int shift) {
   constexpr unsigned kRows = kPackGroup / kPackLanes;
   constexpr unsigned kRowsOfScope = kLeastScope / kPackLanes;
   const Lane lane(block);
@@ -92,44 +95,106 @@ __device__ void sum_lane(const SumPart<Number>& part, const Sources<List>& sourc
   outcome.note(watch);
 }
 
-/// For widths that divide a word. A warp has a group, and a thread every second word of a lane: it needs few registers,
-/// so that more threads run at once.
+/// Where a warp's group lies, and which of it are a thread's. A thread has every second word of a lane.
+template <int kBits>
+struct WordsOfThread {
+  static constexpr unsigned kWords = kBits / 2;
+  static constexpr unsigned kRows = 32 / kBits;  ///< of a word
+
+  std::uint64_t group;  ///< its first value
+  std::uint64_t words;  ///< offset in a payload
+
+  __device__ WordsOfThread(std::uint64_t number, std::uint64_t fields_offset)
+      : group(number * kPackGroup),
+        words(fields_offset + number * packed_bytes(kPackGroup, kBits) + lane() * sizeof(std::uint32_t)) {}
+
+  __device__ static unsigned row_of(unsigned word) { return (2 * word + lane() / kPackLanes) * kRows; }
+  __device__ std::uint64_t value_at(unsigned word, unsigned row) const {
+    return group + (row_of(word) + row) * kPackLanes + lane() % kPackLanes;
+  }
+};
+
+/// Value by value, for any norm.
+template <int kBits, class Number, class List>
+__device__ void sum_words_slowly(const SumPart<Number>& part, const Sources<List>& sources, const Outcome& outcome,
+                                 const WordsOfThread<kBits>& mine, int shift) {
+  float watch = 0.0F;
+#pragma unroll 1
+  for (unsigned field = 0; field < mine.kWords * mine.kRows; ++field) {
+    const unsigned word = field / mine.kRows;
+    const unsigned row = field % mine.kRows;
+    float sum = -0.0F;
+#pragma unroll 1
+    for (unsigned source = 0; source < sources.count; ++source) {
+      const float norm = sources.template at<float>(source, part.norms_offset)[mine.group >> shift];
+      const std::uint32_t bits = sources.template at<std::uint32_t>(source, mine.words)[word * kWarp] >> row * kBits;
+      sum = sum + value_of(bits, quantize_step(norm, kBits), kBits);
+    }
+    outcome.store(sum, part.values[mine.value_at(word, row)], watch);
+  }
+  outcome.note(watch);
+}
+
+/// For widths that divide a word, a group per warp: a thread needs few registers, so that more threads run at once.
+/// Words of kAhead payloads are under way while those of earlier ones are added.
 template <int kBits, bool kScopes, class Number, class List>
-__device__ void sum_words(const SumPart<Number>& part, const Sources<List>& sources, const Outcome& outcome, unsigned block,
-                          int shift) {
-  constexpr unsigned kWords = kBits / 2;  ///< of a thread
-  constexpr unsigned kRows = 32 / kBits;  ///< of a word
+__device__ void sum_words(const SumPart<Number>& part, const Sources<List>& sources, const Outcome& outcome,
+                          unsigned block, int shift) {
+  using Mine = WordsOfThread<kBits>;
+  constexpr unsigned kWords = Mine::kWords;
+  constexpr unsigned kRows = Mine::kRows;
   constexpr unsigned kRowsOfScope = kLeastScope / kPackLanes;
+  constexpr unsigned kAhead = 4;
   const std::uint64_t number = (std::uint64_t{block} * kThreads + threadIdx.x) / kWarp;
   if (number >= part.n / kPackGroup) return;
-  const unsigned in_warp = threadIdx.x % kWarp;
-  const std::uint64_t group = number * kPackGroup;
-  const std::uint64_t words_offset = part.fields_offset + number * packed_bytes(kPackGroup, kBits);
-  const auto row_of = [&](unsigned word) { return (2 * word + in_warp / kPackLanes) * kRows; };
-  Number* column = part.values + group + in_warp % kPackLanes;
+  const Mine mine(number, part.fields_offset);
+  const auto step_at = [&](unsigned source, std::uint64_t value) {
+    return quantize_step(sources.template at<float>(source, part.norms_offset)[value >> shift], kBits);
+  };
+
+  std::uint32_t fields[kAhead][kWords];
+  const auto load = [&](unsigned source, std::uint32_t (&to)[kWords]) {
+    if (source >= sources.count) return;
+    const auto* words = sources.template at<std::uint32_t>(source, mine.words);
+#pragma unroll
+    for (unsigned word = 0; word < kWords; ++word) to[word] = words[word * kWarp];
+  };
+#pragma unroll
+  for (unsigned i = 0; i < kAhead; ++i) load(i, fields[i]);
+
+  float steps = 0.0F;  // lane i has that of the i-th of 32 sources
   float sums[kWords][kRows];
 #pragma unroll
   for (unsigned word = 0; word < kWords; ++word) {
 #pragma unroll
     for (unsigned row = 0; row < kRows; ++row) sums[word][row] = -0.0F;  // -0 + x is x, bit for bit
   }
-#pragma unroll 4
-  for (unsigned source = 0; source < sources.count; ++source) {
-    const auto* norms = sources.template at<float>(source, part.norms_offset);
-    const auto* words = sources.template at<std::uint32_t>(source, words_offset) + in_warp;
-    std::uint32_t fields[kWords];
+  for (unsigned first = 0; first < sources.count; first += kAhead) {
+    if (!kScopes && first % kWarp == 0) {
+      const unsigned source = first + lane();
+      steps = source < sources.count ? step_at(source, mine.group) : 0.0F;
+      const bool ordinary = __float_as_uint(128.0F * steps) < kBitsOfInf;  // no sign, not Inf, not NaN
+      if (!__all_sync(kAllThreadsOfWarp, ordinary)) return sum_words_slowly(part, sources, outcome, mine, shift);
+    }
 #pragma unroll
-    for (unsigned word = 0; word < kWords; ++word) fields[word] = words[word * kWarp];
-    float step = quantize_step(norms[group >> shift], kBits);
+    for (unsigned i = 0; i < kAhead; ++i) {
+      const unsigned source = first + i;
+      if (source >= sources.count) break;
+      float step = kScopes ? 0.0F : __shfl_sync(kAllThreadsOfWarp, steps, source % kWarp);
 #pragma unroll
-    for (unsigned word = 0; word < kWords; ++word) {
+      for (unsigned word = 0; word < kWords; ++word) {
 #pragma unroll
-      for (unsigned row = 0; row < kRows; ++row) {
-        if (kScopes && row % kRowsOfScope == 0) {
-          step = quantize_step(norms[(group + (row_of(word) + row) * kPackLanes) >> shift], kBits);
+        for (unsigned row = 0; row < kRows; ++row) {
+          if (kScopes && row % kRowsOfScope == 0) {
+            step = step_at(source, mine.group + (mine.row_of(word) + row) * kPackLanes);
+          }
+          const float with_128 = magnitude_and_128<kBits>(fields[i][word], row, sources.bits_of_128);
+          // The same to the last bit: the exact product of `step` and the magnitude is rounded once.
+          const float value = kScopes ? (with_128 - 128.0F) * step : __fmaf_rn(with_128, step, -128.0F * step);
+          sums[word][row] = sums[word][row] + with_sign_of_field<kBits>(value, fields[i][word], row);
         }
-        sums[word][row] = sums[word][row] + value_in_word<kBits>(fields[word], row, step, sources.bits_of_128);
       }
+      load(source + kAhead, fields[i]);
     }
   }
   float watch = 0.0F;
@@ -137,7 +202,7 @@ __device__ void sum_words(const SumPart<Number>& part, const Sources<List>& sour
   for (unsigned word = 0; word < kWords; ++word) {
 #pragma unroll
     for (unsigned row = 0; row < kRows; ++row) {
-      outcome.store(sums[word][row], column[(row_of(word) + row) * kPackLanes], watch);
+      outcome.store(sums[word][row], part.values[mine.value_at(word, row)], watch);
     }
   }
   outcome.note(watch);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Packed fields on a device, in the layout of kernels/bitpack: a group of 512 values has 16 lanes, and a lane's 32 values,
-// sixteen apart, are `bits` whole words.
+// Packed fields on a device, in the layout of kernels/bitpack: a group of 512 values has 16 lanes, and a lane's 32
+// values, sixteen apart, are `bits` whole words.
 
 #include "base/cuda/launch.h"
 #include "kernels/bitpack/bitpack.h"
@@ -18,22 +18,24 @@ inline __device__ float value_of(std::uint32_t field, float step, int bits) {
 
 inline constexpr std::uint32_t kBitsOf128 = 0x43000000;
 
-/// The same for a field of a word that has whole fields in each byte. A multiprocessor converts integers, compares and
-/// selects half as fast as it adds and multiplies, so nothing is converted: a byte with the magnitude becomes the upper
-/// bits of 128's mantissa, which makes 128 + the magnitude, and the sign is put into the product. `bits_of_128` is
-/// kBitsOf128 from a kernel's parameters. If the compiler knew its value, it would take an instruction more per field.
+/// The same in two steps, for a field of a word that has whole fields in each byte. A multiprocessor converts integers,
+/// compares and selects half as fast as it adds and multiplies, so nothing is converted: a byte with the magnitude
+/// becomes the upper bits of 128's mantissa, which makes 128 + the magnitude, and the sign is put into the product.
+/// `bits_of_128` is kBitsOf128 from a kernel's parameters. If the compiler knew its value, it would take an instruction
+/// more per field.
 template <int kBits>
-__device__ float value_in_word(std::uint32_t word, unsigned number, float step, std::uint32_t bits_of_128) {
+__device__ float magnitude_and_128(std::uint32_t word, unsigned number, std::uint32_t bits_of_128) {
   static_assert(kBits == 4 || kBits == 8);
   constexpr unsigned kInByte = 8 / kBits;
   constexpr std::uint32_t kMagnitudes = 0x01010101U * ((1U << (kBits - 1)) - 1);  // of one field in each byte
   constexpr unsigned kZeroZeroByteHighest = 0x7044;  // of the result from below; the byte of the word is added
   const std::uint32_t magnitudes = word >> number % kInByte * kBits & kMagnitudes;
-  const float raised =
-      __uint_as_float(__byte_perm(magnitudes, bits_of_128, kZeroZeroByteHighest | number / kInByte << 8));
-  const float magnitude = (raised - 128.0F) * step;
+  return __uint_as_float(__byte_perm(magnitudes, bits_of_128, kZeroZeroByteHighest | number / kInByte << 8));
+}
+template <int kBits>
+__device__ float with_sign_of_field(float value, std::uint32_t word, unsigned number) {
   const std::uint32_t sign = word << (32 - (number + 1) * kBits) & 0x8000'0000U;
-  return __uint_as_float(__float_as_uint(magnitude) ^ sign);
+  return __uint_as_float(__float_as_uint(value) ^ sign);
 }
 
 /// Blocks of threads for a part's full groups.
