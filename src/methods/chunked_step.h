@@ -28,6 +28,9 @@ inline std::uint64_t chunk_entries(Device device, double bits) {
 /// The same if only the share `keep` is sent: an entry takes about 40 bits with its index.
 inline std::uint64_t sparse_chunk_entries(Device device, double keep) { return chunk_entries(device, 40.0 * keep); }
 
+/// The fewest entries of a full chunk on a device if messages of different chunks follow one order: 32 MiB of floats.
+inline constexpr std::uint64_t kLeastInOneOrder = std::uint64_t{1} << 23;
+
 /// A step that is exchanged chunk by chunk (pipeline.h), or as one chunk if the method needs all tensors at once.
 class ChunkedStep {
  public:

@@ -33,10 +33,14 @@ std::uint64_t MethodCore::full_chunk() const {
   return chunk_entries_ > 0 ? chunk_entries_ : usual_chunk_;
 }
 
-/// Ranks on the CPU and on a device use the larger.
+/// Ranks on the CPU and on a device use the larger. On an engine that needs one order, messages of chunks do not hide
+/// behind each other, so that small chunks gain less.
 void MethodCore::agree_on_chunks() {
   if (chunked_ == nullptr) return;
-  const std::uint64_t mine = chunked_->usual_chunk_entries(place_->device());
+  std::uint64_t mine = chunked_->usual_chunk_entries(place_->device());
+  if (place_->device() == Device::cuda && !communicator_->duplicates_overlap()) {
+    mine = std::max(mine, kLeastInOneOrder);
+  }
   std::vector<std::uint64_t> all(static_cast<std::size_t>(ranks()));
   communicator_->all_gather(as_bytes(View<const std::uint64_t>(&mine, 1)), as_writable_bytes(View<std::uint64_t>(all)))
       .wait();

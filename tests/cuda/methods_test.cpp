@@ -3,6 +3,7 @@
 
 #include "laconic/cuda.h"
 #include "methods/same_bits.h"
+#include "support/one_order.h"
 
 namespace laconic::test {
 namespace {
@@ -141,14 +142,20 @@ TEST(ChunksOnDevice, AreLargerWhereFewBitsTravel) {
       {"def-topk", {}, 64}};
   const std::vector<Tensor> tensors(8, {"of 16 MiB", std::uint64_t{1} << 22});
   run_ranks(1, [&](Communicator& communicator) {
+    CallLog log;
+    OneOrder in_one_order(communicator.duplicate(), log);
     for (auto [name, options, mebibytes] : cases) {
       SCOPED_TRACE(name);
       const MethodRow& row = method_row(name);
       if (row.has_parameter("scope")) options.scope = "tensor";
       const auto place = cuda_place();
-      const auto method = make_model_method(name, options, {}, communicator, *place);
-      method->register_tensors(tensors);
-      EXPECT_EQ(method->chunk_starts().size(), tensors.size() * 16 / mebibytes);
+      const auto chunks_with = [&](Communicator& engine) {
+        const auto method = make_model_method(name, options, {}, engine, *place);
+        method->register_tensors(tensors);
+        return method->chunk_starts().size();
+      };
+      EXPECT_EQ(chunks_with(communicator), tensors.size() * 16 / mebibytes);
+      EXPECT_EQ(chunks_with(in_one_order), tensors.size() * 16 / std::max<std::size_t>(mebibytes, 32));
     }
   });
 }
