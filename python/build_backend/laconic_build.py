@@ -126,10 +126,15 @@ def _defined(settings: dict[str, Any], name: str) -> str:
     return settings.get(f"cmake.define.{name}") or (matches[-1][1] if matches else "")
 
 
+def _named_compiler(settings: dict[str, Any], language: str, variable: str) -> str:
+    """The compiler that the user asks for. Empty: none."""
+    return _defined(settings, f"CMAKE_{language}_COMPILER") or os.environ.get(variable, "").split(" ")[0]
+
+
 def _require_compiler(settings: dict[str, Any]) -> None:
     if _defined(settings, "CMAKE_TOOLCHAIN_FILE"):
         return  # it names the compiler
-    named = _defined(settings, "CMAKE_CXX_COMPILER") or os.environ.get("CXX", "").split(" ")[0]
+    named = _named_compiler(settings, "CXX", "CXX")
     if any(shutil.which(each) for each in ([named] if named else ("c++", "g++", "clang++"))):
         return
     missing = f"{named}, which was asked for, is not there" if named else "there is none"
@@ -170,6 +175,40 @@ def _tell_of_highway(settings: dict[str, Any]) -> None:
         )
 
 
+def _cuda_of(torch: str) -> str:
+    """The version of CUDA for which the torch in that folder was built; empty: for none."""
+    try:
+        said = pathlib.Path(torch, "version.py").read_text()
+    except OSError:
+        return ""
+    found = re.search(r"^cuda\b[^=\n]*=\s*['\"]([\d.]+)", said, re.M)
+    return found[1] if found else ""
+
+
+def _nvcc(settings: dict[str, Any]) -> str | None:
+    """CUDA's compiler: the one that was asked for, or that of PATH or of the toolkit's usual folder."""
+    named = _named_compiler(settings, "CUDA", "CUDACXX")
+    found = map(shutil.which, [named] if named else ["nvcc", "/usr/local/cuda/bin/nvcc"])
+    return next(filter(None, found), None)
+
+
+def _choose_cuda(settings: dict[str, Any], torch: str) -> None:
+    """CUDA kernels for a torch that has CUDA, if their compiler is there."""
+    version = _cuda_of(torch)
+    if _defined(settings, "LACONIC_CUDA") or not version:
+        return
+    compiler = _nvcc(settings)
+    if compiler is None:
+        _say(
+            f"this torch is for CUDA {version}, but nvcc was not found, so gradients of models on GPUs will be compressed "
+            "on the CPU. For kernels on the GPU: install CUDA's toolkit, put nvcc on PATH, then build again."
+        )
+        return
+    _say(f"building CUDA kernels with {compiler}, which takes some minutes more (-C cmake.define.LACONIC_CUDA=OFF: none)")
+    settings["cmake.define.LACONIC_CUDA"] = "ON"
+    settings["cmake.define.CMAKE_CUDA_COMPILER"] = compiler
+
+
 def _settings(given: dict[str, Any] | None) -> dict[str, Any]:
     settings = dict(given or {})
     _require_compiler(settings)
@@ -184,6 +223,7 @@ def _settings(given: dict[str, Any] | None) -> dict[str, Any]:
 def _ready(given: dict[str, Any] | None) -> dict[str, Any]:
     settings = _settings(given)
     _require_tools()
+    _choose_cuda(settings, settings["cmake.define.LACONIC_TORCH_PREFIX"])
     _tell_of_highway(settings)
     return settings
 

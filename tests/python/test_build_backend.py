@@ -6,6 +6,7 @@ import io
 import os
 import pathlib
 import sys
+import tempfile
 import types
 import unittest
 from unittest import mock
@@ -55,6 +56,35 @@ class CompilerTest(unittest.TestCase):
         self.assertIn("a C++20 compiler is needed and there is none", refusal({"PATH": ""}, {}))
         for environment in ({"CXX": "/gone/c++"}, {"CMAKE_ARGS": "-DCMAKE_CXX_COMPILER=/gone/c++"}):
             self.assertIn("needed and /gone/c++, which was asked for, is not there", refusal(environment, {}))
+
+
+class CudaTest(unittest.TestCase):
+    def chosen(self, version: str, nvcc: str, settings: dict[str, str]) -> tuple[dict[str, str], str]:
+        """The settings and what is said, with a torch whose version.py has that line."""
+        printed = io.StringIO()
+        with tempfile.TemporaryDirectory() as torch, mock.patch.dict(os.environ, {"CUDACXX": nvcc, "CMAKE_ARGS": ""}):
+            pathlib.Path(torch, "version.py").write_text(f"__version__ = '2.13.0'\n{version}\nhip: str = '7'\n")
+            given = dict(settings)
+            with contextlib.redirect_stderr(printed):
+                backend()._choose_cuda(given, torch)
+        return given, printed.getvalue()
+
+    def test_kernels_are_built_for_a_torch_that_has_cuda(self) -> None:
+        here = sys.executable  # any program will do: it is not started
+        for version in ("cuda: Optional[str] = '13.0'", "cuda = '12.8'"):
+            given, said = self.chosen(version, here, {})
+            self.assertEqual(given, {"cmake.define.LACONIC_CUDA": "ON", "cmake.define.CMAKE_CUDA_COMPILER": here})
+            self.assertIn(f"building CUDA kernels with {here}", said)
+
+    def test_kernels_are_left_out(self) -> None:
+        here = sys.executable
+        self.assertEqual(self.chosen("cuda: Optional[str] = None", here, {}), ({}, ""))
+        self.assertEqual(self.chosen("", here, {}), ({}, ""))
+        off = {"cmake.define.LACONIC_CUDA": "OFF"}
+        self.assertEqual(self.chosen("cuda = '12.8'", here, off), (off, ""))
+        given, said = self.chosen("cuda = '12.8'", "/gone/nvcc", {})
+        self.assertEqual(given, {})
+        self.assertIn("this torch is for CUDA 12.8, but nvcc was not found", said)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ namespace {
 
 int cuda_device_count() { return 0; }
 std::string cuda_obstacle(int /*device*/) {
-  return "this build of Laconic has no CUDA kernels: build it where nvcc is found";
+  return "this build of Laconic has no CUDA kernels: build it with nvcc (CUDA's toolkit) and, for Python, beside a "
+         "CUDA build of PyTorch";
 }
 std::string cuda_device_name(int /*device*/) { refuse(); }
 std::unique_ptr<Place> cuda_place(CudaOptions /*options*/) { refuse(); }
