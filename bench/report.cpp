@@ -22,12 +22,12 @@ std::string milliseconds(double seconds) { return fmt::format("{:.2f}", seconds 
 std::string kernel_header(const KernelResult& first) {
   return fmt::format("{} values, {} MB a gradient; {} thread{}\n", first.n,
                      (first.n * sizeof(float) + 500'000) / 1'000'000, first.threads, first.threads == 1 ? "" : "s") +
-         fmt::format("{:<17} {:<9} {:>9} {:>9} {:>6} {:>10} {:>8}  {}\n", "kernel", "level", "ms", "stream", "ratio",
+         fmt::format("{:<19} {:<9} {:>9} {:>9} {:>6} {:>10} {:>8}  {}\n", "kernel", "level", "ms", "stream", "ratio",
                      "torch ms", "torch", "the stream");
 }
 
 std::string kernel_line(const KernelResult& result) {
-  return fmt::format("{:<17} {:<9} {:>9} {:>9} {:>6.2f} {:>10} {:>8}  {}\n", result.kernel, result.implementation,
+  return fmt::format("{:<19} {:<9} {:>9} {:>9} {:>6.2f} {:>10} {:>8}  {}\n", result.kernel, result.implementation,
                      milliseconds(result.seconds), milliseconds(result.stream_seconds), result.ratio,
                      result.torch_seconds ? milliseconds(*result.torch_seconds) : "-",
                      result.torch_ratio ? fmt::format("{:.1f} x", *result.torch_ratio) : "-", result.stream);

@@ -82,7 +82,8 @@ Resumed find_resumed(const std::string& path) {
   const auto all = find_checkpoints((named / kCheckpointFolder).string());
   if (all.empty()) {
     throw Error("there is no checkpoint in " + path +
-                "/checkpoints: train writes them with --out DIR --checkpoint-interval STEPS");
+                "/checkpoints: train --out DIR --checkpoint-interval STEPS writes one every STEPS steps, but none "
+                "after the last");
   }
   return {named.string(), all.front()};
 }

@@ -345,6 +345,12 @@ TEST(Program, ShowsCombinationsAsTheirPageDoes) {
   })) << refused;
 }
 
+TEST(Program, TakesAWordAfterJsonForANameUnlessItHasADot) {
+  EXPECT_EQ(nlohmann::json::parse(laconic("methods --json topk").text).size(), 1U);
+  expect_one_line_error(laconic("methods --json nodot"), 2, "If it is a file, its name needs a dot or a slash: --json ./nodot");
+  expect_one_line_error(laconic("reproduce --list --json nodot"), 2, "--json ./nodot");
+}
+
 TEST(Program, FailsIfWhatItPrintsCannotBeWritten) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
   const std::string run = "--problem noisy-quadratic --set dimension=4 --steps 2 --workers 2";

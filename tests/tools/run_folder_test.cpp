@@ -132,6 +132,11 @@ TEST_F(RunFolders, OfEditedRunsDoNotGoOn) {
   }
   fs::remove_all(file("run"));
   fs::copy(file("begun"), file("run"), fs::copy_options::recursive);
+  for (const char* flag : {"--method sgd", "--out elsewhere", "--overwrite", "--problem vincent", "--task digits",
+                           "--config run.toml", "--set steps=9", "--steps 9", "--beta 0.25"}) {
+    const std::string name = std::string(flag).substr(0, std::string(flag).find(' '));
+    expect_one_line_error(laconic("train --resume '" + file("run") + "' " + flag), 2, "as it was configured: remove " + name);
+  }
   edit("run", "run", "timeout", 30);
   edit("run", "run", "threads", 2);
   const Outcome outcome = laconic("train --resume '" + file("run") + "' --json");

@@ -364,6 +364,9 @@ TEST(Train, RefusesWithASuggestion) {
   expect_one_line_error(laconic("train --task digits --problem vincent"), 2, "name one of them");
   expect_one_line_error(laconic("train vincent"), 2, "did you mean --problem vincent?");
   expect_one_line_error(laconic("compare sgd,topk"), 2, "did you mean --methods sgd,topk?");
+  expect_one_line_error(laconic("compare --methods sgd topk"), 2, "does not know topk");
+  expect_one_line_error(laconic("compare --methods , --steps 5"), 2, "--methods has a name missing beside a comma, got ,:");
+  expect_one_line_error(laconic("compare --methods sgd,,topk"), 2, "a name missing beside a comma, got sgd,,topk:");
   expect_one_line_error(laconic("train --dimension 10"), 2, "--set dimension=10");
   expect_one_line_error(laconic("train --dimension=10"), 2, "--set dimension=10");
   expect_one_line_error(laconic("train --workers abc"), 2, "1..1024, such as 4, got \"abc\"");

@@ -9,6 +9,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/printable.h"
 #include "bench/progress.h"
@@ -33,7 +34,7 @@ using Json = nlohmann::ordered_json;
 
 struct Arguments {
   RunFlags flags;
-  std::vector<std::string> methods;
+  std::string methods;  ///< names between commas; empty: all
   std::string out;
   bool overwrite = false;
   JsonOutput json;
@@ -50,11 +51,18 @@ struct Row {
 
 std::vector<std::string> chosen_methods(const Arguments& arguments) {
   std::vector<std::string> names;
-  for (const std::string& name : without_repeats(arguments.methods)) names.emplace_back(method_row(name).name);
-  if (names.empty()) {
+  if (arguments.methods.empty()) {
     for (const MethodRow& row : method_table()) names.emplace_back(row.name);
   }
-  return names;
+  std::istringstream parts(arguments.methods);
+  for (std::string name; std::getline(parts, name, ',');) {
+    if (name.empty()) {
+      throw InvalidConfig("--methods has a name missing beside a comma, got " + arguments.methods +
+                          ": write NAME[,NAME...], or leave it out for all");
+    }
+    names.emplace_back(method_row(name).name);
+  }
+  return without_repeats(names);
 }
 
 /// "@1G" for a link of 1 Gbit/s.
@@ -313,7 +321,6 @@ void add_compare(CLI::App& program) {
   CLI::App* command = program.add_subcommand("compare", "Runs several methods on a problem or task: one table");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("--methods", arguments->methods, "some of " + method_names() + "; default: all")
-      ->delimiter(',')
       ->option_text("NAME[,NAME...]");
   arguments->flags.add_to(*command, "0; with --out 1/50 of the steps, on a task 1/20 and at least 20");
   command->add_option("--out", arguments->out, "write the run of each method into DIR/METHOD, as train does")

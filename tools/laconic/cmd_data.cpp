@@ -176,13 +176,14 @@ void add_data(CLI::App& program) {
   images->add_option("--count", flags->count, "number of images, or of windows of 64 characters")->check(whole_in(1, 100))->capture_default_str();
   images->callback([flags] { show(*flags); });
 
-  command->footer(
+  const char* footer =
       "Examples:\n"
       "  laconic data list\n"
       "  laconic data get fashion-mnist --to data\n"
       "  laconic data show digits --count 4\n"
       "  laconic data show text --count 20\n"
-      "The folder is --data; if it is not given, LACONIC_DATA; if that is not set, data in the working folder.");
+      "The folder is --data; if it is not given, LACONIC_DATA; if that is not set, data in the working folder.";
+  for (CLI::App* each : {command, list, fetch, images}) each->footer(footer);
 }
 
 }  // namespace laconic::tools

@@ -186,7 +186,10 @@ struct Arguments {
 
 void show(Arguments& arguments) {
   JsonOutput& json = arguments.json;
-  if (std::string name = json.give_name_back(); !name.empty()) arguments.names.push_back(std::move(name));
+  const auto require_method = [](const std::string& name) { method_row(name); };
+  if (std::string name = json.give_name_back(require_method); !name.empty()) {
+    arguments.names.push_back(std::move(name));
+  }
   if (arguments.combinations) {
     const Combinations combinations = find_combinations();
     if (!json.on_stdout()) show_combinations(combinations);

@@ -29,10 +29,14 @@ CheckedClaim check_showing_progress(const Claim& claim, int seeds, const std::st
 }
 
 void reproduce(ClaimFlags& flags, const DeepFlags& deep) {
-  if (std::string name = flags.json.give_name_back(); !name.empty()) flags.names.push_back(std::move(name));
+  const Subject subject = deep.deep ? Subject::networks : Subject::problems;
+  const auto require_claim = [subject](const std::string& name) { claim_named(name, subject); };
+  if (std::string name = flags.json.give_name_back(require_claim); !name.empty()) {
+    flags.names.push_back(std::move(name));
+  }
   deep.require_used();
   if (deep.deep) return reproduce_deep(deep, flags);
-  const auto claims = chosen_claims(flags, Subject::problems);
+  const auto claims = chosen_claims(flags, subject);
   flags.json.require_writable();
   if (flags.list) return show_list(claims, flags.json);
   std::vector<CheckedClaim> all;

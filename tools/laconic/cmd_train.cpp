@@ -158,9 +158,13 @@ RunConfig config_of(const Arguments& arguments, int processes) {
 
 /// The configuration of a run that goes on is the one in its folder.
 RunConfig resumed_config(const Arguments& arguments, const Resumed& resumed, int processes) {
-  if (arguments.flags.any_given() || !arguments.method.empty() || !arguments.out.empty()) {
-    throw InvalidConfig(
-        "--resume continues the run as it was configured: remove the other flags (--data may stay)");
+  const std::string other = !arguments.method.empty() ? "--method"
+                            : !arguments.out.empty()  ? "--out"
+                            : arguments.overwrite     ? "--overwrite"
+                                                      : arguments.flags.first_given();
+  if (!other.empty()) {
+    throw InvalidConfig("--resume continues the run as it was configured: remove " + other +
+                        " (only --data, --sample and --json may stay)");
   }
   const RunConfig config = config_from(read_config_file(resumed.folder + "/" + kConfigFile));
   if (processes > 0 && processes != config.workers) {

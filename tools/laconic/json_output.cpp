@@ -3,6 +3,7 @@
 #include <iostream>
 #include <utility>
 
+#include "laconic/error.h"
 #include "output_file.h"
 
 namespace laconic::tools {
@@ -24,8 +25,14 @@ void JsonOutput::write(const std::string& text) const {
 
 std::string JsonOutput::give_back() { return std::exchange(path_, ""); }
 
-std::string JsonOutput::give_name_back() {
-  return file().empty() || file().find_first_of("./") != std::string::npos ? "" : give_back();
+std::string JsonOutput::give_name_back(const std::function<void(const std::string&)>& require_name) {
+  if (file().empty() || file().find_first_of("./") != std::string::npos) return "";
+  try {
+    require_name(file());
+  } catch (const InvalidConfig& error) {
+    throw InvalidConfig(error.what() + (". If it is a file, its name needs a dot or a slash: --json ./" + file()));
+  }
+  return give_back();
 }
 
 }  // namespace laconic::tools

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <string>
 
 namespace laconic::tools {
@@ -25,8 +26,8 @@ class JsonOutput {
   /// A word that was taken for the file's name and is none: gives it back, and JSON goes to stdout.
   std::string give_back();
   /// In `methods --json topk` the word is a name: a file's has a dot or a slash. Gives such a word back, and JSON goes
-  /// to stdout; else empty. For commands that take names.
-  std::string give_name_back();
+  /// to stdout; else empty. For commands that take names: `require_name` throws for a word that is none of them.
+  std::string give_name_back(const std::function<void(const std::string&)>& require_name);
 
  private:
   CLI::Option* option_ = nullptr;

@@ -157,9 +157,15 @@ void RunFlags::require_task_for_network_flags(bool network) const {
   }
 }
 
-bool RunFlags::any_given() const {
-  return !problem_.empty() || !task_.empty() || !config_file_.empty() || !assignments_.empty() ||
-         std::any_of(flags_.begin(), flags_.end(), [](const Flag& flag) { return flag.option->count() > 0; });
+std::string RunFlags::first_given() const {
+  if (!problem_.empty()) return "--problem";
+  if (!task_.empty()) return "--task";
+  if (!config_file_.empty()) return "--config";
+  if (!assignments_.empty()) return "--set";
+  for (const Flag& flag : flags_) {
+    if (flag.option->count() > 0) return flag.option->get_name();
+  }
+  return "";
 }
 
 std::vector<ConfigEntry> RunFlags::file_entries() const {

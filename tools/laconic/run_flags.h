@@ -23,8 +23,8 @@ class RunFlags {
 
   /// Whether the flag was on the command line.
   bool given(const std::string& key) const;
-  /// Whether any flag of a run was.
-  bool any_given() const;
+  /// A flag of a run that was on the command line, such as "--steps"; empty: none was. --data is not counted.
+  std::string first_given() const;
   /// --data, or empty.
   const std::string& data_folder() const { return data_folder_; }
   /// What --config names, if it does.

@@ -93,11 +93,11 @@ void require_training_device(const std::string& device) {
   if (LACONIC_CUDA == 0) {
     refuse("this build has no CUDA", "Install the CUDA toolkit and build again with -DLACONIC_CUDA=ON");
   }
-  if (!torch_has_cuda()) {
-    refuse("this build's PyTorch has no CUDA", "Install a CUDA build of PyTorch and build again");
-  }
   if (cuda_device_count() == 0) {
     refuse("there is no GPU that CUDA can use", "Look at nvidia-smi and CUDA_VISIBLE_DEVICES");
+  }
+  if (!torch_has_cuda()) {
+    refuse("this build's PyTorch has no CUDA", "Install a CUDA build of PyTorch and build again");
   }
   compute_deterministically();
 }
