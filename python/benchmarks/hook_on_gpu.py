@@ -4,10 +4,11 @@ Milliseconds of the clock from before forward to after the optimizer's last kern
 (25.6 million parameters) whose gradients are given, so that nothing is computed beside them: what the steps below take
 is communication and what goes with it. Each step with a hook follows one of plain DistributedDataParallel. `DDP` and
 `step` are the medians of both over the steps of the slowest rank, `added` is the median of their differences, `of DDP`
-the share, `ratio` the bytes of dense gradients over those that were sent. `busy` is the time per step in which the hook's
-thread worked, by the clock: all but its waits for buckets. With one rank it waits for no other rank, so that this is
-about its processor time. Then follow the hook's own stages. On a device these are the time of the hook's thread, which
-hands out work and rarely waits for it. --dtype bfloat16 gives the model and its gradients that type.
+the share, `ratio` the bytes of dense gradients over those that were sent. `cpu` is the processor time per step of all
+threads that the hook made, its engine's as well, as Linux counts it, and includes what attaching took. `busy` is the
+time per step in which the hook's thread worked, by the clock: all but its waits for buckets. Then follow the hook's own
+stages. On a device these are the time of the hook's thread, which hands out work and rarely waits for it. --dtype
+bfloat16 gives the model and its gradients that type.
 
 Starts itself twice: with one rank over NCCL, where nothing is sent, and with two ranks over Gloo that share a GPU.
 Under torchrun it is one such run of the ranks that torchrun made; with --backend nccl, one GPU per rank.
@@ -16,7 +17,9 @@ Under torchrun it is one such run of the ranks that torchrun made; with --backen
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import pathlib
 import statistics
 import subprocess
 import sys
@@ -99,6 +102,15 @@ class Plain:
         return Taken(*(1000 * worst(each) for each in medians))
 
 
+def processor_seconds() -> dict[str, float]:
+    """For how long each thread of this process has run so far."""
+    seconds = {}
+    for thread in pathlib.Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            seconds[thread.name] = int((thread / "schedstat").read_text().split()[0]) / 1e9
+    return seconds
+
+
 def measured(name: str, method: str, options: dict[str, Any], plain: Plain, ours: str | None) -> tuple[Taken, str]:
     """The steps, and what the hook says of itself."""
     ddp = DistributedDataParallel(model_of(plain.gradients))
@@ -106,13 +118,15 @@ def measured(name: str, method: str, options: dict[str, Any], plain: Plain, ours
         if name == HALF:
             ddp.register_comm_hook(None, default_hooks.fp16_compress_hook)
         return plain.beside(ddp), ""
+    others = processor_seconds()
     with laconic.attach(ddp, method, backend=ours, min_size=0, **options) as state:
         taken = plain.beside(ddp)
         metrics = state.metrics()
+        processor = sum(seconds for thread, seconds in processor_seconds().items() if thread not in others)
         where = state._host.reason_for_cpu
     stages = {stage: metrics["total"].get(f"{stage}_seconds", 0.0) for stage in STAGES}
     stages["convert"] = metrics["convert_seconds"]
-    times = (metrics["busy_seconds"], *(stages[stage] for stage in STAGES))
+    times = (processor, metrics["busy_seconds"], *(stages[stage] for stage in STAGES))
     columns = "".join(f"{1000 * each / metrics['steps']:>10.2f}" for each in times)
     return taken, f"{metrics['ratio']:>9.1f}{columns}" + (f"  on the CPU: {where}" if where else "")
 
@@ -132,7 +146,7 @@ def table_of_ranks(given: argparse.Namespace) -> None:
         ranks = f"{dist.get_world_size()} rank{'s' if dist.get_world_size() > 1 else ''}"
         print(f"{torch.cuda.get_device_name()}, {ranks} over {given.backend}, ours {given.ours or 'by default'}")
         print(f"{sum(sizes)} parameters in {given.dtype}, {torch.get_num_threads()} threads per rank; ms")
-        columns = "".join(f"{column:>10}" for column in ("busy", *STAGES))
+        columns = "".join(f"{column:>10}" for column in ("cpu", "busy", *STAGES))
         print(f"{'method':<20}{'DDP':>9}{'step':>9}{'added':>9}{'of DDP':>9}{'ratio':>9}{columns}")
     plain = Plain(DistributedDataParallel(model_of(gradients)), gradients, given.seconds)
     for row in wanted:
@@ -163,6 +177,8 @@ def main() -> None:
     parser.add_argument("--dtype", choices=("float32", "bfloat16", "float16"), default="float32", help="of the model")
     parser.add_argument("--methods", nargs="*", default=[], help="titles of the rows; default: all")
     given = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("hook_on_gpu.py: PyTorch finds no GPU that it can use")
     if "LOCAL_RANK" not in os.environ:
         sys.exit(both_runs(sys.argv[1:]))
     table_of_ranks(given)

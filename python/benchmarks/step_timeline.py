@@ -266,6 +266,8 @@ def main() -> None:
         return record_all(given)
     if given.source is not None:
         return draw(given.source, given)
+    if not torch.cuda.is_available():
+        sys.exit("step_timeline.py: PyTorch finds no GPU that it can use")
     with tempfile.TemporaryDirectory() as temporary:
         folder = (given.traces or pathlib.Path(temporary)).absolute()
         folder.mkdir(parents=True, exist_ok=True)

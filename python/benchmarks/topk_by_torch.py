@@ -46,5 +46,7 @@ def measure(entries: int) -> None:
 
 
 if __name__ == "__main__":
+    if not torch.cuda.is_available():
+        sys.exit("topk_by_torch.py: PyTorch finds no GPU that it can use")
     for given in sys.argv[1:] or ["25600000", "1000000000"]:
         measure(int(float(given)))
