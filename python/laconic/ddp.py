@@ -131,10 +131,7 @@ class State:
 
         self._host = _process_groups.made_or_failed(communicator, make)
         self._own.connected()
-        if self._host.reason_for_cpu:
-            _warning.warn(
-                f"gradients on a device are copied to the CPU and compressed there: {self._host.reason_for_cpu}"
-            )
+        _warning.warn_of_copies("gradients", "compressed", self._host.reason_for_cpu)
         self._arranging = _arrange_later(ddp, self._host) if arrange_buckets else None
 
     def close(self) -> None:

@@ -161,10 +161,7 @@ class Optimizer(torch.optim.Optimizer):
             )
         self._host: Any = _process_groups.made_or_failed(communicator, lambda: make(communicator, **plan))
         self._own.connected()
-        if self._host.reason_for_cpu:
-            _warning.warn(
-                f"parameters on a device are copied to the CPU and worked on there: {self._host.reason_for_cpu}"
-            )
+        _warning.warn_of_copies("parameters", "worked on", self._host.reason_for_cpu)
         if shards is not None:
             shards.open_doors()
         self._steps = 0  # that were begun since this was made

@@ -105,10 +105,7 @@ class ShardedState:
         self._rank, self._replicas = dist.get_rank(sharding.replicas), dist.get_world_size(sharding.replicas)
         self._sharding = sharding
         self._open_host(threads or torch.get_num_threads(), choice, hook_options, backend, timeout)
-        if self._host.reason_for_cpu:
-            _warning.warn(
-                f"gradients on a device are copied to the CPU and compressed there: {self._host.reason_for_cpu}"
-            )
+        _warning.warn_of_copies("gradients", "compressed", self._host.reason_for_cpu)
         self._states = _shards.ShardStates(self._host, sharding, choice)
         self._exchange = _Exchange(self._host, sharding, _votes(choice))
         for group in sharding.groups:

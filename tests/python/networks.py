@@ -8,7 +8,7 @@ import importlib.util
 import pickle
 import unittest.mock
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -21,27 +21,31 @@ from laconic import _core
 
 
 class Copying:
-    """A host that works elsewhere than where the model's tensors lie."""
+    """A host that says that it copies its model's tensors to the CPU, and why."""
 
-    reason_for_cpu = "this build has no kernels"
-
-    def __init__(self, host: Any) -> None:
+    def __init__(self, host: Any, reason: str) -> None:
         self._host = host
+        self.reason_for_cpu = reason
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._host, name)
 
 
-def warned_of_copies(maker: str, copies: bool, make: Callable[[], object]) -> list[str]:
-    """File and text of what users are told of copies to the CPU, while `maker` of _core makes hosts that do so or not."""
-    original = getattr(_core, maker)
-    change = Copying if copies else lambda host: host
-    with (
-        unittest.mock.patch.object(_core, maker, lambda *given, **plan: change(original(*given, **plan))),
-        warnings.catch_warnings(record=True) as found,
-    ):
+@contextlib.contextmanager
+def copying_hosts(maker: str, reasons: Sequence[str]) -> Iterator[None]:
+    """In the block, the hosts that `maker` of _core makes say that they copy for these reasons: the first host for the
+    first reason, and so on. An empty reason: that host copies nothing."""
+    original, left = getattr(_core, maker), iter(reasons)
+    with unittest.mock.patch.object(_core, maker, lambda *given, **plan: Copying(original(*given, **plan), next(left))):
+        yield
+
+
+def warned_of_copies(maker: str, reasons: Sequence[str], make: Callable[[], object]) -> list[str]:
+    """File and text of what users are told of copies to the CPU, by hosts with these reasons, one after another."""
+    with copying_hosts(maker, reasons), warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        make()
+        for _ in reasons:
+            make()
     texts = [f"{each.filename.rsplit('/', 1)[-1]}: {each.message}" for each in found]
     return [text for text in texts if "copied" in text]
 

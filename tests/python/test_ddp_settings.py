@@ -238,10 +238,19 @@ def a_value_is_not_finite() -> None:
 
 
 def copies_to_the_cpu() -> None:
-    text = "gradients on a device are copied to the CPU and compressed there: this build has no kernels"
-    for copies in (False, True):
-        found = warned_of_copies("DdpHost", copies, lambda: laconic.attach(wrapped(Named()), "topk"))
-        assert found == ([f"test_ddp_settings.py: {text}"] if copies else []), found
+    """Each reason is told once, however many models have it."""
+    reasons = ("", "no kernels", "no kernels", "an old GPU", "", "no kernels")
+    found = warned_of_copies("DdpHost", reasons, lambda: laconic.attach(wrapped(Named()), "topk"))
+    text = "test_ddp_settings.py: gradients on a device are copied to the CPU and compressed there: "
+    assert found == [text + reason for reason in ("no kernels", "an old GPU")], found
+
+
+def copies_of_one_rank() -> list[str]:
+    """Rank 1 alone has kernels, or has another reason than rank 0 for having none."""
+    reasons = (("no kernels", ""), ("no kernels", "an old GPU"))
+    return warned_of_copies(
+        "DdpHost", [each[dist.get_rank()] for each in reasons], lambda: laconic.attach(wrapped(Named()), "topk")
+    )
 
 
 class SettingsTest(unittest.TestCase):
@@ -250,6 +259,10 @@ class SettingsTest(unittest.TestCase):
 
     def test_words(self) -> None:
         run_ranks(1, in_turn, (exempt, optimizers_that_suit, copies_to_the_cpu))
+
+    def test_every_rank_tells_its_own_reason(self) -> None:
+        ranks = run_ranks(2, copies_of_one_rank)
+        self.assertEqual([[text.rsplit(": ", 1)[1] for text in each] for each in ranks], [["no kernels"], ["an old GPU"]])
 
     def test_values_that_are_not_finite(self) -> None:
         run_ranks(2, a_value_is_not_finite)

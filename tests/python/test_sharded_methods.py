@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from networks import warned_of_copies
 from probe import reference, same_bits
 from ranks import run_ranks
 from refusals import refused
@@ -336,6 +337,11 @@ def goes_on_natively_after_close() -> None:
     assert torch.equal(train(other, 2, "no_all_reduce")[-1], train(native, 2, "no_all_reduce")[-1])
 
 
+def warns_of_copies() -> list[str]:
+    reasons, mesh = ("", "no kernels", "no kernels"), mesh_of(2, 1)
+    return warned_of_copies("FsdpHost", reasons, lambda: laconic.attach(built(mesh), "topk", keep=0.1).close())
+
+
 class MethodsTest(unittest.TestCase):
     def test_2_replicas_of_2_shards(self) -> None:
         self.assertEqual(run_ranks(4, differing_methods, 2, 2, 2, timeout=250), [[]] * 4)
@@ -365,6 +371,10 @@ class MethodsTest(unittest.TestCase):
 
     def test_goes_on_natively_after_close(self) -> None:
         run_ranks(4, goes_on_natively_after_close)
+
+    def test_gradients_that_are_copied_to_the_cpu(self) -> None:
+        text = "gradients on a device are copied to the CPU and compressed there: no kernels"
+        self.assertEqual(run_ranks(2, warns_of_copies), [[f"test_sharded_methods.py: {text}"]] * 2)
 
 
 if __name__ == "__main__":
