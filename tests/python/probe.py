@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from device import DEVICE
+from places import require_place
 from torch.nn.parallel import DistributedDataParallel
 
 import laconic
@@ -56,11 +57,13 @@ def wrapped(model: torch.nn.Module, **settings: Any) -> DistributedDataParallel:
 
 
 def connect(ddp: DistributedDataParallel, way: str, method: str, **settings: Any) -> laconic.State:
-    """By one of the two ways in."""
+    """By one of the two ways in. The hook must work where the model is."""
     if way == "attach":
-        return laconic.attach(ddp, method, **settings)
-    state = laconic.State(ddp, method, **settings)
-    ddp.register_comm_hook(state, laconic.hook)
+        state = laconic.attach(ddp, method, **settings)
+    else:
+        state = laconic.State(ddp, method, **settings)
+        ddp.register_comm_hook(state, laconic.hook)
+    require_place(state, next(ddp.parameters()).device)
     return state
 
 

@@ -4,21 +4,26 @@ and optimizers run there too, by themselves (device.py)."""
 import contextlib
 import io
 import unittest
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from device import DEVICE, ON_GPU
 from networks import flat, network, optimizer_for, small_options
+from places import has_kernels, require_place
 from probe import SIZES, Probe, connect, gradients, reference, same_bits, same_everywhere, step_of, wrapped
 from ranks import run_ranks
-from suite import c10d_suite
+from traces import copies_of, require_small_copies
 from variations import gradient_methods, options_of
 
 import laconic
 
 WAYS = ("attach", "hook")
+LARGE = 1_000_000  # entries of a parameter; a payload of top-k has a hundredth of them
+# After these steps DistributedDataParallel has rebuilt its buckets, for which ranks exchange tensors on the GPU, and no
+# longer times every step, for which it waits for events of the GPU.
+STEPS_OF_TORCH = 12
 SLEEP_CYCLES = 40_000_000  # some hundredths of a second of the GPU's clock
 
 
@@ -124,6 +129,101 @@ def gradients_of_16_bits() -> None:
                 require_same(found, [each.to(dtype) for each in expected[step]], (dtype, method, step))
 
 
+@contextlib.contextmanager
+def waits_refused() -> Iterator[None]:
+    """In the block, an operation of torch that makes the CPU wait for the GPU raises an error, in every thread."""
+    if not ON_GPU:
+        yield
+        return
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def requires_refusals() -> None:
+    """That the mode notices a wait, or the steps in it would show nothing."""
+    if not ON_GPU:
+        return
+    value = torch.ones(1, device=DEVICE)
+    with waits_refused():
+        try:
+            value.item()
+        except RuntimeError:
+            return
+    raise AssertionError("a read of the GPU's memory was not refused")
+
+
+def steps_without_waits(way: str) -> None:
+    """Forward, backward and the optimizer's step, with and without a GradScaler, whose own step reads from the GPU. An
+    error in the hook's thread would arrive in backward."""
+    requires_refusals()
+    given = gradients(0, dist.get_rank())
+    for method in ("topk", "signum", "qsgd", "sgd"):
+        for scaled in (False, True):
+            scaler = torch.amp.GradScaler(DEVICE.type, init_scale=256.0, enabled=scaled)
+            ddp = wrapped(LateProbe())
+            state = connect(ddp, way, method, min_size=0, scaler=scaler, **options_of(method))
+            optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+            for step in range(STEPS_OF_TORCH + 3):
+                with waits_refused() if step >= STEPS_OF_TORCH else contextlib.nullcontext():
+                    optimizer.zero_grad()
+                    scaler.scale(ddp(given)).backward()
+                    if not scaled:
+                        optimizer.step()
+                if scaled:
+                    scaler.step(optimizer)
+                    scaler.update()
+            assert state.metrics()["steps"] == STEPS_OF_TORCH + 3, (method, scaled)
+            assert same_everywhere(list(ddp.parameters())), (method, scaled)
+
+
+def watched_hook(
+    watched: tuple[laconic.State, list[bool]], bucket: dist.GradBucket
+) -> torch.futures.Future[torch.Tensor]:
+    """laconic.hook; and whether the GPU was still at work on the bucket's gradients when it returned."""
+    state, busy = watched
+    computed = torch.cuda.Event()
+    computed.record()
+    future = laconic.hook(state, bucket)
+    busy.append(not computed.query())
+    return future
+
+
+def calls_return_at_once() -> dict[str, list[bool]]:
+    """By method: of each bucket of some steps, whether the hook's call returned while the GPU was busy."""
+    found = {}
+    for method in ("topk", "signum", "qsgd", "sgd"):
+        ddp = wrapped(LateProbe())
+        busy: list[bool] = []
+        state = laconic.State(ddp, method, min_size=0, arrange_buckets=False, **options_of(method))
+        require_place(state, DEVICE)
+        ddp.register_comm_hook((state, busy), watched_hook)
+        for step in range(6):
+            if step == 2:
+                busy.clear()  # CUDA loads kernels when they are first launched, and may wait for the GPU then
+            step_of(ddp, gradients(step, dist.get_rank()))
+        found[method] = busy
+    return found
+
+
+def copies_of_a_step(way: str) -> dict[str, Any]:
+    """Of a step with top-k, and of one after which the gradient is read on the CPU; and the bytes of its payloads."""
+    ddp = wrapped(Probe([LARGE]))
+    state = connect(ddp, way, "topk", keep=0.01)
+    given = gradients(0, dist.get_rank(), [LARGE])
+
+    def step() -> None:
+        ddp.module.clear()
+        ddp(given).backward()
+
+    for _ in range(3):
+        step()
+    found = copies_of(step, ddp.module.grads)
+    return {**found, "payloads": state.metrics()["last"]["payload_bytes"]}
+
+
 def autocast_with_a_scaler(way: str) -> dict[str, Any]:
     """float16 as people use it: overflows on one rank lower the scale and drop the step on all."""
     torch.manual_seed(5)
@@ -201,20 +301,13 @@ def run_of(method: str, device: torch.device, stream: Any = None) -> torch.Tenso
     """The point to test after some steps, worked out on a stream of the device that is late."""
     with torch.cuda.stream(stream) if stream else contextlib.nullcontext():
         optimizer = exact_optimizer(method, network().to(device))
-        require_place(optimizer)
+        require_place(optimizer, device)
         for step in range(9):
             if stream:
                 sleep()
             step_with(optimizer, step)
         with optimizer.read_out():
             return flat(optimizer.model)
-
-
-def require_place(optimizer: laconic.Optimizer) -> None:
-    """Parameters are worked on where they lie, if the build has kernels for that."""
-    reason = optimizer._host.reason_for_cpu
-    on_gpu = next(optimizer.model.parameters()).is_cuda
-    assert bool(reason) == (on_gpu and not c10d_suite.has_cuda), reason
 
 
 def optimizers() -> dict[str, float]:
@@ -279,6 +372,23 @@ class HookTest(unittest.TestCase):
 
     def test_gradients_of_16_bits(self) -> None:
         run_ranks(2, gradients_of_16_bits)
+
+    @unittest.skipUnless(has_kernels(DEVICE), "this build has no kernels for the device")
+    def test_nothing_waits_for_the_gpu(self) -> None:
+        for way in WAYS:
+            run_ranks(2, steps_without_waits, way)
+
+    @unittest.skipUnless(ON_GPU and has_kernels(DEVICE), "on the CPU gradients are there when the hook is called")
+    def test_calls_return_at_once(self) -> None:
+        for found in run_ranks(2, calls_return_at_once):
+            for method, busy in found.items():
+                self.assertTrue(any(busy), (method, busy))
+
+    @unittest.skipUnless(has_kernels(DEVICE), "this build has no kernels for the device")
+    def test_gradients_stay_on_the_device(self) -> None:
+        for way in WAYS:
+            for found in run_ranks(2, copies_of_a_step, way):
+                require_small_copies(self, found, gradient=4 * LARGE, most=2 * found["payloads"])
 
     def test_states_go_round(self) -> None:
         run_ranks(2, states_go_round)

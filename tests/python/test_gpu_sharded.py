@@ -1,10 +1,6 @@
 """Sharded models on a GPU that two ranks share, over Gloo: native HSDP's bits, the CPU's bits, streams, and no gradient that
 goes through the CPU. There the same tests run but for the profiler's trace (LACONIC_TEST_DEVICE, device.py)."""
 
-import contextlib
-import json
-import os
-import tempfile
 import unittest
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +8,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from device import DEVICE, ON_GPU
+from places import has_kernels, require_place
 from probe import reference, same_bits
 from ranks import run_ranks
 from sharded import FSDPModule, MixedPrecisionPolicy, Odd, attached, fully_shard, local, mesh_of, replicas_agree, train
-from suite import c10d_suite
 from test_gpu import Late
+from traces import copies_of, require_small_copies
 from variations import options_of
 
 KINDS = ("hsdp", "replicate")
@@ -66,15 +63,6 @@ def odd(kind: str, sums: bool, **policy: Any) -> Any:
     return model
 
 
-def require_place(state: Any) -> None:
-    """Gradients are worked on where they lie, if the build has kernels for that."""
-    reason = state._host.reason_for_cpu
-    if ON_GPU and not c10d_suite.has_cuda:
-        assert reason
-    else:
-        assert reason == "", reason
-
-
 def momentum(parameters: Any, lr: float) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=lr, momentum=0.9)
 
@@ -99,7 +87,7 @@ def differing_from_native() -> list[str]:
                 expected, sums = natively(kind, way, policy)
                 model = odd(kind, sums, **policy)
                 with attached(model, "sgd") as state:
-                    require_place(state)
+                    require_place(state, DEVICE)
                     found = train(model, STEPS, way, make=momentum)
                 differences = [(a - b).abs().max().item() for a, b in zip(expected, found, strict=True)]
                 if any(differences):
@@ -160,7 +148,7 @@ def differing_from_cpu() -> list[str]:
         for method in METHODS:
             expected = reference(method, options_of(method), given, names=names)
             with attached(model, method, min_size=0, **options_of(method)) as state:
-                require_place(state)
+                require_place(state, DEVICE)
                 for step in range(STEPS):
                     found = step_of(model, given[dist.get_rank()][step])
                     # An aggregate is added to a zero, so that a minus zero becomes zero.
@@ -185,50 +173,21 @@ def replicas_train_alike() -> list[float]:
     return [float((b - a).abs().sum()) for a, b in zip(found[:-1], found[1:], strict=True)]
 
 
-@contextlib.contextmanager
-def traced(events: list[dict[str, Any]]) -> Any:
-    """What the profiler sees of the block."""
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    if ON_GPU:
-        activities.append(torch.profiler.ProfilerActivity.CUDA)
-        torch.cuda.synchronize()
-    with torch.profiler.profile(activities=activities) as profiler:
-        yield
-        if ON_GPU:
-            torch.cuda.synchronize()
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "trace.json")
-        profiler.export_chrome_trace(path)
-        with open(path, encoding="utf-8") as file:
-            events.extend(json.load(file)["traceEvents"])
-
-
-def copies_to_cpu(events: Sequence[dict[str, Any]]) -> list[int]:
-    """Bytes of each copy from the device to the CPU."""
-    names = ("DtoH", "Device -> Pageable", "Device -> Pinned")
-    copies = [each for each in events if any(name in str(each.get("name")) for name in names)]
-    return [int(each.get("args", {}).get("bytes", 0)) for each in copies]
-
-
 def copies_of_a_step() -> dict[str, Any]:
-    """Of a step with top-k, and of a step with a gradient read on the CPU, which the trace must show."""
+    """Of a step with top-k, and of one after which a gradient is read on the CPU."""
     use_device()
     model = built("hsdp", [LARGE])
     given = [each.to(DEVICE) for each in coefficients(0, dist.get_rank(), [LARGE])]
+
+    def step() -> None:
+        model.zero_grad()
+        model(given).backward()
+
     with attached(model, "topk", keep=0.01) as state:
-        require_place(state)
-        events: dict[str, list[dict[str, Any]]] = {"step": [], "control": []}
+        require_place(state, DEVICE)
         for _ in range(2):
-            model.zero_grad()
-            model(given).backward()
-        for name, found in events.items():
-            model.zero_grad()
-            with traced(found):
-                model(given).backward()
-                if name == "control":
-                    local(model.parts[0].values[0].grad).cpu()
-    kernels = sum(str(each.get("cat")) == "kernel" for each in events["step"])
-    return {"kernels": kernels, **{name: copies_to_cpu(found) for name, found in events.items()}}
+            step()
+        return copies_of(step, lambda: local(model.parts[0].values[0].grad).cpu())
 
 
 class ShardedTest(unittest.TestCase):
@@ -242,16 +201,11 @@ class ShardedTest(unittest.TestCase):
         for moved in run_ranks(2, replicas_train_alike, timeout=150):
             self.assertGreater(min(moved), 0)
 
+    @unittest.skipUnless(has_kernels(DEVICE), "this build has no kernels for the device")
     def test_gradients_stay_on_the_device(self) -> None:
-        ranks = run_ranks(2, copies_of_a_step, timeout=150)
-        if not ON_GPU or not c10d_suite.has_cuda:
-            self.skipTest("there is no GPU, or no kernels for it")
-        for found in ranks:
-            if not found["kernels"] or not found["control"]:
-                self.skipTest(f"the profiler shows no kernels and copies of the GPU: {found}")
-            shard = 4 * LARGE
-            self.assertGreaterEqual(max(found["control"]), shard, found)
-            self.assertLess(max(found["step"], default=0), shard // 4, found)
+        shard = 4 * LARGE
+        for found in run_ranks(2, copies_of_a_step, timeout=150):
+            require_small_copies(self, found, gradient=shard, most=shard // 4)
 
 
 if __name__ == "__main__":
