@@ -367,6 +367,8 @@ TEST(Train, RefusesWithASuggestion) {
   expect_one_line_error(laconic("compare --methods sgd topk"), 2, "does not know topk");
   expect_one_line_error(laconic("compare --methods , --steps 5"), 2, "--methods has a name missing beside a comma, got ,:");
   expect_one_line_error(laconic("compare --methods sgd,,topk"), 2, "a name missing beside a comma, got sgd,,topk:");
+  expect_one_line_error(laconic("compare --methods sgd,"), 2, "a name missing beside a comma, got sgd,:");
+  expect_one_line_error(laconic("reproduce --deep --run-only --runs sgd,"), 2, "--runs has a name missing beside a comma");
   expect_one_line_error(laconic("train --dimension 10"), 2, "--set dimension=10");
   expect_one_line_error(laconic("train --dimension=10"), 2, "--set dimension=10");
   expect_one_line_error(laconic("train --workers abc"), 2, "1..1024, such as 4, got \"abc\"");

@@ -9,7 +9,6 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/printable.h"
 #include "bench/progress.h"
@@ -53,16 +52,11 @@ std::vector<std::string> chosen_methods(const Arguments& arguments) {
   std::vector<std::string> names;
   if (arguments.methods.empty()) {
     for (const MethodRow& row : method_table()) names.emplace_back(row.name);
+    return names;
   }
-  std::istringstream parts(arguments.methods);
-  for (std::string name; std::getline(parts, name, ',');) {
-    if (name.empty()) {
-      throw InvalidConfig("--methods has a name missing beside a comma, got " + arguments.methods +
-                          ": write NAME[,NAME...], or leave it out for all");
-    }
-    names.emplace_back(method_row(name).name);
-  }
-  return without_repeats(names);
+  names = names_in(arguments.methods, "--methods");
+  for (const std::string& name : names) method_row(name);  // refuses a name that is unknown
+  return names;
 }
 
 /// "@1G" for a link of 1 Gbit/s.

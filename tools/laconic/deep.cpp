@@ -6,7 +6,6 @@
 #include <cmath>
 #include <fstream>
 #include <iostream>
-#include <sstream>
 
 #include "claims/networks/judge.h"
 #include "claims/networks/markdown.h"
@@ -78,15 +77,6 @@ void DeepFlags::require_used() const {
 
 namespace {
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  std::stringstream stream(text);
-  for (std::string part; std::getline(stream, part, ',');) {
-    if (!part.empty()) parts.push_back(part);
-  }
-  return parts;
-}
-
 std::string percent(double value) { return std::isnan(value) ? "-" : fmt::format("{:.1f}", value); }
 
 /// How a run ended: "91.9 %", or of a model of language "loss 1.234". Unused without torch, where no network trains.
@@ -108,13 +98,15 @@ void show_results(const std::vector<claims::NetworkResult>& results) {
 }
 
 std::vector<std::string> chosen_runs(const DeepFlags& flags, const std::vector<const Claim*>& claims) {
-  std::vector<std::string> names = split(flags.runs);
+  if (flags.runs.empty()) return claims::runs_of(claims);
+  std::vector<std::string> names;
   if (flags.runs == "all") {
-    names.clear();
     for (const claims::NetworkRun& run : claims::run_table()) names.emplace_back(run.name);
+    return names;
   }
-  for (const std::string& name : names) claims::run_named(name);
-  return names.empty() ? claims::runs_of(claims) : names;
+  names = names_in(flags.runs, "--runs");
+  for (const std::string& name : names) claims::run_named(name);  // refuses a name that is unknown
+  return names;
 }
 
 #if LACONIC_TORCH

@@ -205,6 +205,18 @@ std::vector<std::string> without_repeats(const std::vector<std::string>& names) 
   return once;
 }
 
+std::vector<std::string> names_in(const std::string& list, const std::string& flag) {
+  std::vector<std::string> names;
+  std::istringstream parts(list + ",");
+  for (std::string name; std::getline(parts, name, ',');) {
+    if (name.empty()) {
+      throw InvalidConfig(flag + " has a name missing beside a comma, got " + list + ": write NAME[,NAME...]");
+    }
+    names.push_back(name);
+  }
+  return without_repeats(names);
+}
+
 std::string usage_error(const CLI::App& program, const CLI::ParseError& error, const std::string& last) {
   std::string call;
   const CLI::App* command = chosen(program, call);

@@ -25,6 +25,9 @@ std::shared_ptr<CLI::FormatterBase> help_formatter();
 /// Names in their order, each once: who names a thing twice wants it once.
 std::vector<std::string> without_repeats(const std::vector<std::string>& names);
 
+/// The names in a list with commas, each once. InvalidConfig if one is missing beside a comma.
+std::vector<std::string> names_in(const std::string& list, const std::string& flag);
+
 /// What is wrong with a call that did not parse, in a line, with what was probably meant. `last`: the call's last word.
 std::string usage_error(const CLI::App& program, const CLI::ParseError& error, const std::string& last);
 
