@@ -69,22 +69,54 @@ class CudaTest(unittest.TestCase):
                 backend()._choose_cuda(given, torch)
         return given, printed.getvalue()
 
+    def compiler(self, script: str, name: str = "compiler") -> str:
+        """A program that stands in for nvcc."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = pathlib.Path(folder.name, name)
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+        return str(path)
+
     def test_kernels_are_built_for_a_torch_that_has_cuda(self) -> None:
-        here = sys.executable  # any program will do: it is not started
+        here = self.compiler('[ "$1" = -std=c++20 ]')
         for version in ("cuda: Optional[str] = '13.0'", "cuda = '12.8'"):
             given, said = self.chosen(version, here, {})
             self.assertEqual(given, {"cmake.define.LACONIC_CUDA": "ON", "cmake.define.CMAKE_CUDA_COMPILER": here})
             self.assertIn(f"building CUDA kernels with {here}", said)
 
+    def test_nvcc_is_looked_for_on_path(self) -> None:
+        here = self.compiler("exit 0", "nvcc")
+        path = os.pathsep.join((str(pathlib.Path(here).parent), os.environ["PATH"]))
+        with mock.patch.dict(os.environ, {"PATH": path}):
+            given, said = self.chosen("cuda = '12.8'", "", {})
+        self.assertEqual(given.get("cmake.define.CMAKE_CUDA_COMPILER"), here, said)
+
+    def test_an_nvcc_that_cannot_build_them_is_left_alone(self) -> None:
+        old = self.compiler("echo \"nvcc fatal: Value 'c++20' is not defined for option 'std'\" >&2; exit 1")
+        silent = self.compiler("exit 3")
+        no_program = self.compiler("")
+        pathlib.Path(no_program).write_text("not a program")
+        for nvcc, reason in ((old, "Value 'c++20' is not defined"), (silent, "exit status 3"), (no_program, "format")):
+            given, said = self.chosen("cuda = '12.8'", nvcc, {})
+            self.assertEqual(given, {})
+            self.assertIn(f"{nvcc} cannot build the kernels", said)
+            self.assertIn(reason, said)
+            self.assertIn("CUDA 12 or later. So gradients", said)
+
     def test_kernels_are_left_out(self) -> None:
-        here = sys.executable
+        here = self.compiler("exit 0")
         self.assertEqual(self.chosen("cuda: Optional[str] = None", here, {}), ({}, ""))
         self.assertEqual(self.chosen("", here, {}), ({}, ""))
         off = {"cmake.define.LACONIC_CUDA": "OFF"}
         self.assertEqual(self.chosen("cuda = '12.8'", here, off), (off, ""))
         given, said = self.chosen("cuda = '12.8'", "/gone/nvcc", {})
         self.assertEqual(given, {})
-        self.assertIn("this torch is for CUDA 12.8, but nvcc was not found", said)
+        self.assertIn("this torch is for CUDA 12.8, but /gone/nvcc, which was asked for, is not there.", said)
+        with mock.patch("shutil.which", return_value=None):
+            given, said = self.chosen("cuda = '12.8'", "", {})
+        self.assertEqual(given, {})
+        self.assertIn("this torch is for CUDA 12.8, but nvcc was not found.", said)
 
 
 if __name__ == "__main__":
