@@ -13,7 +13,7 @@ namespace laconic::cuda {
 inline constexpr unsigned kThreads = 256;  ///< threads per block, in every kernel
 inline constexpr unsigned kWarp = 32;
 
-/// Surrounds one launch. Its device is the current one for its lifetime; `check` throws if the launch failed.
+/// Surrounds launches. Its device is the current one for its lifetime; `check` throws if the launch before it failed.
 class Launch {
  public:
   Launch(Place& place, const char* kernel) : kernel_(kernel), queue_(queue_of(place)), here_(queue_.device()) {}
@@ -40,9 +40,9 @@ inline unsigned blocks_for(std::uint64_t count, std::uint64_t per_thread) {
 inline constexpr unsigned kEntries = 8;
 
 /// Kernels that follow each other. Blocks of one may begin when all blocks of the one before it have called
-/// let_next_kernel_begin or ended; the first begins as usual. All threads of a kernel but the first call
+/// let_next_kernel_begin or ended; the first begins as usual. In every later kernel each thread calls
 /// wait_for_last_kernel. Then the one before has ended, and so have all earlier ones, which have waited likewise.
-/// Before that call a thread writes nothing, and what it reads must have been written before the first kernel.
+/// Before that call a thread writes no global memory, and what it reads must have been written before the first kernel.
 class Chain {
  public:
   explicit Chain(const Launch& launch) : launch_(launch) {}

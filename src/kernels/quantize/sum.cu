@@ -137,6 +137,31 @@ __device__ void sum_words_slowly(const SumPart<Number>& part, const Sources<List
 
 /// For widths that divide a word, a group per warp: a thread needs few registers, so that more threads run at once.
 /// Words of kAhead payloads are under way while those of earlier ones are added.
+/// -0 + x is x, bit for bit.
+template <unsigned kWords, unsigned kRows>
+__device__ void begin_sums(float (&sums)[kWords][kRows]) {
+#pragma unroll
+  for (unsigned word = 0; word < kWords; ++word) {
+#pragma unroll
+    for (unsigned row = 0; row < kRows; ++row) sums[word][row] = -0.0F;
+  }
+}
+
+/// The sums of a warp's group, where they belong.
+template <int kBits, class Number, unsigned kWords, unsigned kRows>
+__device__ void store_sums(const SumPart<Number>& part, const Outcome& outcome, const WordsOfThread<kBits>& mine,
+                           const float (&sums)[kWords][kRows]) {
+  float watch = 0.0F;
+#pragma unroll
+  for (unsigned word = 0; word < kWords; ++word) {
+#pragma unroll
+    for (unsigned row = 0; row < kRows; ++row) {
+      outcome.store(sums[word][row], part.values[mine.value_at(word, row)], watch);
+    }
+  }
+  outcome.note(watch);
+}
+
 template <int kBits, bool kScopes, class Number, class List>
 __device__ void sum_words(const SumPart<Number>& part, const Sources<List>& sources, const Outcome& outcome,
                           unsigned block, int shift) {
@@ -164,11 +189,7 @@ __device__ void sum_words(const SumPart<Number>& part, const Sources<List>& sour
 
   float steps = 0.0F;  // lane i has that of the i-th of 32 sources
   float sums[kWords][kRows];
-#pragma unroll
-  for (unsigned word = 0; word < kWords; ++word) {
-#pragma unroll
-    for (unsigned row = 0; row < kRows; ++row) sums[word][row] = -0.0F;  // -0 + x is x, bit for bit
-  }
+  begin_sums(sums);
   for (unsigned first = 0; first < sources.count; first += kAhead) {
     if (!kScopes && first % kWarp == 0) {
       const unsigned source = first + lane();
@@ -189,7 +210,8 @@ __device__ void sum_words(const SumPart<Number>& part, const Sources<List>& sour
             step = step_at(source, mine.group + (mine.row_of(word) + row) * kPackLanes);
           }
           const float with_128 = magnitude_and_128<kBits>(fields[i][word], row, sources.bits_of_128);
-          // The same to the last bit: the exact product of `step` and the magnitude is rounded once.
+          // The same to the last bit, since 128 * step is exact and finite (`ordinary`): the exact product of `step`
+          // and the magnitude is rounded once.
           const float value = kScopes ? (with_128 - 128.0F) * step : __fmaf_rn(with_128, step, -128.0F * step);
           sums[word][row] = sums[word][row] + with_sign_of_field<kBits>(value, fields[i][word], row);
         }
@@ -197,15 +219,7 @@ __device__ void sum_words(const SumPart<Number>& part, const Sources<List>& sour
       load(source + kAhead, fields[i]);
     }
   }
-  float watch = 0.0F;
-#pragma unroll
-  for (unsigned word = 0; word < kWords; ++word) {
-#pragma unroll
-    for (unsigned row = 0; row < kRows; ++row) {
-      outcome.store(sums[word][row], part.values[mine.value_at(word, row)], watch);
-    }
-  }
-  outcome.note(watch);
+  store_sums(part, outcome, mine, sums);
 }
 
 template <class Number, class List>
