@@ -32,7 +32,10 @@ TEST(EmulationDeathTest, HostAndDeviceDoNotTouchEachOthersMemory) {
 TEST(EmulationDeathTest, KernelsThatOverlapWaitInEveryThread) {
   launch_overlapped(64, true);
   launch_overlapped(0, false);
-  EXPECT_DEATH(launch_overlapped(63, true), "of a kernel's 192 threads 3 did not wait for the launch before");
+  for (const unsigned waiting : {0U, 32U, 63U}) {
+    EXPECT_DEATH(launch_overlapped(waiting, true), "returned without having waited for the launch before")
+        << waiting << " of 64 threads wait";
+  }
 }
 
 TEST(Emulation, RefusesWhatADeviceRefuses) {

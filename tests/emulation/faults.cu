@@ -26,7 +26,7 @@ __global__ void store_kernel(int* to) { *to = 1; }
 __global__ void nothing_kernel() {}
 
 __global__ void waiting_kernel(unsigned waiting) {
-  if (threadIdx.x < waiting) cudaGridDependencySynchronize();
+  for (int times = 0; times < 2 && threadIdx.x < waiting; ++times) cudaGridDependencySynchronize();
 }
 
 __global__ void reverse_kernel(std::uint32_t* values) {

@@ -14,7 +14,7 @@ void a_lane_returns_before_the_ballot();
 void a_kernel_gets_a_cpu_pointer();
 void a_kernel_does_too_much(unsigned threads, unsigned dynamic_shared_bytes);
 
-/// Three blocks of 64 threads. In each the first `waiting` threads wait for the launch before.
+/// Three blocks of 64 threads. In each the first `waiting` threads wait twice for the launch before.
 void launch_overlapped(unsigned waiting, bool may_overlap);
 
 /// Each takes device memory of one block of threads.

@@ -75,8 +75,8 @@ class Launch {
   bool overlaps_ = false;
 };
 
-/// Threads of the launch that have waited for the one before.
-extern constinit thread_local std::uint64_t threads_that_waited;
+/// Notes that this thread has waited for the launch before.
+void wait_for_last_launch();
 
 // What threads of a block do together. All that are meant must come to the call; if one never does, the program ends
 // and says who waits where.
@@ -129,5 +129,5 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   launch(kernel)(static_cast<Parameters>(arguments)...);
   return cudaPeekAtLastError();
 }
-inline void cudaGridDependencySynchronize() { ++laconic::emulation::threads_that_waited; }
+inline void cudaGridDependencySynchronize() { laconic::emulation::wait_for_last_launch(); }
 inline void cudaTriggerProgrammaticLaunchCompletion() {}

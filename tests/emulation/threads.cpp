@@ -32,6 +32,9 @@ constexpr unsigned kMostThreads = 1024;
 constexpr std::size_t kStackBytes = std::size_t{128} << 10;
 constexpr std::size_t kGuardBytes = std::size_t{64} << 10;  ///< below each stack, a multiple of every page size
 constexpr std::size_t kMostShared = std::size_t{227} << 10;
+constexpr const char* kDidNotWait =
+    "has a thread that returned without having waited for the launch before, which the kernel may overlap: call "
+    "cudaGridDependencySynchronize in each thread";
 
 // A context is a stack, and what must be known to go on there.
 #if defined(__x86_64__)
@@ -105,6 +108,7 @@ struct Thread {
   int width = 0;
   std::uint64_t value = 0;
   std::uint64_t result = 0;
+  bool has_waited = false;  ///< for the launch before
   Location at;
   Fiber* fiber = nullptr;
 };
@@ -219,11 +223,13 @@ class Block {
     return *block;
   }
 
-  void begin_launch(const char* kernel, const Location& at, std::size_t shared) {
+  /// If it overlaps the launch before, each of its threads must wait for that one.
+  void begin_launch(const char* kernel, const Location& at, std::size_t shared, bool overlaps) {
     if (kernel_ != nullptr) fail("is launched from a kernel");
     kernel_ = kernel;
     launched_at_ = at;
     shared_bytes_ = shared;
+    overlaps_ = overlaps;
   }
   void end_launch() { kernel_ = nullptr; }
 
@@ -285,6 +291,8 @@ class Block {
     }
     return mine.result;
   }
+
+  void wait_for_last_launch() { thread().has_waited = true; }
 
   void yield() {
     if (ready_count_ == 0 && next_ == count_) return;
@@ -409,16 +417,19 @@ class Block {
   void run_thread(Fiber& fiber, unsigned number) {
     fiber.thread = number;
     threads_[number].state = State::running;
+    threads_[number].has_waited = false;
     threads_[number].fiber = &fiber;
     threadIdx = {number % blockDim.x, number / blockDim.x % blockDim.y, number / blockDim.x / blockDim.y};
     body_(data_);
     threads_[number].state = State::returned;
+    if (overlaps_ && !threads_[number].has_waited) fail(kDidNotWait);
     ++returned_;
   }
 
   const char* kernel_ = nullptr;
   Location launched_at_;
   std::size_t shared_bytes_ = 0;
+  bool overlaps_ = false;
   void (*body_)(const void*) = nullptr;
   const void* data_ = nullptr;
   unsigned count_ = 0;     ///< threads of the block
@@ -460,13 +471,10 @@ Calls& calls_of_thread() {
 
 void Launch::count() { ++calls_of_thread().launches; }
 
-constinit thread_local std::uint64_t threads_that_waited = 0;
-
 void Launch::run(void (*body)(const void*), const void* data) const {
   const OpenMemory open;
-  threads_that_waited = 0;
   Block& block = Block::current();
-  block.begin_launch(kernel_, at_, shared_);
+  block.begin_launch(kernel_, at_, shared_, overlaps_);
   blockDim = block_;
   gridDim = grid_;
   for (unsigned z = 0; z < grid_.z; ++z) {
@@ -478,14 +486,6 @@ void Launch::run(void (*body)(const void*), const void* data) const {
     }
   }
   block.end_launch();
-  const std::uint64_t threads = std::uint64_t{block_.x} * block_.y * block_.z * grid_.x * grid_.y * grid_.z;
-  if (!overlaps_ || threads_that_waited >= threads) return;
-  std::fprintf(stderr,
-               "CUDA emulation: of a kernel's %llu threads %llu did not wait for the launch before, which it may "
-               "overlap: call cudaGridDependencySynchronize in each\n",
-               static_cast<unsigned long long>(threads),
-               static_cast<unsigned long long>(threads - threads_that_waited));
-  std::abort();
 }
 
 int with_block(Together what, int value, Location at) { return Block::current().meet_block(what, value, at); }
@@ -493,6 +493,8 @@ int with_block(Together what, int value, Location at) { return Block::current().
 std::uint64_t with_warp(WarpCall call, unsigned mask, std::uint64_t value, int lane, int width, Location at) {
   return Block::current().meet_warp(call, mask, value, lane, width, at);
 }
+
+void wait_for_last_launch() { Block::current().wait_for_last_launch(); }
 
 void yield_thread() { Block::current().yield(); }
 
