@@ -47,6 +47,7 @@ class Method(TypedDict):
     paper: str
     memory_bytes: float
     most_memory_bytes: float
+    device_memory_bytes: float
     parameters: list[Parameter]
     is_sgd: bool
     sends_updates: bool
@@ -68,14 +69,15 @@ def methods() -> list[Method]:
         Rows with `name`; `face`, which is "gradient" (for `laconic.attach` and `laconic.Optimizer`) or "model" (for
             `laconic.Optimizer` only); `summary`; `paper`; `memory_bytes`, the bytes kept per parameter with the
             method's defaults and SGD with momentum; `most_memory_bytes`, the same with any settings and optimizer;
-            `parameters`, the method's options, each a dict with `name`, `help`, `default` (empty: none) and `range`;
-            `is_sgd`, whether it is SGD with momentum itself if that is the optimizer inside; `sends_updates`, whether
-            the steps of each rank's own optimizer are sent; `suits`, the optimizers with which it learns as well as
-            without compression ("any", "sgd", or "vote": SGD with a learning rate like Adam's); `steps_alike`, whether
-            the ranks' optimizers must have the same settings throughout, because no rank has a model of its own;
-            `takes_scoring`, whether `laconic.Optimizer` takes a scoring function for it; `needs_loss`, whether every
-            step needs the loss; `optimizer`, the only one it works with (empty: any); and `min_size`, the default of
-            `laconic.attach`.
+            `device_memory_bytes`, the bytes per parameter on a GPU together with messages and scratch, for 8 ranks and
+            the method's defaults; `parameters`, the method's options, each a dict with `name`, `help`, `default`
+            (empty: none) and `range`; `is_sgd`, whether it is SGD with momentum itself if that is the optimizer inside;
+            `sends_updates`, whether the steps of each rank's own optimizer are sent; `suits`, the optimizers with which
+            it learns as well as without compression ("any", "sgd", or "vote": SGD with a learning rate like Adam's);
+            `steps_alike`, whether the ranks' optimizers must have the same settings throughout, because no rank has a
+            model of its own; `takes_scoring`, whether `laconic.Optimizer` takes a scoring function for it;
+            `needs_loss`, whether every step needs the loss; `optimizer`, the only one it works with (empty: any); and
+            `min_size`, the default of `laconic.attach`.
     """
     return cast("list[Method]", _core.methods())
 

@@ -68,6 +68,10 @@ class PackageTest(unittest.TestCase):
         self.assertEqual([name for name, row in rows.items() if row["takes_scoring"]], ["mgrawa", "lgrawa"])
         self.assertEqual([name for name, row in rows.items() if row["needs_loss"]], ["lsgd"])
         self.assertEqual({name: row["optimizer"] for name, row in rows.items() if row["optimizer"]}, {"adam": "adam"})
+        # With messages and scratch it is more than what is kept between steps, and no other field says so much.
+        self.assertEqual([name for name, row in rows.items() if row["device_memory_bytes"] <= row["memory_bytes"]], [])
+        for row in rows.values():
+            self.assertEqual(set(row), set(laconic._settings.Method.__annotations__))
         self.assertEqual({name: row["min_size"] for name, row in rows.items() if row["min_size"]}, {"qsgd": 10_000})
 
     def test_it_alone_can_be_imported(self) -> None:

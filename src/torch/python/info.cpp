@@ -29,6 +29,7 @@ py::dict described(const MethodRow& row) {
   entry["paper"] = row.paper;
   entry["memory_bytes"] = row.memory_bytes.usual;
   entry["most_memory_bytes"] = row.memory_bytes.most;
+  entry["device_memory_bytes"] = row.device_bytes;
   entry["parameters"] = parameters;
   entry["is_sgd"] = row.traits.is_sgd;
   entry["sends_updates"] = row.traits.sends_updates;
@@ -58,8 +59,9 @@ void bind_info(py::module_& module) {
         for (const MethodRow& row : method_table()) rows.append(described(row));
         return rows;
       },
-      "The table of methods: name, face, summary, paper, memory_bytes and most_memory_bytes per parameter, parameters, "
-      "is_sgd, sends_updates, suits, steps_alike, takes_scoring, needs_loss, optimizer (empty: any), min_size.");
+      "The table of methods: name, face, summary, paper, memory_bytes, most_memory_bytes and device_memory_bytes per "
+      "parameter, parameters, is_sgd, sends_updates, suits, steps_alike, takes_scoring, needs_loss, optimizer (empty: "
+      "any), min_size.");
   module.def(
       "method",
       [](const std::string& name) {
