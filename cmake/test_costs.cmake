@@ -1,7 +1,7 @@
 # Tests that take longer than some 5 s of processor time, and about how many. ctest begins with the longest: one that began
 # last would run alone. An order, not a limit; from its second run on in a build folder ctest knows the times itself.
 set(LACONIC_TEST_COSTS
-  cuda_registers_test 90  python_sharded_native_CombinationsTest 130  python_sharded_methods_test 45
+  python_sharded_native_CombinationsTest 130  python_sharded_methods_test 45
   python_sharded_native_NativeTest 70  python_sharded_optimizer_test 30  python_sharded_state_test 25
   python_sharded_failures_test 20
   train_test 50  mpi_training_test 40  python_ddp_methods_test 39  python_optimizer_state_test 34  network_bands_test 33
@@ -17,7 +17,6 @@ set(LACONIC_TEST_COSTS
 # What they test fails rarely (ranks that are stopped or restarted, pages in a browser, the site), or is run by faster
 # tests too.
 set(LACONIC_SLOW_TESTS
-  cuda_registers_test
   docs_site report_page_test faults_test mpi_settings_test mpi_training_test python_c10d_test python_hot_path_test
   python_teardown_test python_optimizer_state_test python_ddp_join_test python_ddp_restart_test
   python_ddp_exchanges_ExchangesTest python_ddp_exchanges_OwnCollectivesTest

@@ -1,15 +1,14 @@
 """Fails if a listed kernel has a stack frame, so spills registers, on any architecture for which the build compiles.
 
-    registers_test.py LIST BUILD_FOLDER ARCHITECTURE...
+    registers_test.py LIST BUILD_FOLDER CUOBJDUMP ARCHITECTURE...
 
-LIST contains lines "source kernel". If cuobjdump is installed and the build has a source's object, it is asked about
-that object. Otherwise the source is compiled once more, by the build's own command and `-Xptxas -v`.
+LIST contains lines "source kernel". CUOBJDUMP, a program of CUDA's toolkit, is asked about the build's objects. If it
+is `none`, or cannot read them, every source is compiled once more, by the build's own command and `-Xptxas -v`.
 """
 
 import json
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,8 +38,8 @@ def command_of(source: str, build: Path) -> tuple[list[str], Path]:
     raise SystemExit(f"{source} is in the list, but the build does not compile it: correct the list")
 
 
-def from_object(path: Path) -> Iterator[Found]:
-    text = subprocess.run(["cuobjdump", "--dump-resource-usage", path], check=True, capture_output=True, text=True).stdout
+def from_object(cuobjdump: str, path: Path) -> Iterator[Found]:
+    text = subprocess.run([cuobjdump, "--dump-resource-usage", path], capture_output=True, text=True).stdout
     architecture = kernel = ""
     for line in text.splitlines():
         if match := re.search(r"arch = (sm_\d+)", line):
@@ -66,12 +65,11 @@ def from_compiler(command: list[str], folder: Path) -> Iterator[Found]:
             kernel = ""
 
 
-def resources(source: str, build: Path) -> list[Found]:
+def resources(source: str, build: Path, cuobjdump: str) -> list[Found]:
     command, folder = command_of(source, build)
     compiled = folder / command[command.index("-o") + 1]
-    if shutil.which("cuobjdump") and compiled.exists():
-        return list(from_object(compiled))
-    return list(from_compiler(command, folder))
+    found = list(from_object(cuobjdump, compiled)) if cuobjdump != "none" and compiled.exists() else []
+    return found or list(from_compiler(command, folder))
 
 
 def faults(source: str, kernel: str, found: list[Found], architectures: list[str]) -> Iterator[str]:
@@ -86,9 +84,9 @@ def faults(source: str, kernel: str, found: list[Found], architectures: list[str
 
 
 def main() -> None:
-    names, build = list(listed(Path(sys.argv[1]))), Path(sys.argv[2])
-    architectures = [f"sm_{re.match(r'[0-9]+', each)[0]}" for each in sys.argv[3:]]
-    of_source = {source: resources(source, build) for source, _ in names}
+    names, build, cuobjdump = list(listed(Path(sys.argv[1]))), Path(sys.argv[2]), sys.argv[3]
+    architectures = [f"sm_{re.match(r'[0-9]+', each)[0]}" for each in sys.argv[4:]]
+    of_source = {source: resources(source, build, cuobjdump) for source, _ in names}
     wrong = [fault for source, kernel in names for fault in faults(source, kernel, of_source[source], architectures)]
     print(*wrong or [f"{len(names)} kernels without a stack frame on {', '.join(architectures)}"], sep="\n")
     sys.exit(1 if wrong else 0)
