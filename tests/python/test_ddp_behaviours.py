@@ -1,6 +1,7 @@
 """What DistributedDataParallel does with buckets and gradients, each with a hook behind it."""
 
 import copy
+import ctypes
 import gc
 import os
 import signal
@@ -32,6 +33,8 @@ import laconic
 
 Step = list[torch.Tensor]
 WAYS = ("attach", "hook")
+LARGE = 10_000_000  # entries
+M_MMAP_THRESHOLD = -3  # of malloc.h
 
 
 def equal(found: list[Step], expected: list[Step]) -> bool:
@@ -222,6 +225,48 @@ def unused_parameters_keep_what_they_are_owed(way: str, to_none: bool) -> None:
     assert torch.allclose(applied, given / ranks, atol=1e-4), (applied - given / ranks).abs().max()
 
 
+def unused_parameters_in_16_bits() -> None:
+    """The bits of a model in float32 with the same gradients, rounded: what waits until a parameter is used again is not
+    rounded before. Parameter 3 is used by all, by one rank or by none, and parameter 1 in other steps."""
+    rank = dist.get_rank()
+    for dtype in (torch.bfloat16, torch.float16):
+        for method in ("topk", "regtopk", "qsgd", "sgd"):
+            models = [wrapped(Probe(dtype=each), find_unused_parameters=True) for each in (dtype, torch.float32)]
+            for ddp in models:
+                connect(ddp, "attach", method, min_size=0, **options_of(method))
+            for step in range(12):
+                given: list[torch.Tensor | None] = list(gradients(step, rank, dtype=dtype))
+                for number, turn in ((3, step % 4), (1, (step + 1) % 5)):
+                    if turn in (1, 2) or (turn == 3 and rank != 1):
+                        given[number] = None
+                for ddp in models:
+                    ddp.module.clear()
+                    own = next(ddp.parameters()).dtype
+                    ddp([None if each is None else each.to(own) for each in given]).backward()
+                pairs = zip(*(ddp.module.values for ddp in models), strict=True)
+                for number, (found, expected) in enumerate(pairs):
+                    what = (dtype, method, step, number)
+                    assert (found.grad is None) == (expected.grad is None), what
+                    assert found.grad is None or same_bits(found.grad, expected.grad.to(dtype)), what
+
+
+def memory_of_16_bits(settings: dict[str, Any]) -> int:
+    """Bytes that are occupied after some steps of a large model in bfloat16 whose parameters are all used. On a GPU
+    these are torch's own, without aggregates that wait."""
+    ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 1 << 20)  # so that memory which is freed goes back at once
+    ddp = wrapped(Probe([LARGE], dtype=torch.bfloat16), **settings)
+    state = connect(ddp, "attach", "topk", keep=0.001)
+    given = gradients(0, 0, [LARGE], dtype=torch.bfloat16)
+    for _ in range(3):
+        ddp.module.clear()
+        ddp(given).backward()
+    assert state.metrics()["steps"] == 3  # and the hook's thread has let go of the last one
+    if ON_GPU:
+        return torch.cuda.memory_allocated()
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 class Rerun(torch.nn.Module):
     """Forgets what is between input and output, and computes it again in backward."""
 
@@ -343,6 +388,16 @@ class BehavioursTest(unittest.TestCase):
         run_ranks(3, unused_parameters_keep_what_they_are_owed, "attach", True)
         run_ranks(3, unused_parameters_keep_what_they_are_owed, "hook", True)
         run_ranks(2, unused_parameters_keep_what_they_are_owed, "attach", False)
+
+    def test_unused_parameters_in_16_bits(self) -> None:
+        run_ranks(3, unused_parameters_in_16_bits)
+
+    def test_16_bits_are_not_copied_for_parameters_that_are_used(self) -> None:
+        """Aggregates that may have to wait take 4 bytes per parameter, and a copy of the gradients 4 more."""
+        (plain,) = run_ranks(1, memory_of_16_bits, {})
+        for name in ("find_unused_parameters", "static_graph"):
+            (found,) = run_ranks(1, memory_of_16_bits, {name: True})
+            self.assertLess(found - plain, (2 if ON_GPU else 6) * LARGE, name)
 
     def test_graphs(self) -> None:
         run_ranks(2, in_turn, (activations_are_computed_again, models_are_compiled))

@@ -42,9 +42,9 @@ class Staging {
 
   /// Whether the methods can work on a bucket where it is and in its type. A scaled gradient of 16 bits cannot be unscaled
   /// in its type: small entries would become 0.
-  bool can_use(const at::Tensor& bucket) const {
+  bool can_use(const at::Tensor& bucket, bool must_be_float32) const {
     if (!bucket.is_contiguous() || !(bucket.is_cpu() || works_on_device())) return false;
-    return bucket.scalar_type() == at::kFloat || (takes_16bit_ && has_16bit(bucket));
+    return bucket.scalar_type() == at::kFloat || (takes_16bit_ && !must_be_float32 && has_16bit(bucket));
   }
 
   /// Memory for a bucket that the methods cannot work on where it is or in its type; kept from step to step.
@@ -112,6 +112,13 @@ class BucketDelivery final : public Delivery {
       const std::uint32_t index = staging_->index_of(each);
       if (!used.take(index)) unused_.push_back(index);
     }
+    if (!unused_.empty()) must_be_float32_ = true;
+  }
+
+  void note_carried(std::span<const std::uint32_t> carried) override {
+    for (const at::Tensor& each : parameters_) {
+      if (carried[staging_->index_of(each)] != 0) must_be_float32_ = true;
+    }
   }
 
   std::span<const TensorPart> open() override {
@@ -121,7 +128,7 @@ class BucketDelivery final : public Delivery {
     if (stream) written_->block(*stream);
     const c10::OptionalStreamGuard ours(stream);
     const bool reachable = buffer_.is_cpu() || staging_->works_on_device();
-    const bool in_place = staging_->can_use(buffer_);
+    const bool in_place = staging_->can_use(buffer_, must_be_float32_);
     values_ = in_place ? buffer_ : staging_->floats(number_, buffer_);
     if (!in_place) values_.copy_(buffer_, /*non_blocking=*/true);
     if (staging_->scaled()) {
@@ -177,8 +184,9 @@ class BucketDelivery final : public Delivery {
   Future future_;
   std::optional<c10::Event> written_;
   std::vector<std::uint32_t> unused_;
-  at::Tensor values_;  ///< the buffer, or a copy in float32 where the methods work
-  at::Tensor scale_;   ///< in this step, where the values are; undefined: none
+  bool must_be_float32_ = false;  ///< a parameter was not used, now or in the step before
+  at::Tensor values_;             ///< the buffer, or a copy in float32 where the methods work
+  at::Tensor scale_;              ///< in this step, where the values are; undefined: none
   std::vector<TensorPart> parts_;
 };
 

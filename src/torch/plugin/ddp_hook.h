@@ -24,11 +24,12 @@ struct DdpModel {
 class Staging;
 
 /// Passes the buckets of a DistributedDataParallel as deliveries to a GradientHost's steps. A bucket is identified by
-/// its parameters, so it does not matter how the reducer builds or rebuilds its buckets. Buckets in float32 and in 16 bits
-/// are worked on where they are. A copy in float32 is made of 16 bits if there is a scale, or if the methods' options need
-/// it (MethodSetOptions::takes_16bit). Gradients on a CUDA device are worked on there, on a stream of the hook's own, or
-/// in CPU memory if this build has no CUDA. With a scale, gradients are unscaled before anything is stored; then a step
-/// that is not finite returns infinity on all ranks, and the scaler skips it.
+/// its parameters, so it does not matter how the reducer builds or rebuilds its buckets. Buckets in float32 and in 16
+/// bits are worked on where they are. A copy in float32 is made of 16 bits if there is a scale, if the methods' options
+/// need it (MethodSetOptions::takes_16bit), or if a parameter of the bucket was not used. Gradients on a CUDA device
+/// are worked on there, on a stream of the hook's own, or in CPU memory if this build has no CUDA. With a scale,
+/// gradients are unscaled before anything is stored; then a step that is not finite returns infinity on all ranks, and
+/// the scaler skips it.
 class DdpHost {
  public:
   /// Collective.

@@ -165,6 +165,7 @@ void GradientHost::take(Delivery& newest) {
   std::span<const TensorPart> parts;
   {
     const Stopwatch converting(metrics_.convert_seconds);
+    newest.note_carried(methods_->carried());
     parts = newest.open();
   }
   {

@@ -26,7 +26,9 @@ enum class Outcome : std::uint8_t {
 class Delivery {
  public:
   virtual ~Delivery() = default;
-  /// The parts in the form that the methods use, valid until close.
+  /// Comes before open: by parameter, 1 if its part must be float32, because an aggregate is added to it.
+  virtual void note_carried(std::span<const std::uint32_t> /*carried*/) {}
+  /// The parts in the form that the methods use, valid until close. A part that this rank did not use is float32.
   virtual std::span<const TensorPart> open() = 0;
   /// The parts that this rank did not use in the step.
   virtual std::span<const std::uint32_t> unused() const { return {}; }

@@ -246,6 +246,7 @@ void MethodSet::add_batch(Group& group) {
 }
 
 void MethodSet::add_carried(const TensorPart& part) {
+  LACONIC_CHECK(part.values.is_float32() == true);
   axpy(place_, 1.0F, carried_.view().sub(offsets_[part.tensor], part.values.size()), part.values.floats());
 }
 
@@ -359,6 +360,7 @@ void MethodSet::carry(const std::vector<std::byte>& used) {
   for (std::uint32_t i = 0; i < parameters_.size(); ++i) {
     is_carried_[i] = (used[i] & kUsed) == kUnused && !dense && groups_[group_of_[i]].owes ? 1 : 0;
     if (is_carried_[i] == 0) continue;
+    LACONIC_CHECK(parts_[i].is_float32() == true);
     reserve_carried();
     copy(place_, parts_[i].floats(), carried_.view().sub(offsets_[i], parts_[i].size()));
   }

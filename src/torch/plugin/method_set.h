@@ -37,8 +37,9 @@ struct MethodSetOptions {
   double clip = 0.0;
   std::vector<int> hosts{};  ///< the machine of each rank, for two levels; empty: one level
 
-  /// Whether gradients of 16 bits are taken where they lie. Clipped gradients and carried aggregates are float32.
-  bool takes_16bit() const { return clip == 0.0 && !drops_unused; }
+  /// Whether gradients of 16 bits are taken where they lie. A clipped gradient is float32: in 16 bits the product would
+  /// be rounded, and what is lost would not be remembered.
+  bool takes_16bit() const { return clip == 0.0; }
 };
 
 /// Parameters that are processed together, in the order in which they should lie in memory to avoid copies.
@@ -85,9 +86,12 @@ class MethodSet {
             Communicator& communicator, Place& place, Communicator* shards = nullptr);
 
   void begin();
+  /// By parameter: 1 if an aggregate that the host dropped is added to its next gradient. That part must be float32.
+  std::span<const std::uint32_t> carried() const { return is_carried_; }
   /// Each parameter is added whole and once per step, in any order.
   void add(std::span<const TensorPart> parts);
-  /// This rank did not use the parameter in this step; its part is still added and is zero.
+  /// This rank did not use the parameter in this step; its part is still added, and is zero and float32: if no rank
+  /// used it, the aggregate is carried without rounding.
   void mark_unused(std::uint32_t parameter) { used_[parameter] &= ~kUsed; }
   /// A further gradient of the parameter came after its part had been added: it waits for a step of its own.
   void mark_late(std::uint32_t parameter) { used_[parameter] |= kLate; }
