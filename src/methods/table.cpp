@@ -148,7 +148,7 @@ const std::vector<MethodRow>& rows() {
       {"def-a", Face::model, "def's steps; reads out x", "Xu, Huang 2022", {16, 24, kWithLocalSteps}, 16.4, kBlockUpdates,
        with(block_parameters(), {lambda(), read("point"), momentum(), weight_decay(), local_steps(), diagnose()}),
        nullptr, make_def, "best lambda of the step, with diagnose"},
-      {"def-topk", Face::model, "the k largest of each worker's own optimizer step, gradients detached from the error", "Xu, Huang 2022; Stich et al. 2018", {17, 29, kWithOuterMomentum}, 21.7, kSparseUpdates,
+      {"def-topk", Face::model, "the k largest of each worker's own optimizer step, gradients detached from the error", "Xu, Huang 2022; Stich et al. 2018", {17, 29, kWithOuterMomentum}, 22, kSparseUpdates,
        with(sparse_parameters("0.02", "model", "sign"), {lambda("0.5"), period("1"), decay("1"), outer_rate("1"), outer_momentum("0"), read("mean"), diagnose()}),
        nullptr, make_largest_updates, "best lambda of the step, with diagnose"},
       {"diloco", Face::model, "rounds: the mean of the workers' moves, with an outer momentum", "Douillard et al. 2023", {16, 24, kWithAdamOrCompressed}, 28, kDenseRounds,
