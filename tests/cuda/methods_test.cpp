@@ -34,6 +34,11 @@ TEST_P(MethodOnDevice, GivesTheSameBitsInOneChunk) {
   check({&row(), small_options(row()), row().name}, 0, 1, on_device);
 }
 
+TEST_P(MethodOnDevice, GivesTheSameBitsWhenRanksJoinAndLeave) {
+  check_joining_and_leaving(row(), on_device, cuda_place());
+  check_joining_and_leaving(row(), on_device_but_rank_0);
+}
+
 TEST_P(MethodOnDevice, GivesTheSameBitsWithMessagesThatStayOnTheDevice) {
   for (const auto& place : {on_device, on_device_but_rank_0}) {
     check({&row(), small_options(row()), row().name, 0, cuda_place()}, kChunk, 1, place);

@@ -33,6 +33,11 @@ TEST_P(RehearsedMethod, GivesTheSameBitsWithEveryOptimizer) {
 
 TEST_P(RehearsedMethod, GivesTheSameBitsInOneChunk) { check({&row(), small_options(row()), row().name}, 0, 1); }
 
+TEST_P(RehearsedMethod, GivesTheSameBitsWhenRanksJoinAndLeave) {
+  rehearse_as(row().name + std::string(" when ranks join and leave"));
+  check_joining_and_leaving(row(), [](int) { return rehearsed_place(); });
+}
+
 TEST_P(RehearsedMethod, GivesTheSameBitsWithEveryChoiceOfEveryWord) {
   for (const MethodRun& run : runs_with_words(row())) check(run, kChunk, 1);
 }

@@ -5,8 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -18,7 +16,9 @@
 #include "laconic/threads.h"
 #include "laconic/two_levels.h"
 #include "methods/placed_gradient.h"
+#include "methods/resize_checks.h"
 #include "methods/resume_check.h"
+#include "methods/trace.h"
 #include "support/method_names.h"
 #include "support/placed_values.h"
 #include "support/support.h"
@@ -34,31 +34,6 @@ inline constexpr std::uint32_t kDroppedStep = 2;
 inline constexpr std::uint32_t kLoadBefore = 3;
 inline constexpr std::uint32_t kResizeBefore = 5;
 inline constexpr std::uint64_t kChunk = 600;  ///< entries of a chunk: several in the small model
-
-/// All that a run showed, as bytes.
-class Trace {
- public:
-  void note(const std::vector<float>& values) {
-    const auto* begin = reinterpret_cast<const std::byte*>(values.data());
-    bytes_.insert(bytes_.end(), begin, begin + values.size() * sizeof(float));
-  }
-  void note(const std::vector<std::byte>& bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
-  void note(double value) {
-    const auto* begin = reinterpret_cast<const std::byte*>(&value);
-    bytes_.insert(bytes_.end(), begin, begin + sizeof value);
-  }
-  /// Where two traces part; nothing if they are equal.
-  static std::optional<std::size_t> difference(const Trace& one, const Trace& other) {
-    const auto [first, second] =
-        std::mismatch(one.bytes_.begin(), one.bytes_.end(), other.bytes_.begin(), other.bytes_.end());
-    if (first == one.bytes_.end() && second == other.bytes_.end()) return std::nullopt;
-    return static_cast<std::size_t>(first - one.bytes_.begin());
-  }
-  std::size_t size() const { return bytes_.size(); }
-
- private:
-  std::vector<std::byte> bytes_;
-};
 
 struct MethodRun {
   const MethodRow* row;
@@ -184,7 +159,8 @@ inline std::vector<OptimizerOptions> optimizers(Place& place) {
 }
 
 /// By step and by parts in turn, with the same on the way.
-inline Trace model_steps(const MethodRun& run, const OptimizerOptions& optimizer, Communicator& communicator, Place& place) {
+inline Trace model_steps(const MethodRun& run, const OptimizerOptions& optimizer, Communicator& communicator,
+                         Place& place) {
   Trace trace;
   std::unique_ptr<Communicator> next = communicator.duplicate();
   PlacedValues model(place, std::vector<float>(size_of(small_model()), 0.5F));
@@ -293,7 +269,8 @@ inline void check_16bit_gradients(MethodRun run, std::uint64_t chunk_entries, co
   }
 }
 
-/// Two machines of two ranks each, and a step in which a rank has an Inf. The gradients of the other place are of `type`.
+/// Two machines of two ranks each, and a step in which a rank has an Inf. The gradients of the other place are of
+/// `type`.
 inline void check_two_levels(const MethodRun& run, const PlaceMaker& make_place,
                              NumberType type = NumberType::float32) {
   const auto compare = [&](Communicator& communicator) {
@@ -320,6 +297,34 @@ inline void check_two_levels(const MethodRun& run, const PlaceMaker& make_place,
     expect_same_bits(run.description + " on two levels", ordinary, *other, steps);
   };
   run_ranks(4, compare, run.copying);
+}
+
+/// A group that changes from so many ranks to so many. `make_place` gets the rank among all that are ever there.
+inline void check_changing_ranks(const ResizedMethod& resized, int before, int after, const PlaceMaker& make_place,
+                                 const std::shared_ptr<Place>& copying) {
+  const std::string change = " with " + std::to_string(before) + " ranks, then " + std::to_string(after);
+  const auto compare = [&](const ChangingRank& rank) {
+    SCOPED_TRACE(resized.name + change);
+    const auto other = make_place(rank.everyone.rank());
+    expect_same_bits(resized.name + change, *other, [&](Place& place) {
+      Trace trace;
+      check_resize(resized, rank, place, trace);
+      return trace;
+    });
+  };
+  run_changing_ranks(before, after, compare, copying);
+}
+
+/// A rank joins and a rank leaves, in several chunks and in one, with all settings of the row that resized_methods has.
+inline void check_joining_and_leaving(const MethodRow& row, const PlaceMaker& make_place,
+                                      const std::shared_ptr<Place>& copying = nullptr) {
+  for (ResizedMethod resized : resized_methods()) {
+    if (resized.row != &row) continue;
+    resized.chunk_entries = kChunk;
+    check_changing_ranks(resized, 2, 3, make_place, copying);
+    resized.chunk_entries = 0;
+    check_changing_ranks(resized, 3, 2, make_place, copying);
+  }
 }
 
 /// With the first optimizers that the method takes, `most` of them. Returns how many these are.
