@@ -30,8 +30,10 @@ TEST_P(MethodOnDevice, GivesTheSameBitsWithEveryOptimizer) {
   check({&row(), small_options(row()), row().name}, kChunk, 100, on_device);
 }
 
-TEST_P(MethodOnDevice, GivesTheSameBitsInOneChunk) {
-  check({&row(), small_options(row()), row().name}, 0, 1, on_device);
+TEST_P(MethodOnDevice, GivesTheSameBitsWithFourRanksInOneChunk) {
+  MethodRun run{&row(), small_options(row()), row().name};
+  run.ranks = 4;
+  check(run, 0, 1, on_device);
 }
 
 TEST_P(MethodOnDevice, GivesTheSameBitsWhenRanksJoinAndLeave) {

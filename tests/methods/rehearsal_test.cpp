@@ -31,7 +31,11 @@ TEST_P(RehearsedMethod, GivesTheSameBitsWithEveryOptimizer) {
   check({&row(), small_options(row()), row().name}, kChunk, 100);
 }
 
-TEST_P(RehearsedMethod, GivesTheSameBitsInOneChunk) { check({&row(), small_options(row()), row().name}, 0, 1); }
+TEST_P(RehearsedMethod, GivesTheSameBitsWithFourRanksInOneChunk) {
+  MethodRun run{&row(), small_options(row()), row().name};
+  run.ranks = 4;
+  check(run, 0, 1);
+}
 
 TEST_P(RehearsedMethod, GivesTheSameBitsWhenRanksJoinAndLeave) {
   rehearse_as(row().name + std::string(" when ranks join and leave"));

@@ -41,6 +41,7 @@ struct MethodRun {
   std::string description;
   std::uint64_t chunk_entries = 0;  ///< 0: the usual, one chunk of this small model
   std::shared_ptr<Place> copying{};  ///< copies messages between ranks on a device; null: they go through CPU memory
+  int ranks = kRanks;
 };
 
 /// This step's gradient at a point. In one step a rank has an Inf, which all drop.
@@ -247,7 +248,7 @@ inline void check_gradient_face(const MethodRun& run, const PlaceMaker& make_pla
     const auto other = make_place(communicator.rank());
     expect_same_bits(run.description, *other, [&](Place& place) { return reduce_steps(run, communicator, place, {}); });
   };
-  run_ranks(kRanks, compare, run.copying);
+  run_ranks(run.ranks, compare, run.copying);
 }
 
 /// Gradients that lie in 16 bits in the other place: the memory of the method is as with the same gradients in float32,
@@ -265,7 +266,7 @@ inline void check_16bit_gradients(MethodRun run, std::uint64_t chunk_entries, co
       EXPECT_FALSE(difference.has_value()) << run.description << ", " << format_name(format_of(type))
                                            << ": the runs part at byte " << *difference;
     };
-    run_ranks(kRanks, compare, run.copying);
+    run_ranks(run.ranks, compare, run.copying);
   }
 }
 
@@ -343,7 +344,7 @@ inline int check_model_face(const MethodRun& run, int most, const PlaceMaker& ma
         return model_steps(run, optimizers(place)[i], communicator, place);
       });
     };
-    run_ranks(kRanks, compare, run.copying);
+    run_ranks(run.ranks, compare, run.copying);
   }
   return taken;
 }
