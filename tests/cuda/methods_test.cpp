@@ -1,6 +1,8 @@
 // Every method of the table with gradients, model and memory on the device: the same bits as on the CPU, with several
 // workers on one card, and with some workers on the CPU and some on the device.
 
+#include <algorithm>
+
 #include "laconic/cuda.h"
 #include "methods/same_bits.h"
 #include "support/one_order.h"
@@ -34,6 +36,21 @@ TEST_P(MethodOnDevice, GivesTheSameBitsWithFourRanksInOneChunk) {
   MethodRun run{&row(), small_options(row()), row().name};
   run.ranks = 4;
   check(run, 0, 1, on_device);
+}
+
+/// As with NCCL: messages stay on the device, and all ranks start all calls in one order. Each tensor is a chunk.
+TEST_P(MethodOnDevice, StartsItsCallsInOneOrderOnAllRanks) {
+  std::vector<MethodRun> runs{{&row(), small_options(row()), row().name}};
+  const auto words = runs_with_words(row());
+  const auto by_tensor = [](const MethodRun& run) { return run.options.scope == "tensor"; };
+  const auto streaming = std::find_if(words.begin(), words.end(), by_tensor);
+  if (streaming != words.end()) runs.push_back(*streaming);
+  for (MethodRun& run : runs) {
+    run.copying = cuda_place();
+    run.ranks = 4;
+    run.one_order = true;
+    check(run, 1, 1, on_device);
+  }
 }
 
 TEST_P(MethodOnDevice, GivesTheSameBitsWhenRanksJoinAndLeave) {

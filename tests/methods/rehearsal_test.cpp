@@ -37,6 +37,17 @@ TEST_P(RehearsedMethod, GivesTheSameBitsWithFourRanksInOneChunk) {
   check(run, 0, 1);
 }
 
+/// With a chunk per tensor, and with every word, because words choose how messages travel.
+TEST_P(RehearsedMethod, StartsItsCallsInOneOrderOnAllRanks) {
+  std::vector<MethodRun> runs = runs_with_words(row());
+  runs.push_back({&row(), small_options(row()), row().name});
+  for (MethodRun& run : runs) {
+    run.ranks = 2;
+    run.one_order = true;
+    check(run, 1, 1);
+  }
+}
+
 TEST_P(RehearsedMethod, GivesTheSameBitsWhenRanksJoinAndLeave) {
   rehearse_as(row().name + std::string(" when ranks join and leave"));
   check_joining_and_leaving(row(), [](int) { return rehearsed_place(); });

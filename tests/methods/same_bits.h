@@ -15,11 +15,12 @@
 #include "laconic/error.h"
 #include "laconic/threads.h"
 #include "laconic/two_levels.h"
-#include "methods/placed_gradient.h"
 #include "methods/resize_checks.h"
 #include "methods/resume_check.h"
+#include "methods/tensor_by_tensor.h"
 #include "methods/trace.h"
 #include "support/method_names.h"
+#include "support/one_order.h"
 #include "support/placed_values.h"
 #include "support/support.h"
 
@@ -42,7 +43,24 @@ struct MethodRun {
   std::uint64_t chunk_entries = 0;  ///< 0: the usual, one chunk of this small model
   std::shared_ptr<Place> copying{};  ///< copies messages between ranks on a device; null: they go through CPU memory
   int ranks = kRanks;
+  bool one_order = false;  ///< whether the engine needs one order for all calls, as NCCL does
 };
+
+/// Calls `compare` on the run's ranks, each in a thread of its own. If their engine needs one order for all calls, the
+/// orders of all ranks must be the same.
+inline void run_ranks_of(const MethodRun& run, const std::function<void(Communicator&)>& compare) {
+  if (!run.one_order) return run_ranks(run.ranks, compare, run.copying);
+  std::vector<CallLog> logs(static_cast<std::size_t>(run.ranks));
+  const auto compare_in_order = [&](Communicator& engine) {
+    OneOrder ordered(engine.duplicate(), logs[static_cast<std::size_t>(engine.rank())]);
+    compare(ordered);
+  };
+  run_ranks(run.ranks, compare_in_order, run.copying);
+  EXPECT_FALSE(logs.front().calls.empty()) << run.description;
+  for (const CallLog& log : logs) {
+    EXPECT_TRUE(log.calls == logs.front().calls) << run.description << ": the order of calls differs between ranks";
+  }
+}
 
 /// This step's gradient at a point. In one step a rank has an Inf, which all drop.
 inline std::vector<float> gradient_at(const std::vector<float>& model, int rank, std::uint32_t step) {
@@ -50,57 +68,6 @@ inline std::vector<float> gradient_at(const std::vector<float>& model, int rank,
   if (step == kDroppedStep && rank == 1) gradient[205] = std::numeric_limits<float>::infinity();
   return gradient;
 }
-
-/// In which types a run has its gradients. The values are those of `values`, and so are what is noted of the results;
-/// they lie in memory as `memory`.
-struct GradientTypes {
-  NumberType memory = NumberType::float32;
-  NumberType values = NumberType::float32;
-};
-
-/// A gradient that is handed over tensor by tensor.
-class TensorByTensor {
- public:
-  /// The tensors lie one after another, or apart from each other; then one of them is float32 in any case.
-  TensorByTensor(Place& place, const std::vector<float>& flat, bool apart, GradientTypes types = {})
-      : values_(types.values) {
-    if (!apart) {
-      tensors_.push_back(std::make_unique<PlacedGradient>(place, flat, types.memory));
-      std::size_t offset = 0;
-      for (const Tensor& tensor : small_model()) {
-        views_.push_back(tensors_.front()->view().sub(offset, tensor.size));
-        offset += tensor.size;
-      }
-      return;
-    }
-    auto next = flat.begin();
-    for (const Tensor& tensor : small_model()) {
-      const auto end = next + static_cast<std::ptrdiff_t>(tensor.size);
-      const NumberType type = tensors_.size() == 1 ? NumberType::float32 : types.memory;
-      tensors_.push_back(std::make_unique<PlacedGradient>(place, std::vector<float>(next, end), type));
-      views_.push_back(tensors_.back()->view());
-      next = end;
-    }
-  }
-  /// In two lists, out of order.
-  template <class Method>
-  void add_to(Method& method) const {
-    const auto part = [&](std::uint32_t tensor) { return TensorPart{tensor, views_[tensor]}; };
-    const std::vector<TensorPart> first{part(3), part(1)};
-    const std::vector<TensorPart> second{part(0), part(2)};
-    method.add(first);
-    method.poll();
-    method.add(second);
-  }
-  void note(Trace& trace) const {
-    for (const auto& tensor : tensors_) trace.note(rounded_to(values_, tensor->get()));
-  }
-
- private:
-  NumberType values_;
-  std::vector<std::unique_ptr<PlacedGradient>> tensors_;
-  std::vector<GradientView> views_;
-};
 
 template <class Make>
 auto prepared(const MethodRun& run, const Make& make) {
@@ -133,7 +100,7 @@ inline Trace reduce_steps(const MethodRun& run, Communicator& communicator, Plac
     } else {
       const TensorByTensor tensors(place, gradient, step == 1, types);
       method->begin(key_of(communicator, step));
-      tensors.add_to(*method);
+      tensors.add_to(*method, communicator.rank());
       trace.note(method->finish().extra);
       tensors.note(trace);
     }
@@ -197,7 +164,7 @@ inline Trace model_steps(const MethodRun& run, const OptimizerOptions& optimizer
     } else {
       const TensorByTensor tensors(place, gradient, true);
       method->begin_step(input, model.view());
-      tensors.add_to(*method);
+      tensors.add_to(*method, communicator.rank());
       trace.note(method->finish_step().extra);
     }
     trace.note(model.get());
@@ -248,7 +215,7 @@ inline void check_gradient_face(const MethodRun& run, const PlaceMaker& make_pla
     const auto other = make_place(communicator.rank());
     expect_same_bits(run.description, *other, [&](Place& place) { return reduce_steps(run, communicator, place, {}); });
   };
-  run_ranks(run.ranks, compare, run.copying);
+  run_ranks_of(run, compare);
 }
 
 /// Gradients that lie in 16 bits in the other place: the memory of the method is as with the same gradients in float32,
@@ -266,7 +233,7 @@ inline void check_16bit_gradients(MethodRun run, std::uint64_t chunk_entries, co
       EXPECT_FALSE(difference.has_value()) << run.description << ", " << format_name(format_of(type))
                                            << ": the runs part at byte " << *difference;
     };
-    run_ranks(run.ranks, compare, run.copying);
+    run_ranks_of(run, compare);
   }
 }
 
@@ -286,7 +253,7 @@ inline void check_two_levels(const MethodRun& run, const PlaceMaker& make_place,
         const auto gradient = rounded_to(type, gradient_at(point, communicator.rank(), step));
         const TensorByTensor tensors(place, gradient, step == 1, types);
         method->begin(key_of(communicator, step));
-        tensors.add_to(*method);
+        tensors.add_to(*method, communicator.rank());
         EXPECT_EQ(method->finish().skipped, step == kDroppedStep);
         tensors.note(trace);
         trace.note(method->residual_norm());
@@ -344,7 +311,7 @@ inline int check_model_face(const MethodRun& run, int most, const PlaceMaker& ma
         return model_steps(run, optimizers(place)[i], communicator, place);
       });
     };
-    run_ranks(run.ranks, compare, run.copying);
+    run_ranks_of(run, compare);
   }
   return taken;
 }
