@@ -7,85 +7,65 @@
 #include "exchange/checks_list.h"
 #include "exchange/model.h"
 #include "exchange/sparse_sum.h"
+#include "exchange/worker.h"
 #include "kernels/coded/coded.h"
 #include "kernels/convert/convert.h"
 #include "laconic/error.h"
+#include "support/placed_values.h"
 #include "support/support.h"
 
 namespace laconic::test {
 namespace {
 
-std::vector<Entries> all_entries(Communicator& communicator, std::uint64_t n, std::uint64_t count, double shared,
-                                 std::uint64_t seed) {
-  std::vector<Entries> parts;
-  for (int rank = 0; rank < communicator.size(); ++rank) parts.push_back(entries_of(rank, n, count, shared, seed));
-  return parts;
-}
-
-/// index -> sum in rank order, starting from the first value.
-std::map<std::uint32_t, float> sums_of(const std::vector<Entries>& parts) {
-  std::map<std::uint32_t, float> sums;
-  for (const Entries& part : parts) {
-    for (std::size_t i = 0; i < part.indices.size(); ++i)
-      sums.try_emplace(part.indices[i], -0.0F).first->second += part.values[i];
-  }
-  return sums;
-}
-
-std::vector<float> dense_mean(const std::vector<Entries>& parts, std::uint64_t n) {
-  std::vector<float> mean(n, 0.0F);
-  for (const auto& [index, sum] : sums_of(parts)) mean[index] = sum / static_cast<float>(parts.size());
-  return mean;
-}
-
-const Entries& own(const std::vector<Entries>& parts, Communicator& communicator) {
-  return parts[static_cast<std::size_t>(communicator.rank())];
-}
-
-std::uint64_t payload_of(std::uint64_t count, std::uint64_t n, Place& place, const Entries& entries) {
+std::uint64_t payload_of(std::uint64_t count, std::uint64_t n, Place& cpu, const Entries& entries) {
   std::vector<std::byte> payload(sparse::max_payload_bytes(count, n, ValueFormat::f32));
   Status status;
-  sparse::encode(place, entries.view(), {0, n}, ValueFormat::f32, payload, view_of(status));
+  sparse::encode(cpu, entries.view(), {0, n}, ValueFormat::f32, payload, view_of(status));
   return status.payload_bytes;
 }
 
 }  // namespace
 
-void check_sparse_routes(Communicator& communicator) {
-  Place& place = place_of(communicator);
+void check_sparse_routes(Worker& worker) {
+  Communicator& communicator = worker.communicator();
+  Place& place = worker.place();
   for (const auto route : {SparseRoute::automatic, SparseRoute::gather, SparseRoute::range}) {
     for (const auto& [n, count] :
          std::vector<std::pair<std::uint64_t, std::uint64_t>>{{1, 1}, {7, 3}, {100, 100}, {1009, 10}, {40'001, 400}}) {
       SparseSum sum(communicator, place, n, count, {.route = route});
       for (const double shared : {1.0, 0.5, 0.0}) {
         for (std::uint64_t step = 0; step < 2; ++step) {
-          const auto parts = all_entries(communicator, n, count, shared, 11 + step);
-          const Entries& mine = own(parts, communicator);
-          std::vector<float> mean(n, 99.0F);
-          std::vector<float> own_means(mine.indices.size(), 99.0F);
-          Status status;
-          sum.start(mine.view(), mean, view_of(status), own_means);
+          const auto parts = all_entries(worker.size(), n, count, shared, 11 + step);
+          const Entries& mine = own(parts, worker);
+          const PlacedEntries placed(place, mine);
+          const PlacedValues mean(place, std::vector<float>(n, 99.0F));
+          const PlacedValues placed_means(place, std::vector<float>(mine.indices.size(), 99.0F));
+          const PlacedStatus status(place);
+          sum.start(placed.view(), mean.view(), status.view(), placed_means.view());
           sum.finish();
           const std::vector<float> expected = dense_mean(parts, n);
-          EXPECT_TRUE(same_bits(mean, expected)) << "n=" << n << " shared=" << shared;
+          EXPECT_TRUE(same_bits(mean.get(), expected)) << "n=" << n << " shared=" << shared;
           EXPECT_EQ(sum.last_union(), sums_of(parts).size());
+          const auto own_means = placed_means.get();
           for (std::size_t i = 0; i < mine.indices.size(); ++i) EXPECT_EQ(own_means[i], expected[mine.indices[i]]);
         }
       }
       // A rank with nothing to say is welcome.
-      auto parts = all_entries(communicator, n, count, 0.0, 5);
+      auto parts = all_entries(worker.size(), n, count, 0.0, 5);
       parts[0] = {};
-      std::vector<float> mean(n);
-      Status status;
-      sum.start(own(parts, communicator).view(), mean, view_of(status));
+      const PlacedEntries mine(place, own(parts, worker));
+      const PlacedValues mean(place, std::vector<float>(n));
+      const PlacedStatus status(place);
+      sum.start(mine.view(), mean.view(), status.view());
       sum.finish();
-      EXPECT_TRUE(same_bits(mean, dense_mean(parts, n)));
+      EXPECT_TRUE(same_bits(mean.get(), dense_mean(parts, n)));
     }
   }
 }
 
-void check_sparse_leader(Communicator& communicator) {
-  Place& place = place_of(communicator);
+void check_sparse_leader(Worker& worker) {
+  Communicator& communicator = worker.communicator();
+  Place& place = worker.place();
   for (const auto format : {ValueFormat::f32, ValueFormat::bf16, ValueFormat::sign}) {
     for (const auto& [n, count] :
          std::vector<std::pair<std::uint64_t, std::uint64_t>>{{1, 1}, {100, 100}, {1009, 10}, {40'001, 400}}) {
@@ -93,24 +73,26 @@ void check_sparse_leader(Communicator& communicator) {
       const std::vector<std::uint64_t> borders(sum.borders().begin(), sum.borders().end());
       for (int leader = 0; leader < communicator.size(); ++leader) {
         // What a receiver sees is what the method has made of the values before.
-        const auto coded_entries = [&, n = n, count = count](int rank) {
+        const auto entries_as_sent = [&, n = n, count = count](int rank) {
           Entries entries = entries_of(rank, n, count, 0.5, 3);
           std::vector<float> errors(entries.values.size());
           const SparseView view{View<std::uint32_t>(entries.indices), View<float>(entries.values)};
+          Place& cpu = worker.cpu();
           Status status;
-          if (is_coded(format)) code_values(place, format, {}, ScopeCuts{}.of(0, n), view, errors, view_of(status));
-          if (format == ValueFormat::bf16) round_through_16bit(place, format, view.values, errors, view_of(status));
+          if (is_coded(format)) code_values(cpu, format, {}, ScopeCuts{}.of(0, n), view, errors, view_of(status));
+          if (format == ValueFormat::bf16) round_through_16bit(cpu, format, view.values, errors, view_of(status));
           return entries;
         };
-        const Entries mine = coded_entries(communicator.rank());
-        const Entries expected = coded_entries(leader);
+        const PlacedEntries mine(place, entries_as_sent(communicator.rank()));
+        const Entries expected = entries_as_sent(leader);
         std::vector<float> dense(n, 0.0F);
         for (std::size_t i = 0; i < expected.indices.size(); ++i) dense[expected.indices[i]] = expected.values[i];
-        std::vector<float> sent(n, 99.0F);
-        Status status;
-        sum.start_from(leader, communicator.rank() == leader ? mine.view() : ConstSparseView{}, sent, view_of(status));
+        const PlacedValues sent(place, std::vector<float>(n, 99.0F));
+        const PlacedStatus status(place);
+        const ConstSparseView given = communicator.rank() == leader ? mine.view() : ConstSparseView{};
+        sum.start_from(leader, given, sent.view(), status.view());
         sum.finish();
-        EXPECT_TRUE(same_bits(sent, dense)) << format_name(format) << " n=" << n << " leader=" << leader;
+        EXPECT_TRUE(same_bits(sent.get(), dense)) << format_name(format) << " n=" << n << " leader=" << leader;
         EXPECT_EQ(sum.left().size(), 0U);
         EXPECT_EQ(sum.last_union(), SparseSum::kNoUnion);
         EXPECT_TRUE(std::equal(borders.begin(), borders.end(), sum.borders().begin()));
@@ -126,20 +108,20 @@ void check_sparse_leader(Communicator& communicator) {
     }
   }
   SparseSum sum(communicator, place, 5, 1);
-  std::vector<float> sent(5);
-  Status status;
-  const std::uint32_t index = 2;
-  const float value = std::nanf("");
+  const PlacedValues sent(place, std::vector<float>(5));
+  const PlacedStatus status(place);
+  const PlacedEntries bad(place, {.indices = {2}, .values = {std::nanf("")}});
   const int leader = communicator.size() - 1;
-  sum.start_from(leader, {View<const std::uint32_t>(&index, 1), View<const float>(&value, 1)}, sent, view_of(status));
+  sum.start_from(leader, bad.view(), sent.view(), status.view());
   sum.finish();
-  EXPECT_EQ(status.nonfinite, 1U);
-  EXPECT_EQ(status.nonfinite_rank, static_cast<std::uint32_t>(communicator.size()));
-  EXPECT_THROW(sum.start_from(communicator.size(), {}, sent, view_of(status)), InvalidConfig);
+  EXPECT_EQ(status.read().nonfinite, 1U);
+  EXPECT_EQ(status.read().nonfinite_rank, static_cast<std::uint32_t>(communicator.size()));
+  EXPECT_THROW(sum.start_from(communicator.size(), {}, sent.view(), status.view()), InvalidConfig);
 }
 
-void check_sparse_16bit(Communicator& communicator) {
-  Place& place = place_of(communicator);
+void check_sparse_16bit(Worker& worker) {
+  Communicator& communicator = worker.communicator();
+  Place& place = worker.place();
   const std::uint64_t n = 5000;
   for (const auto format : {ValueFormat::f16, ValueFormat::bf16}) {
     std::vector<std::vector<float>> results;
@@ -147,14 +129,15 @@ void check_sparse_16bit(Communicator& communicator) {
       SparseSum sum(communicator, place, n, 300, {.route = route, .format = format});
       auto entries = entries_of(communicator.rank(), n, 300, 0.5, 3);
       for (float& value : entries.values) value *= 0.001F;
-      std::vector<float> mean(n);
-      Status status;
-      sum.start(entries.view(), mean, view_of(status));
+      const PlacedEntries mine(place, entries);
+      const PlacedValues mean(place, std::vector<float>(n));
+      const PlacedStatus status(place);
+      sum.start(mine.view(), mean.view(), status.view());
       sum.finish();
-      results.push_back(mean);
+      results.push_back(mean.get());
     }
     EXPECT_TRUE(same_bits(results[0], results[1])) << format_name(format);
-    auto parts = all_entries(communicator, n, 300, 0.5, 3);
+    auto parts = all_entries(worker.size(), n, 300, 0.5, 3);
     for (auto& part : parts) {
       for (float& value : part.values) value *= 0.001F;
     }
@@ -163,17 +146,18 @@ void check_sparse_16bit(Communicator& communicator) {
   }
 }
 
-void check_sparse_choice(Communicator& communicator) {
-  Place& place = place_of(communicator);
+void check_sparse_choice(Worker& worker) {
+  Communicator& communicator = worker.communicator();
+  Place& place = worker.place();
   const std::uint64_t n = 20'000;
   const std::uint64_t k = 100;
   const auto route_after = [&](double shared) {
     SparseSum sum(communicator, place, n, k);
     for (int step = 0; step < 2; ++step) {
-      std::vector<float> mean(n);
-      Status status;
-      const auto entries = entries_of(communicator.rank(), n, k, shared, 4);
-      sum.start(entries.view(), mean, view_of(status));
+      const PlacedValues mean(place, std::vector<float>(n));
+      const PlacedStatus status(place);
+      const PlacedEntries entries(place, entries_of(communicator.rank(), n, k, shared, 4));
+      sum.start(entries.view(), mean.view(), status.view());
       sum.finish();
     }
     return sum.route();
@@ -185,30 +169,32 @@ void check_sparse_choice(Communicator& communicator) {
   SparseSum signs(communicator, place, 600, 600, {.format = ValueFormat::sign});
   Entries all;
   for (std::uint32_t i = 0; i < 600; ++i) all.indices.push_back(i), all.values.push_back(i % 3 == 0 ? -2.0F : 2.0F);
-  std::vector<float> mean(600);
+  const PlacedEntries mine(place, all);
+  const PlacedValues mean(place, std::vector<float>(600));
   for (int step = 0; step < 2; ++step) {
-    Status status;
-    signs.start(all.view(), mean, view_of(status));
+    const PlacedStatus status(place);
+    signs.start(mine.view(), mean.view(), status.view());
     signs.finish();
     EXPECT_EQ(signs.route(), SparseRoute::gather);
     EXPECT_LE(signs.traffic().payload_bytes, 600U / 8 + 60);
   }
-  EXPECT_EQ(mean, all.values);
+  EXPECT_EQ(mean.get(), all.values);
 }
 
-void check_sparse_borders(Communicator& communicator) {
-  Place& place = place_of(communicator);
+void check_sparse_borders(Worker& worker) {
+  Communicator& communicator = worker.communicator();
+  Place& place = worker.place();
   const auto ranks = static_cast<std::uint64_t>(communicator.size());
   const std::uint64_t n = 1'000'000;
   const std::uint64_t k = 4'000;
   // Everything lies in the first hundredth: with even borders rank 0 would own it all.
-  const auto crowded = entries_of(communicator.rank(), n / 100, k, 1.0, 21);
+  const PlacedEntries crowded(place, entries_of(communicator.rank(), n / 100, k, 1.0, 21));
   SparseSum sum(communicator, place, n, k, {.route = SparseRoute::range});
-  std::vector<float> mean(n);
-  Status status;
+  const PlacedValues mean(place, std::vector<float>(n));
+  const PlacedStatus status(place);
   std::uint64_t sent = 0;
   for (int step = 0; step < 2; ++step) {
-    sum.start(crowded.view(), mean, view_of(status));
+    sum.start(crowded.view(), mean.view(), status.view());
     sum.finish();
     sent = sum.traffic().sent_bytes;
   }
@@ -218,208 +204,38 @@ void check_sparse_borders(Communicator& communicator) {
             1.05 * 2.0 * static_cast<double>((ranks - 1) * payload) / static_cast<double>(ranks));
 
   // Lists with little in common, all in rank 0's range at first: of 7 ranks it returns more than there was room for.
-  const auto disjoint = all_entries(communicator, n / 10, k, 0.0, 22);
+  const auto disjoint = all_entries(worker.size(), n / 10, k, 0.0, 22);
+  const PlacedEntries mine(place, own(disjoint, worker));
   SparseSum grows(communicator, place, n, k, {.route = SparseRoute::range});
   for (int step = 0; step < 2; ++step) {
-    grows.start(own(disjoint, communicator).view(), mean, view_of(status));
+    grows.start(mine.view(), mean.view(), status.view());
     grows.finish();
-    EXPECT_TRUE(mean == dense_mean(disjoint, n)) << "step " << step;
+    EXPECT_TRUE(mean.get() == dense_mean(disjoint, n)) << "step " << step;
   }
 }
 
-/// What union = keep returns: of each owner's range its share of k, the largest by magnitude, equals by lowest index.
-std::map<std::uint32_t, float> largest_of(const std::map<std::uint32_t, float>& sums, std::uint64_t k,
-                                          const std::vector<std::uint64_t>& borders) {
-  std::map<std::uint32_t, float> returned;
-  const std::uint64_t owners = borders.size() - 1;
-  for (std::uint64_t owner = 0; owner < owners; ++owner) {
-    std::vector<std::pair<std::uint32_t, float>> own;
-    for (const auto& [index, sum] : sums) {
-      if (index >= borders[owner] && index < borders[owner + 1]) own.emplace_back(index, sum);
-    }
-    std::stable_sort(own.begin(), own.end(),
-                     [](const auto& a, const auto& b) { return std::abs(a.second) > std::abs(b.second); });
-    const std::uint64_t share = k / owners + (owner < k % owners ? 1 : 0);
-    own.resize(std::min<std::size_t>(own.size(), share));
-    returned.insert(own.begin(), own.end());
-  }
-  return returned;
-}
-
-void check_sparse_keep(Communicator& communicator) {
-  Place& place = place_of(communicator);
-  const auto ranks = static_cast<std::uint64_t>(communicator.size());
-  const std::uint64_t n = 30'011;
-  const std::uint64_t k = 301;
-  SparseSum sum(communicator, place, n, k, {.coded_return = true});
-  for (const double shared : {1.0, 0.5, 0.0}) {
-    for (std::uint64_t step = 0; step < 3; ++step) {
-      const auto parts = all_entries(communicator, n, k, shared, 31 + step);
-      std::vector<float> mean(n);
-      std::vector<float> own_means(k, 99.0F);
-      Status status;
-      const std::vector<std::uint64_t> borders(sum.borders().begin(), sum.borders().end());
-      sum.start(own(parts, communicator).view(), mean, view_of(status), own_means);
-      sum.finish();
-      const auto largest = largest_of(sums_of(parts), k, borders);
-      ASSERT_EQ(sum.last_union(), largest.size());
-      std::vector<float> returned(n, 0.0F);
-      for (const auto& [index, value] : largest) returned[index] = value / static_cast<float>(ranks);
-      ASSERT_TRUE(same_bits(mean, returned));
-      const Entries& mine = own(parts, communicator);
-      for (std::size_t i = 0; i < mine.indices.size(); ++i) ASSERT_EQ(own_means[i], returned[mine.indices[i]]);
-      // Nothing is lost: W times the mean and all ranks' leftovers are the sum, exactly, integers being exact.
-      std::vector<float> left(n, 0.0F);
-      for (std::size_t i = 0; i < sum.left().size(); ++i) left[sum.left().indices[i]] = sum.left().values[i];
-      communicator.all_reduce(left, Reduction::sum).wait();
-      std::vector<double> expected(n, 0.0);
-      for (const auto& [index, value] : sums_of(parts)) expected[index] = static_cast<double>(value);
-      for (std::size_t i = 0; i < n; ++i) {
-        // mean = sum/W rounded once: within half a unit in the last place of the sum.
-        const double delivered =
-            static_cast<double>(mean[i]) * static_cast<double>(ranks) + static_cast<double>(left[i]);
-        ASSERT_NEAR(delivered, expected[i], std::abs(expected[i]) * 1e-6) << i;
-        ASSERT_TRUE(left[i] == 0.0F || mean[i] == 0.0F) << i;
-      }
-    }
-  }
-}
-
-void check_sparse_keep_16bit(Communicator& communicator) {
-  // Sums beyond what 16 bits hold: their rounding must come back to the owner.
-  Place& place = place_of(communicator);
-  const std::uint64_t n = 3'001;
-  const std::uint64_t k = 200;
-  for (const auto format : {ValueFormat::f16, ValueFormat::bf16}) {
-    SparseSum sum(communicator, place, n, k, {.format = format, .coded_return = true});
-    auto parts = all_entries(communicator, n, k, 0.7, 12);
-    for (auto& part : parts) {
-      for (float& value : part.values) value = std::fmod(value, 129.0F);  // exact in both formats as they are sent
-    }
-    std::vector<float> mean(n);
-    Status status;
-    sum.start(own(parts, communicator).view(), mean, view_of(status));
-    sum.finish();
-    std::vector<float> left(n, 0.0F);
-    for (std::size_t i = 0; i < sum.left().size(); ++i) left[sum.left().indices[i]] = sum.left().values[i];
-    communicator.all_reduce(left, Reduction::sum).wait();
-    std::vector<float> expected(n, 0.0F);
-    for (const auto& [index, value] : sums_of(parts)) expected[index] = value;
-    for (std::size_t i = 0; i < n; ++i) {
-      EXPECT_NEAR(mean[i] * static_cast<float>(communicator.size()) + left[i], expected[i], 1e-3) << i;
-    }
-  }
-}
-
-namespace {
-
-/// The scopes that checks cut the indices into.
-std::vector<ScopeCuts> some_cuts() {
-  static const std::vector<std::uint32_t> starts{0, 7, 400, 401, 2'000};
-  return {{}, {.each = 150}, {.starts = starts}};
-}
-
-/// Entries of every rank, coded as a method codes them before it sends.
-std::vector<Entries> coded_entries(Communicator& communicator, Place& place, std::uint64_t n, std::uint64_t count,
-                                   ValueFormat format, const ScopeCuts& cuts) {
-  std::vector<Entries> parts = all_entries(communicator, n, count, 0.7, 12);
-  for (Entries& part : parts) {
-    std::vector<float> errors(part.values.size());
-    Status status;
-    code_values(place, format, cuts, cuts.of(0, n), {part.indices, part.values}, errors, view_of(status));
-  }
-  return parts;
-}
-
-}  // namespace
-
-void check_sparse_coded(Communicator& communicator) {
-  // Exact sums of values that share magnitudes, by either route.
-  Place& place = place_of(communicator);
-  const std::uint64_t n = 3'001;
-  for (const auto format : {ValueFormat::sign, ValueFormat::two}) {
-    for (const ScopeCuts& cuts : some_cuts()) {
-      const auto parts = coded_entries(communicator, place, n, 200, format, cuts);
-      for (const auto route : {SparseRoute::automatic, SparseRoute::gather, SparseRoute::range}) {
-        SparseSum sum(communicator, place, n, 200, {.route = route, .format = format, .cuts = cuts});
-        for (int step = 0; step < 2; ++step) {  // with even borders, then with those that follow
-          std::vector<float> mean(n);
-          Status status;
-          sum.start(own(parts, communicator).view(), mean, view_of(status));
-          sum.finish();
-          EXPECT_TRUE(same_bits(mean, dense_mean(parts, n))) << format_name(format);
-        }
-      }
-    }
-  }
-}
-
-void check_sparse_coded_return(Communicator& communicator) {
-  // Owners code their largest sums in turn; what that leaves stays with them.
-  Place& place = place_of(communicator);
-  const auto ranks = static_cast<float>(communicator.size());
-  const std::uint64_t n = 3'001;
-  const std::uint64_t k = 200;
-  for (const auto format : {ValueFormat::sign, ValueFormat::two}) {
-    for (const ScopeCuts& cuts : some_cuts()) {
-      const auto parts = coded_entries(communicator, place, n, k, format, cuts);
-      const auto sums = sums_of(parts);
-      SparseSum sum(communicator, place, n, k, {.format = format, .cuts = cuts, .coded_return = true});
-      for (int step = 0; step < 2; ++step) {
-        const std::vector<std::uint64_t> borders(sum.borders().begin(), sum.borders().end());
-        std::vector<float> mean(n);
-        Status status;
-        sum.start(own(parts, communicator).view(), mean, view_of(status));
-        sum.finish();
-        Entries expected;
-        for (std::size_t owner = 0; owner + 1 < borders.size(); ++owner) {
-          Entries range;  // each owner has magnitudes of its own
-          for (const auto& [index, value] : largest_of(sums, k, borders)) {
-            if (index < borders[owner] || index >= borders[owner + 1]) continue;
-            range.indices.push_back(index);
-            range.values.push_back(value / ranks);
-          }
-          std::vector<float> errors(range.values.size());
-          code_values(place, format, cuts, cuts.of(borders[owner], borders[owner + 1] - borders[owner]),
-                      {range.indices, range.values}, errors, view_of(status));
-          expected.indices.insert(expected.indices.end(), range.indices.begin(), range.indices.end());
-          expected.values.insert(expected.values.end(), range.values.begin(), range.values.end());
-        }
-        ASSERT_EQ(sum.last_union(), expected.indices.size());
-        std::vector<float> returned(n, 0.0F);
-        for (std::size_t i = 0; i < expected.indices.size(); ++i) returned[expected.indices[i]] = expected.values[i];
-        ASSERT_TRUE(same_bits(mean, returned)) << format_name(format);
-        std::vector<float> left(n, 0.0F);
-        for (std::size_t i = 0; i < sum.left().size(); ++i) left[sum.left().indices[i]] = sum.left().values[i];
-        communicator.all_reduce(left, Reduction::sum).wait();
-        for (const auto& [index, value] : sums) {
-          ASSERT_NEAR(mean[index] * ranks + left[index], value, 1e-5F * (std::abs(value) + 1.0F)) << index;
-        }
-      }
-    }
-  }
-}
-
-void check_sparse_bytes(Communicator& communicator) {
-  Place& place = place_of(communicator);
+void check_sparse_bytes(Worker& worker) {
+  Communicator& communicator = worker.communicator();
+  Place& place = worker.place();
   const double ranks = communicator.size();
   const std::uint64_t n = 1'000'000;
   const std::uint64_t k = 10'000;
   for (const double shared : {1.0, 0.5, 0.0}) {
-    const auto parts = all_entries(communicator, n, k, shared, 77);
+    const auto parts = all_entries(worker.size(), n, k, shared, 77);
     Entries together;
     for (const auto& [index, value] : sums_of(parts)) {
       together.indices.push_back(index);
       together.values.push_back(value);
     }
-    const auto payload = static_cast<double>(payload_of(k, n, place, own(parts, communicator)));
-    const auto union_payload = static_cast<double>(payload_of(together.indices.size(), n, place, together));
+    const auto payload = static_cast<double>(payload_of(k, n, worker.cpu(), own(parts, worker)));
+    const auto union_payload = static_cast<double>(payload_of(together.indices.size(), n, worker.cpu(), together));
+    const PlacedEntries mine(place, own(parts, worker));
     for (const bool keep : {false, true}) {
       SparseSum sum(communicator, place, n, k, {.route = SparseRoute::range, .coded_return = keep});
-      std::vector<float> mean(n);
-      Status status;
+      const PlacedValues mean(place, std::vector<float>(n));
+      const PlacedStatus status(place);
       for (int step = 0; step < 2; ++step) {
-        sum.start(own(parts, communicator).view(), mean, view_of(status));
+        sum.start(mine.view(), mean.view(), status.view());
         sum.finish();
       }
       const auto sent = static_cast<double>(sum.traffic().sent_bytes);

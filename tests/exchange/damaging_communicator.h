@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "base/transfer.h"
 #include "support/forwarding_communicator.h"
 
 namespace laconic::test {
@@ -12,23 +13,30 @@ enum class Damage : std::uint8_t { sent, returned, announced, return_announced, 
 /// The engine underneath, but one bit of what this rank receives is flipped on the way: in the last rank's part of a
 /// message of varying sizes (sent: all-to-all, returned: all-gather), in numbers that the last rank announces
 /// (announced: messages of equal parts, return_announced: those that are gathered; the byte counts from their end), or
-/// in the highest byte of a broadcast of one number (broadcast_length).
+/// in the highest byte of a broadcast of one number (broadcast_length). Bytes that lie on a device are those of
+/// `place`.
 class DamagingCommunicator final : public ForwardingCommunicator {
  public:
-  DamagingCommunicator(Communicator& inner, Damage damage, std::uint64_t byte)
-      : ForwardingCommunicator(inner), damage_(damage), byte_(byte) {}
+  DamagingCommunicator(Communicator& inner, Place& place, Damage damage, std::uint64_t byte)
+      : ForwardingCommunicator(inner), place_(place), damage_(damage), byte_(byte) {}
 
-  bool takes(Device device) const override { return device == Device::cpu; }  // where the bit is flipped
-  bool reduces(Device device) const override { return takes(device); }
   Handle start(const Call& call) override {
     Handle handle = ForwardingCommunicator::start(call);
     if (!damages(call)) return handle;
     handle.wait();
-    call.receive[damaged_byte(call)] ^= std::byte{4};
+    flip_a_bit({call.receive + damaged_byte(call), 1, call.device});
     return {};
   }
 
  private:
+  void flip_a_bit(View<std::byte> byte) {
+    if (byte.device() == Device::cpu) {
+      byte[0] ^= std::byte{4};
+      return;
+    }
+    const std::byte flipped = read_one<std::byte>(place_, byte) ^ std::byte{4};
+    copy_from_cpu(place_, &flipped, byte);
+  }
   bool damages(const Call& call) const {
     const CallKind kind = call.kind;
     const bool is_number = call.bytes == sizeof(std::uint64_t);
@@ -51,6 +59,7 @@ class DamagingCommunicator final : public ForwardingCommunicator {
     return call.receive_ranges.back().offset + byte_;
   }
 
+  Place& place_;
   Damage damage_;
   std::uint64_t byte_;
 };

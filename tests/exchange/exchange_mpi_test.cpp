@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "exchange/checks.h"
+#include "exchange/worker.h"
 #include "laconic/mpi.h"
 
 namespace laconic::test {
@@ -10,7 +11,8 @@ class MpiExchanges : public testing::TestWithParam<ExchangeCheck> {};
 
 TEST_P(MpiExchanges, Hold) {
   const auto communicator = mpi_communicator(MPI_COMM_WORLD);
-  GetParam().run(*communicator);
+  Worker worker(*communicator, varied_place(communicator->rank()));
+  GetParam().run(worker);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, MpiExchanges, testing::ValuesIn(exchange_checks().begin(), exchange_checks().end()),

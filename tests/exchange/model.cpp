@@ -2,25 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <random>
 #include <set>
 
 #include "support/support.h"
 
 namespace laconic::test {
-
-Place& place_of(Communicator& communicator) {
-  thread_local std::unique_ptr<Place> place;
-  thread_local int made_for = -1;
-  if (!place || made_for != communicator.rank()) {
-    const auto levels = available_levels();
-    made_for = communicator.rank();
-    const auto level = levels[(levels.size() - 1 + static_cast<std::size_t>(made_for)) % levels.size()];
-    place = std::make_unique<Place>(CpuOptions{.threads = 1 + made_for % 2, .simd = level});
-  }
-  return *place;
-}
 
 std::vector<float> values_of(int rank, std::size_t n, std::uint64_t seed) {
   return normal_values(n, seed * 1000 + static_cast<std::uint64_t>(rank));
@@ -45,6 +32,27 @@ Entries entries_of(int rank, std::uint64_t n, std::uint64_t count, double shared
     entries.values.push_back(static_cast<float>(static_cast<int>(own() % 2001) - 1000));
   }
   return entries;
+}
+
+std::vector<Entries> all_entries(int ranks, std::uint64_t n, std::uint64_t count, double shared, std::uint64_t seed) {
+  std::vector<Entries> parts;
+  for (int rank = 0; rank < ranks; ++rank) parts.push_back(entries_of(rank, n, count, shared, seed));
+  return parts;
+}
+
+std::map<std::uint32_t, float> sums_of(const std::vector<Entries>& parts) {
+  std::map<std::uint32_t, float> sums;
+  for (const Entries& part : parts) {
+    for (std::size_t i = 0; i < part.indices.size(); ++i)
+      sums.try_emplace(part.indices[i], -0.0F).first->second += part.values[i];
+  }
+  return sums;
+}
+
+std::vector<float> dense_mean(const std::vector<Entries>& parts, std::uint64_t n) {
+  std::vector<float> mean(n, 0.0F);
+  for (const auto& [index, sum] : sums_of(parts)) mean[index] = sum / static_cast<float>(parts.size());
+  return mean;
 }
 
 std::vector<float> mean_of(const std::vector<std::vector<float>>& parts) {

@@ -1,16 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "kernels/topk/topk.h"
-#include "laconic/communicator.h"
-#include "laconic/place.h"
 
 namespace laconic::test {
-
-/// A place whose SIMD level differs from rank to rank: results must not.
-Place& place_of(Communicator& communicator);
 
 /// What rank `rank` holds in the model: every rank can compute every other's input.
 std::vector<float> values_of(int rank, std::size_t n, std::uint64_t seed);
@@ -25,6 +21,11 @@ struct Entries {
 
 /// `count` ascending indices below n of rank `rank`; `shared` of them (0..1) are the same on all ranks, integer values.
 Entries entries_of(int rank, std::uint64_t n, std::uint64_t count, double shared, std::uint64_t seed);
+
+std::vector<Entries> all_entries(int ranks, std::uint64_t n, std::uint64_t count, double shared, std::uint64_t seed);
+/// index -> sum in rank order, starting from the first value.
+std::map<std::uint32_t, float> sums_of(const std::vector<Entries>& parts);
+std::vector<float> dense_mean(const std::vector<Entries>& parts, std::uint64_t n);
 
 /// Sum in rank order in float32, divided once by the number of parts.
 std::vector<float> mean_of(const std::vector<std::vector<float>>& parts);

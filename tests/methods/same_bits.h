@@ -22,12 +22,10 @@
 #include "support/method_names.h"
 #include "support/one_order.h"
 #include "support/placed_values.h"
+#include "support/places.h"
 #include "support/support.h"
 
 namespace laconic::test {
-
-/// Makes the place of a rank.
-using PlaceMaker = std::function<std::unique_ptr<Place>(int rank)>;
 
 inline constexpr int kRanks = 3;
 inline constexpr std::uint32_t kSteps = 7;

@@ -2,11 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "support/support.h"
 
 namespace laconic::test {
+
+/// Makes the place of a rank.
+using PlaceMaker = std::function<std::unique_ptr<Place>(int rank)>;
 
 /// Calls body(place) for 1, 2 and 3 threads, at the best SIMD level of this machine.
 template <class Body>
