@@ -3,19 +3,12 @@
 
 #include <algorithm>
 
-#include "laconic/cuda.h"
+#include "cuda/device_places.h"
 #include "methods/same_bits.h"
 #include "support/one_order.h"
 
 namespace laconic::test {
 namespace {
-
-std::unique_ptr<Place> on_device(int /*rank*/) { return cuda_place(); }
-
-std::unique_ptr<Place> on_device_but_rank_0(int rank) {
-  if (rank == 0) return std::make_unique<Place>(CpuOptions{.threads = 1});
-  return cuda_place();
-}
 
 class MethodOnDevice : public testing::TestWithParam<std::string> {
  protected:
