@@ -55,6 +55,8 @@ void encode(Place& place, ConstGradientView values, const Layout& layout, std::u
             View<std::byte> payload, StatusView status) {
   const auto out = body(payload, layout, begin, end);
   require_size("values", values.size(), end - begin);
+  require_same_device("payload", payload.device(), place.device());
+  require_same_device("values", values.device(), place.device());
   const Touch touch(place);
   const auto slices = [&](const auto& pack) {
     for_each_section(layout, begin, end, [&](const Slice& slice, std::uint64_t word, std::uint64_t count) {

@@ -178,6 +178,7 @@ void encode(Place& place, ConstGradientView values, const Layout& layout, std::u
   if (!rounding.rest.empty()) require_size("rest", rounding.rest.size(), values.size());
   require_at_least("status", status.size(), 1);
   require_same_device("payload", payload.device(), place.device());
+  require_same_device("values", values.device(), place.device());
   require_same_device("norms", norms.device(), place.device());
   require_same_device("status", status.device(), place.device());
   const Touch touch(place);

@@ -30,9 +30,9 @@ void require_status(Place& place, StatusView status) {
 }  // namespace
 
 void pack_signs(Place& place, ConstGradientView values, View<std::uint32_t> words, StatusView status) {
-  if (place.device() == Device::cuda) return pack_signs(place, just(SignsToPack{values, words}), status);
   require(place, values, words);
   require_status(place, status);
+  if (place.device() == Device::cuda) return pack_signs(place, just(SignsToPack{values, words}), status);
   const Touch touch(place);
   std::atomic<bool> nonfinite{false};
   parallel_ranges(place.pool(), values.size(), kCut, [&](Range range) {
@@ -60,8 +60,8 @@ void pack_signs(Place& place, Each<SignsToPack> slices, StatusView status) {
 }
 
 void unpack_signs(Place& place, View<const std::uint32_t> words, float magnitude, GradientView values) {
-  if (place.device() == Device::cuda) return unpack_signs(place, just(SignsToUnpack{words, values}), magnitude);
   require(place, values, words);
+  if (place.device() == Device::cuda) return unpack_signs(place, just(SignsToUnpack{words, values}), magnitude);
   const Touch touch(place);
   parallel_ranges(place.pool(), values.size(), kCut, [&](Range range) {
     for_each_written_block(place.simd(), values, range, [&](View<float> block, std::size_t begin) {

@@ -86,6 +86,8 @@ bool inside(Place& place, View<const std::uint32_t> indices, std::uint64_t first
 std::uint64_t gaps_of_indices(Place& place, View<const std::uint32_t> indices, std::uint64_t first, std::uint64_t size,
                               View<std::uint32_t> gaps, View<std::uint8_t> widths) {
   require_same_device("indices", indices.device(), place.device());
+  require_same_device("gaps", gaps.device(), place.device());
+  require_same_device("widths", widths.device(), place.device());
   LACONIC_CHECK(gaps.size() == indices.size());
   LACONIC_CHECK(widths.size() == (indices.size() + kGapGroup - 1) / kGapGroup);
   if (place.device() == Device::cuda) {
@@ -140,6 +142,7 @@ bool indices_of_gaps(Place& place, std::uint64_t first, std::uint64_t size, View
 
 void indices_from_first(Place& place, View<const std::uint32_t> indices, std::uint64_t first, View<std::uint32_t> out) {
   require_same_device("indices", indices.device(), place.device());
+  require_same_device("out", out.device(), place.device());
   LACONIC_CHECK(out.size() == indices.size());
   if (place.device() == Device::cuda) return LACONIC_CUDA_CALL(indices_from_first, place, indices, first, out);
   const Touch touch(place);
@@ -151,6 +154,7 @@ void indices_from_first(Place& place, View<const std::uint32_t> indices, std::ui
 
 bool indices_of_relative(Place& place, View<const std::uint32_t> relative, std::uint64_t first, std::uint64_t size,
                          View<std::uint32_t> indices) {
+  require_same_device("relative", relative.device(), place.device());
   require_same_device("indices", indices.device(), place.device());
   LACONIC_CHECK(indices.size() == relative.size());
   if (place.device() == Device::cuda) {
@@ -185,6 +189,7 @@ void bitmap_of_indices(Place& place, View<const std::uint32_t> indices, std::uin
 bool indices_of_bitmap(Place& place, View<const std::uint32_t> words, std::uint64_t first, std::uint64_t size,
                        View<std::uint32_t> indices) {
   require_same_device("words", words.device(), place.device());
+  require_same_device("indices", indices.device(), place.device());
   LACONIC_CHECK(words.size() == (size + 31) / 32);
   if (place.device() == Device::cuda) {
     if (size == 0) return indices.empty();
