@@ -3,23 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <chrono>
-#include <thread>
-
 #include "base/message_memory.h"
 #include "base/workspace.h"
 #include "cuda/fixture.h"
 #include "kernels/bitpack/bitpack.h"
-#include "kernels/block/block.h"
-#include "kernels/checksum/loops.h"
-#include "kernels/convert/convert.h"
-#include "kernels/descent/descent.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/norm/norm.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/sign/sign.h"
-#include "kernels/vote/vote.h"
 
 namespace laconic::test {
 namespace {
@@ -227,68 +218,6 @@ TEST_F(CudaQuantize, TiesAreSettledByTheFurtherBits) {
       expect_reference(values, static_cast<float>((1 << (bits - 1)) - 1), quantizer);
     }
   }
-}
-
-/// Keeps a stream busy until it is let go, ten seconds at most.
-struct Gate {
-  std::atomic<bool> open{false};
-  std::atomic<bool> passed{false};
-
-  static void wait(void* gate_pointer) {
-    auto& gate = *static_cast<Gate*>(gate_pointer);
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (!gate.open && std::chrono::steady_clock::now() < until) std::this_thread::yield();
-    gate.passed = true;
-  }
-};
-
-TEST_F(Cuda, TwinsDoNotWaitForTheDevice) {
-  constexpr std::size_t kSize = 5000;
-  const DeviceArray<float> a(normal_values(kSize, 1));
-  const DeviceArray<float> b(normal_values(kSize, 2));
-  const DeviceArray<float> norm(std::vector<float>{5.0F});
-  const DeviceArray<std::uint32_t> words(sign_words(kSize));
-  const DeviceArray<std::byte> packed(quantized_bytes(kSize, 5));
-  const DeviceArray<Status> status(std::vector<Status>(1));
-  const DeviceArray<std::uint16_t> halves(kSize);
-  const DeviceArray<std::uint32_t> hash(1);
-  const DeviceArray<double> squares(1);
-  // More than travel in a kernel's parameters.
-  const std::vector<View<const float>> parts(100, a.view());
-  const std::vector<View<const std::uint32_t>> ballots(100, words.view());
-  std::vector<Block> blocks;
-  for (std::uint64_t i = 0; i < 100; ++i) {
-    blocks.push_back({.offset = 50 * i, .size = 50, .start = i % 50, .count = 50});
-  }
-  const auto everything = [&] {
-    fill(*place_, 1.0F, b.view());
-    copy(*place_, a.view(), b.view());
-    axpy(*place_, 2.0F, a.view(), b.view());
-    divide(*place_, 3.0F, b.view());
-    find_nonfinite(*place_, b.view(), status.view());
-    pack_signs(*place_, b.view(), words.view(), status.view());
-    unpack_signs(*place_, words.view(), 1.0F, b.view());
-    quantize(*place_, a.view(), norm.view(), {.bits = 5, .rounding = {}, .first = 0}, packed.view());
-    dequantize_add(*place_, packed.view(), norm.view(), 5, b.view());
-    sum_in_rank_order(*place_, parts, 100.0F, b.view(), status.view());
-    sgd_step(*place_, {.learning_rate = 0.1F}, a.view(), {}, b.view());
-    laconic::norm(*place_, a.view(), Norm::l2, norm.view(), status.view());
-    laconic::norm(*place_, a.view(), Norm::max, norm.view(), status.view());
-    sum_of_squares(*place_, a.view(), squares.view(), status.view());
-    to_16bit(*place_, a.view(), ValueFormat::bf16, halves.view(), status.view());
-    gather_blocks(*place_, a.view(), blocks, 0, b.view());
-    vote(*place_, ballots, {}, words.view());
-    cuda::checksum(*place_, as_bytes(b.view()), nullptr, kNoHole, hash.view());
-  };
-  everything();  // the first launch of a kernel loads it, which may wait
-  read_status(*place_, status.view());
-  Gate gate;
-  cuda::check(cudaLaunchHostFunc(cuda_stream(*place_), Gate::wait, &gate), "cudaLaunchHostFunc");
-  everything();
-  EXPECT_FALSE(gate.passed) << "a twin waited for the stream";
-  gate.open = true;
-  read_status(*place_, status.view());
-  EXPECT_TRUE(gate.passed) << "read_status did not wait";
 }
 
 }  // namespace
