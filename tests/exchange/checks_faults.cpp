@@ -105,6 +105,8 @@ void gathered_job(Communicator& communicator, Place& place, const Then& then) {
   with_status(place, [&](StatusView status) { ranges.start(own.view(), values.view(), status), then(ranges); });
 }
 
+/// Bytes of a payload: in its header, and in its body, of which only the checksum tells.
+const std::vector<std::uint64_t> kPayloadBytes{20, 36};
 /// Bytes of a list's notice, from its end: the highest and the lowest of its load and of its entries, and the highest
 /// of its length. With a wrong low one of the length an engine refuses the message itself.
 const std::vector<std::uint64_t> kNoticeBytes{0, 7, 8, 15, 16};
@@ -159,7 +161,7 @@ void check_damage_is_refused(int ranks, const PlaceMaker& make_place) {
   for (const FaultCase& fault : fault_cases()) {
     for (const Damage damage : fault.damages) {
       const bool in_notice = damage == Damage::announced || damage == Damage::return_announced;
-      for (const std::uint64_t byte : in_notice ? fault.notice_bytes : std::vector<std::uint64_t>{20}) {
+      for (const std::uint64_t byte : in_notice ? fault.notice_bytes : kPayloadBytes) {
         run_workers(ranks, make_place, [&](Worker& worker) { check_damage(worker, fault, damage, byte); });
       }
     }
