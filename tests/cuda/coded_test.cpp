@@ -119,6 +119,21 @@ TEST_F(CudaCoded, NonfiniteScopesAreFlagged) {
   }
 }
 
+TEST_F(CudaCoded, RefuseScopesWhoseStartsLieOnTheCpuAlone) {
+  const DeviceArray<std::uint32_t> indices(std::vector<std::uint32_t>{0, 1, 2});
+  const DeviceArray<float> values(std::vector<float>{1.0F, -2.0F, 3.0F});
+  const DeviceArray<float> errors(3, 0);
+  const DeviceStatus status;
+  const std::vector<std::uint32_t> starts{0, 2};
+  for (ScopeCuts cuts : {ScopeCuts{.starts = starts}, ScopeCuts{.starts = starts, .device_starts = starts}}) {
+    const auto text = message_of<InvalidConfig>([&] {
+      code_values(*place_, ValueFormat::sign, cuts, {0, 2}, {indices.view(), values.view()}, errors.view(),
+                  status.view());
+    });
+    EXPECT_TRUE(contains(text, "device_starts")) << text;
+  }
+}
+
 TEST_F(CudaCoded, ValuesThatNoMagnitudeDescribesAreNoted) {
   const DeviceArray<std::uint32_t> indices(std::vector<std::uint32_t>{0, 1, 2});
   const DeviceArray<float> values(std::vector<float>{1.0F, -2.0F, 3.0F});

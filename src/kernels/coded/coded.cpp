@@ -21,7 +21,7 @@ using coded::Tally;
 
 constexpr std::size_t kCut = 16;
 
-void require_coded(Place& place, ValueFormat format, const ConstSparseView& entries) {
+void require_coded(Place& place, ValueFormat format, const ScopeCuts& cuts, const ConstSparseView& entries) {
   if (!is_coded(format)) {
     throw InvalidConfig("format must be sign or two here, got " + std::string(format_name(format)) +
                         ": other formats have a value for each entry");
@@ -29,6 +29,9 @@ void require_coded(Place& place, ValueFormat format, const ConstSparseView& entr
   require_size("values", entries.values.size(), entries.indices.size());
   require_same_device("indices", entries.indices.device(), place.device());
   require_same_device("values", entries.values.device(), place.device());
+  if (place.device() == Device::cpu || cuts.starts.empty()) return;
+  require_size("device_starts", cuts.device_starts.size(), cuts.starts.size());
+  require_same_device("device_starts", cuts.device_starts.device(), place.device());
 }
 
 /// Calls body(number of the scope, first entry, end) for the runs of entries in one scope, on several threads. A scope
@@ -128,7 +131,7 @@ bool write_magnitudes(ValueFormat format, View<const Extent> extents, View<float
 
 void code_values(Place& place, ValueFormat format, const ScopeCuts& cuts, ScopeSpan span, SparseView entries,
                  View<float> errors, StatusView status) {
-  require_coded(place, format, entries);
+  require_coded(place, format, cuts, entries);
   require_size("errors", errors.size(), entries.size());
   require_same_device("errors", errors.device(), place.device());
   require_status(place, status);
@@ -161,7 +164,7 @@ void code_values(Place& place, ValueFormat format, const ScopeCuts& cuts, ScopeS
 
 void coded_fields(Place& place, ValueFormat format, const ScopeCuts& cuts, ScopeSpan span, ConstSparseView entries,
                   View<float> magnitudes, View<std::uint32_t> fields, StatusView status) {
-  require_coded(place, format, entries);
+  require_coded(place, format, cuts, entries);
   require_size("fields", fields.size(), entries.size());
   require_size("magnitudes", magnitudes.size(), span.count * magnitudes_of(format));
   require_same_device("fields", fields.device(), place.device());
@@ -190,7 +193,7 @@ void coded_fields(Place& place, ValueFormat format, const ScopeCuts& cuts, Scope
 void coded_values(Place& place, ValueFormat format, const ScopeCuts& cuts, ScopeSpan span,
                   View<const std::uint32_t> indices, View<const std::uint32_t> fields, View<const float> magnitudes,
                   View<float> values) {
-  require_coded(place, format, {indices, values});
+  require_coded(place, format, cuts, {indices, values});
   require_size("fields", fields.size(), indices.size());
   require_size("magnitudes", magnitudes.size(), span.count * magnitudes_of(format));
   require_same_device("fields", fields.device(), place.device());
