@@ -40,14 +40,14 @@ RoundMethod::RoundMethod(const Settings& settings, const OptimizerOptions& optim
 }
 
 void RoundMethod::prepare() {
+  if (compresses()) {
+    compression_->prepare(place(), tensors());
+    residual_.prepare(place(), parameters());
+  }
   optimizer_.prepare(place(), tensors());
   for (Buffer<float>* buffer : {&centre_, &next_centre_}) {
     buffer->reserve(place(), parameters());
     fill(place(), 0.0F, buffer->view(parameters()));
-  }
-  if (compresses()) {
-    residual_.prepare(place(), parameters());
-    compression_->prepare(place(), tensors());
   }
   make_all_exchanges();
 }

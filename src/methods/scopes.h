@@ -26,7 +26,7 @@ struct ChunkSelection {
 
 /// The scopes of a model, in order: all of it, or each tensor. A scope selects max(1, floor(keep·size)) entries; scopes
 /// without entries are left out. Fixed scopes, which are many and alike, are listed only for a selection that takes a
-/// list.
+/// list. Entries that 32-bit indices cannot name are refused.
 class Scopes {
  public:
   void prepare(std::span<const Tensor> tensors, double keep, bool by_tensor);

@@ -104,8 +104,8 @@ class Updates : public ModelBase, private ChunkedStep {
 };
 
 void Updates::prepare() {
-  memory_.prepare(place(), parameters(), compression().leaves_error(), options_.outer.momentum != 0.0F);
   compression().prepare(place(), tensors());
+  memory_.prepare(place(), parameters(), compression().leaves_error(), options_.outer.momentum != 0.0F);
   local().prepare(core(), memory_);
   make_exchanges();
 }

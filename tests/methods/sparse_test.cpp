@@ -247,6 +247,28 @@ TEST(CodedReturn, SendsAboutTwiceThePayloadForAnyNumberOfRanks) {
   }
 }
 
+/// Before any memory is taken.
+TEST(LongModels, AreRefusedWhereIndicesOf32BitsCannotNameTheirEntries) {
+  run_ranks(1, [](Communicator& communicator) {
+    Place place({.threads = 1});
+    const auto refusal = [&](const char* name, const MethodOptions& options, std::span<const Tensor> tensors) {
+      const auto method = make_model_method(name, options, {}, communicator, place);
+      return message_of<InvalidConfig>([&] { method->register_tensors(tensors); });
+    };
+    const std::vector<Tensor> halves{{"first", 3'000'000'000}, {"second", 3'000'000'000}};
+    const std::vector<Tensor> whole{{"whole", 6'000'000'000}};
+    const std::string of_model = "the model must have at most 4294967295 entries for a list with 32-bit indices, got "
+                                 "6000000000: set scope to tensor";
+    for (const char* name : {"topk", "regtopk", "def-topk", "sparseloco"}) {
+      EXPECT_TRUE(contains(refusal(name, {.scope = "model"}, halves), of_model)) << name;
+      EXPECT_TRUE(contains(refusal(name, {.scope = "chunk"}, halves), of_model)) << name;
+      EXPECT_TRUE(contains(refusal(name, {.scope = "tensor"}, whole), "tensor whole must have at most")) << name;
+    }
+    EXPECT_TRUE(contains(refusal("localsgd", {.keep = 0.1}, halves), of_model));
+    EXPECT_TRUE(contains(refusal("randk", {}, halves), "randk takes models of up to 4294967295 parameters"));
+  });
+}
+
 TEST(Resize, KeepsTheMeanOfWhatIsOwed) {
   // Four ranks become two: what is owed, the mean of the residuals, stays.
   const auto four = thread_communicators(4);
