@@ -32,6 +32,13 @@ TEST_F(Cuda, PlaceHasAStreamOfItsOwnOrTheCallers) {
   cudaStreamDestroy(stream);
 }
 
+/// Without it every result is right, and selections are slower. A build without code for 9.0 and later has none of it.
+TEST_F(Cuda, KernelsOverlapWhereTheDeviceCan) {
+  int major = 0;
+  cuda::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "cudaDeviceGetAttribute");
+  EXPECT_EQ(cuda::kernels_overlap(), major >= 9) << "are 90 or later among CMAKE_CUDA_ARCHITECTURES?";
+}
+
 TEST_F(Cuda, WorkspaceIsDeviceMemoryThatIsReused) {
   Workspace& workspace = place_->workspace();
   const auto use = [&] {
