@@ -186,32 +186,42 @@ def _cuda_of(torch: str) -> str:
     return found[1] if found else ""
 
 
-def _why_not(nvcc: str) -> str:
-    """Why this nvcc cannot build the kernels, in its own first words; empty if it can."""
+def _why_not(nvcc: str, host: str) -> str:
+    """Why this nvcc, with that compiler of the host, cannot build the kernels; empty if it can."""
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder, "empty.cu")
         source.write_text("__global__ void empty() {}\n")
         command = [nvcc, "-std=c++20", "-c", str(source), "-o", str(source.with_suffix(".o"))]
-        if os.environ.get("CUDAHOSTCXX"):
-            command += ["-ccbin", os.environ["CUDAHOSTCXX"]]
+        command += ["-ccbin", host] if host else []
         try:
             tried = subprocess.run(command, capture_output=True, text=True, check=False)
         except OSError as error:
             return str(error)
-    said = (tried.stderr or tried.stdout).strip().splitlines()
-    return "" if tried.returncode == 0 else said[0] if said else f"exit status {tried.returncode}"
+    if tried.returncode == 0:
+        return ""
+    lines = (tried.stderr + tried.stdout).splitlines()
+    telling = (line.strip() for line in lines if re.search("error|fatal", line))
+    return next(telling, f"exit status {tried.returncode}")
 
 
 def _nvcc(settings: dict[str, Any]) -> tuple[str, str]:
-    """CUDA's compiler: the one that was asked for, or that of PATH or of the toolkit's usual folder. And why there is
-    none that can be used, if so."""
+    """CUDA's compiler: the one that was asked for, or that of PATH or of the toolkit's usual folder. If there is none
+    that can be used, an empty text and why."""
     named = _named_compiler(settings, "CUDA", "CUDACXX")
+    host = _defined(settings, "CMAKE_CUDA_HOST_COMPILER") or os.environ.get("CUDAHOSTCXX", "")
+    obstacle = f"{named}, which was asked for, is not there" if named else "nvcc was not found"
     for each in [named] if named else ["nvcc", "/usr/local/cuda/bin/nvcc"]:
         found = shutil.which(each)
-        if found is not None:
-            reason = _why_not(found)
-            return found, f"{found} cannot build the kernels ({reason}). It must be of CUDA 12 or later" if reason else ""
-    return "", f"{named}, which was asked for, is not there" if named else "nvcc was not found"
+        if found is None:
+            continue
+        reason = _why_not(found, host)
+        if not reason:
+            return found, ""
+        obstacle = (
+            f"{found} cannot build the kernels ({reason}). It must be of CUDA 12 or later, and take the C++ compiler "
+            "(CUDAHOSTCXX names another)"
+        )
+    return "", obstacle
 
 
 def _choose_cuda(settings: dict[str, Any], torch: str) -> None:
@@ -222,9 +232,9 @@ def _choose_cuda(settings: dict[str, Any], torch: str) -> None:
     compiler, obstacle = _nvcc(settings)
     if obstacle:
         _say(
-            f"this torch is for CUDA {version}, but {obstacle}. So gradients of models on GPUs will be compressed on the "
-            "CPU. For kernels on the GPU: install CUDA's toolkit, put its nvcc on PATH or name it in CUDACXX, then build "
-            "again."
+            f"this torch is for CUDA {version}, but {obstacle}. So gradients of models on GPUs will be compressed on "
+            "the CPU. For kernels on the GPU: install CUDA's toolkit, put its nvcc on PATH or name it in CUDACXX, then "
+            "build again."
         )
         return
     _say(f"building CUDA kernels with {compiler}, which takes some minutes more (-C cmake.define.LACONIC_CUDA=OFF: none)")

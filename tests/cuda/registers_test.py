@@ -2,8 +2,9 @@
 
     registers_test.py LIST BUILD_FOLDER CUOBJDUMP ARCHITECTURE...
 
-LIST contains lines "source kernel". CUOBJDUMP, a program of CUDA's toolkit, is asked about the build's objects. If it
-is `none`, or cannot read them, every source is compiled once more, by the build's own command and `-Xptxas -v`.
+LIST contains lines "source kernel". CUOBJDUMP, a program of CUDA's toolkit, is asked about the build's objects. A source
+whose object it cannot read for every architecture is compiled once more, by the build's own command and `-Xptxas -v`;
+all are, if it is `none`.
 """
 
 import json
@@ -39,9 +40,13 @@ def command_of(source: str, build: Path) -> tuple[list[str], Path]:
 
 
 def from_object(cuobjdump: str, path: Path) -> Iterator[Found]:
-    text = subprocess.run([cuobjdump, "--dump-resource-usage", path], capture_output=True, text=True).stdout
+    try:
+        said = subprocess.run([cuobjdump, "--dump-resource-usage", path], check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"{path.name} is not read: {error}")
+        return
     architecture = kernel = ""
-    for line in text.splitlines():
+    for line in said.stdout.splitlines():
         if match := re.search(r"arch = (sm_\d+)", line):
             architecture = match[1]
         elif match := re.search(r"Function (\S+):", line):
@@ -65,11 +70,14 @@ def from_compiler(command: list[str], folder: Path) -> Iterator[Found]:
             kernel = ""
 
 
-def resources(source: str, build: Path, cuobjdump: str) -> list[Found]:
+def resources(source: str, build: Path, cuobjdump: str, architectures: list[str]) -> list[Found]:
     command, folder = command_of(source, build)
     compiled = folder / command[command.index("-o") + 1]
     found = list(from_object(cuobjdump, compiled)) if cuobjdump != "none" and compiled.exists() else []
-    return found or list(from_compiler(command, folder))
+    if set(architectures) <= {each.architecture for each in found}:
+        return found
+    print(f"{source} is compiled once more")
+    return list(from_compiler(command, folder))
 
 
 def faults(source: str, kernel: str, found: list[Found], architectures: list[str]) -> Iterator[str]:
@@ -86,7 +94,7 @@ def faults(source: str, kernel: str, found: list[Found], architectures: list[str
 def main() -> None:
     names, build, cuobjdump = list(listed(Path(sys.argv[1]))), Path(sys.argv[2]), sys.argv[3]
     architectures = [f"sm_{re.match(r'[0-9]+', each)[0]}" for each in sys.argv[4:]]
-    of_source = {source: resources(source, build, cuobjdump) for source, _ in names}
+    of_source = {source: resources(source, build, cuobjdump, architectures) for source in dict(names)}
     wrong = [fault for source, kernel in names for fault in faults(source, kernel, of_source[source], architectures)]
     print(*wrong or [f"{len(names)} kernels without a stack frame on {', '.join(architectures)}"], sep="\n")
     sys.exit(1 if wrong else 0)

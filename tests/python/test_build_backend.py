@@ -97,12 +97,35 @@ class CudaTest(unittest.TestCase):
         silent = self.compiler("exit 3")
         no_program = self.compiler("")
         pathlib.Path(no_program).write_text("not a program")
-        for nvcc, reason in ((old, "Value 'c++20' is not defined"), (silent, "exit status 3"), (no_program, "format")):
+        host = self.compiler("(echo 'In file included from x.h:82,'; echo 'error: unsupported GNU') >&2; exit 1")
+        for nvcc, reason in (
+            (old, "(nvcc fatal: Value 'c++20' is not defined"),
+            (silent, "(exit status 3)"),
+            (no_program, "format"),
+            (host, "(error: unsupported GNU)"),
+        ):
             given, said = self.chosen("cuda = '12.8'", nvcc, {})
             self.assertEqual(given, {})
             self.assertIn(f"{nvcc} cannot build the kernels", said)
             self.assertIn(reason, said)
-            self.assertIn("CUDA 12 or later. So gradients", said)
+            self.assertIn("CUDA 12 or later, and take the C++ compiler (CUDAHOSTCXX names another). So gradients", said)
+
+    def test_the_first_nvcc_that_can_build_them_is_taken(self) -> None:
+        old, new = self.compiler("exit 1"), self.compiler("exit 0")
+        with mock.patch("shutil.which", side_effect=lambda name: old if name.startswith("/usr/local") else new):
+            self.assertEqual(backend()._nvcc({}), (new, ""))
+        with mock.patch("shutil.which", side_effect=lambda name: new if name.startswith("/usr/local") else old):
+            self.assertEqual(backend()._nvcc({}), (new, ""))
+
+    def test_it_is_tried_with_the_compiler_of_the_host_that_the_build_takes(self) -> None:
+        picky = self.compiler('case "$*" in *"-ccbin /other/g++") exit 0 ;; esac; exit 1')
+        for environment, settings in (
+            ({"CUDAHOSTCXX": "/other/g++"}, {}),
+            ({}, {"cmake.define.CMAKE_CUDA_HOST_COMPILER": "/other/g++"}),
+        ):
+            with mock.patch.dict(os.environ, environment):
+                given, said = self.chosen("cuda = '12.8'", picky, settings)
+            self.assertEqual(given.get("cmake.define.LACONIC_CUDA"), "ON", said)
 
     def test_kernels_are_left_out(self) -> None:
         here = self.compiler("exit 0")
