@@ -84,7 +84,13 @@ void note_flagged(Place& place, Each<View<const std::byte>> payloads, int first_
   require_status(place, status);
   auto rank = static_cast<std::uint32_t>(first_rank);
   if (place.device() == Device::cuda) {
-    return LACONIC_CUDA_CALL(note_flagged, place, payloads, rank, status, only_if_none);
+    const auto reachable = [&](const auto& take) {
+      payloads([&](View<const std::byte> payload) {
+        require_same_device("payload", payload.device(), place.device());
+        take(payload);
+      });
+    };
+    return LACONIC_CUDA_CALL(note_flagged, place, reachable, rank, status, only_if_none);
   }
   payloads([&](View<const std::byte> payload) {
     const std::uint32_t candidate = ++rank;
@@ -98,6 +104,7 @@ void note_flagged(Place& place, Each<View<const std::byte>> payloads, int first_
 }
 
 PayloadHeader read_header(Place& place, View<const std::byte> payload) {
+  require_same_device("payload", payload.device(), place.device());
   std::array<std::byte, sizeof(PayloadHeader)> bytes{};
   copy_to_cpu<std::byte>(place, payload.sub(0, bytes.size()), bytes.data());
   return std::bit_cast<PayloadHeader>(bytes);

@@ -203,6 +203,9 @@ void RefusedViews::check_codecs() const {
   constexpr ValueFormat kPlain = ValueFormat::f32;
   refused("payload", [&] { seal_payload(place, {}, far.bytes, near.status); });
   refused("status", [&] { flag_payload(place, near.bytes, far.status); });
+  refused("payload", [&] { flag_payload(place, far.bytes, near.status); });
+  refused("payload", [&] { is_flagged(place, far.bytes); });
+  refused("payload", [&] { note_flagged(place, just<View<const std::byte>>(far.bytes), 0, near.status); });
   refused("payload", [&] { read_lengths(place, {payloads}, lengths); });
   refused("payload", [&] { dense::encode(place, one, kPlain, far.bytes, near.status); });
   refused("payload", [&] { dense::decode(place, far.bytes, kPlain, near.floats, near.status); });
