@@ -1,7 +1,6 @@
 #include "methods/scopes.h"
 
 #include <algorithm>
-
 #include <string>
 
 #include "base/keep.h"
@@ -10,21 +9,20 @@
 namespace laconic {
 namespace {
 
-/// A list's indices have 32 bits.
 void require_indexable(std::uint64_t entries, const std::string& what, const std::string& remedy) {
-  if (entries <= 0xFFFF'FFFFU) return;
-  throw InvalidConfig(what + " must have at most 4294967295 entries for a list with 32-bit indices, got " +
-                      std::to_string(entries) + ": " + remedy);
+  if (entries <= kMostSparseEntries) return;
+  throw InvalidConfig(what + " must have at most " + std::to_string(kMostSparseEntries) +
+                      " entries for a list with 32-bit indices, got " + std::to_string(entries) + ": " + remedy);
 }
+
+}  // namespace
 
 std::uint64_t indexable_size(std::span<const Tensor> tensors) {
   std::uint64_t size = 0;
   for (const Tensor& tensor : tensors) size += tensor.size;
-  require_indexable(size, "the model", "set scope to tensor, or give parameters to several methods");
+  require_indexable(size, "the model", "set scope to tensor and return to full, or give parameters to several methods");
   return size;
 }
-
-}  // namespace
 
 void Scopes::prepare(std::span<const Tensor> tensors, double keep, bool by_tensor) {
   if (!by_tensor) return add(0, 0, indexable_size(tensors), keep);

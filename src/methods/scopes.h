@@ -11,6 +11,9 @@
 
 namespace laconic {
 
+/// Entries of a model that one list must be able to name. InvalidConfig if 32-bit indices cannot.
+std::uint64_t indexable_size(std::span<const Tensor> tensors);
+
 /// A chunk's scopes, and where they and their selected entries lie among all.
 struct ChunkSelection {
   std::size_t first_scope = 0;

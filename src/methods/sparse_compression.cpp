@@ -43,6 +43,7 @@ bool SparseCompression::by_tensor() const { return by_tensor_ && !options_.coded
 
 void SparseCompression::prepare(Place& place, std::span<const Tensor> tensors) {
   place_ = &place;
+  if (!by_tensor()) indexable_size(tensors);
   most_chunks_ = by_tensor() ? std::max<std::size_t>(tensors.size(), 1) : 1;
   if (fixed_ == 0) {
     scopes_.prepare(tensors, keep_, by_tensor_);

@@ -258,11 +258,13 @@ TEST(LongModels, AreRefusedWhereIndicesOf32BitsCannotNameTheirEntries) {
     const std::vector<Tensor> halves{{"first", 3'000'000'000}, {"second", 3'000'000'000}};
     const std::vector<Tensor> whole{{"whole", 6'000'000'000}};
     const std::string of_model = "the model must have at most 4294967295 entries for a list with 32-bit indices, got "
-                                 "6000000000: set scope to tensor";
+                                 "6000000000: set scope to tensor and return to full";
     for (const char* name : {"topk", "regtopk", "def-topk", "sparseloco"}) {
       EXPECT_TRUE(contains(refusal(name, {.scope = "model"}, halves), of_model)) << name;
       EXPECT_TRUE(contains(refusal(name, {.scope = "chunk"}, halves), of_model)) << name;
       EXPECT_TRUE(contains(refusal(name, {.scope = "tensor"}, whole), "tensor whole must have at most")) << name;
+      const MethodOptions coded{.scope = "tensor", .return_ = "coded"};  // makes one list of the model
+      EXPECT_TRUE(contains(refusal(name, coded, halves), of_model)) << name;
     }
     EXPECT_TRUE(contains(refusal("localsgd", {.keep = 0.1}, halves), of_model));
     EXPECT_TRUE(contains(refusal("randk", {}, halves), "randk takes models of up to 4294967295 parameters"));
