@@ -135,8 +135,6 @@ __device__ void sum_words_slowly(const SumPart<Number>& part, const Sources<List
   outcome.note(watch);
 }
 
-/// For widths that divide a word, a group per warp: a thread needs few registers, so that more threads run at once.
-/// Words of kAhead payloads are under way while those of earlier ones are added.
 /// -0 + x is x, bit for bit.
 template <unsigned kWords, unsigned kRows>
 __device__ void begin_sums(float (&sums)[kWords][kRows]) {
@@ -162,6 +160,8 @@ __device__ void store_sums(const SumPart<Number>& part, const Outcome& outcome, 
   outcome.note(watch);
 }
 
+/// For widths that divide a word, a group per warp: a thread needs few registers, so that more threads run at once.
+/// Words of kAhead payloads are under way while those of earlier ones are added.
 template <int kBits, bool kScopes, class Number, class List>
 __device__ void sum_words(const SumPart<Number>& part, const Sources<List>& sources, const Outcome& outcome,
                           unsigned block, int shift) {

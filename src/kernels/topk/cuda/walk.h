@@ -98,7 +98,7 @@ __device__ void for_each_candidate(const Candidates& candidates, std::uint64_t f
   Stored stored = stored_in(0);
   CandidateRows<Scores> rows;
   rows.load(candidates, stored, 0);
-  for (unsigned i = 1; first_tile + i <= end_tile; ++i) {  // visits tile i - 1; tile i, or none behind the end, is loaded
+  for (unsigned i = 1; first_tile + i <= end_tile; ++i) {  // visits tile i - 1, and loads tile i if there is one
     const Stored next = i < kWarp ? stored_in(i) : Stored{0, 0};
     CandidateRows<Scores> ahead;
     ahead.load(candidates, next, 0);
