@@ -33,7 +33,7 @@ import laconic
 
 Step = list[torch.Tensor]
 WAYS = ("attach", "hook")
-LARGE = 10_000_000  # entries
+LARGE = 20_000_000  # entries
 M_MMAP_THRESHOLD = -3  # of malloc.h
 
 
