@@ -43,6 +43,9 @@ void RefusedViews::check_elementwise() const {
   refused("to", [&] { copy(place, near.floats, far.floats); });
   refused("x", [&] { axpy(place, 1.0F, far.floats, near.floats); });
   refused("values", [&] { divide(place, 2.0F, far.floats); });
+  refused("status", [&] { read_status(place, far.status); });
+  refused("status", [&] { write_status(place, far.status, {}); });
+  refused("status", [&] { clear_status(place, far.status); });
   refused("status", [&] { find_nonfinite(place, near.floats, far.status); });
   refused("part", [&] { sum_in_rank_order(place, parts, 2.0F, near.floats, near.status); });
   refused("part", [&] { weighted_sum(place, parts, weights, near.floats, near.status); });
@@ -210,6 +213,7 @@ void RefusedViews::check_codecs() const {
   refused("payload", [&] { dense::encode(place, one, kPlain, far.bytes, near.status); });
   refused("payload", [&] { dense::decode(place, far.bytes, kPlain, near.floats, near.status); });
   refused("payload", [&] { block::encode(place, near.floats, blocks, 0, 1, kPlain, far.bytes, near.status); });
+  refused("payload", [&] { block::decode(place, far.bytes, blocks, 0, 1, kPlain, near.floats, near.status); });
   refused("indices", [&] {
     sparse::encode(place, {far.words, near.floats}, {0, kSize}, kPlain, near.bytes, near.status);
   });
