@@ -83,14 +83,9 @@ void note_flagged(Place& place, Each<View<const std::byte>> payloads, int first_
                   bool only_if_none) {
   require_status(place, status);
   auto rank = static_cast<std::uint32_t>(first_rank);
+  payloads([&](View<const std::byte> payload) { require_same_device("payload", payload.device(), place.device()); });
   if (place.device() == Device::cuda) {
-    const auto reachable = [&](const auto& take) {
-      payloads([&](View<const std::byte> payload) {
-        require_same_device("payload", payload.device(), place.device());
-        take(payload);
-      });
-    };
-    return LACONIC_CUDA_CALL(note_flagged, place, reachable, rank, status, only_if_none);
+    return LACONIC_CUDA_CALL(note_flagged, place, payloads, rank, status, only_if_none);
   }
   payloads([&](View<const std::byte> payload) {
     const std::uint32_t candidate = ++rank;
