@@ -202,7 +202,8 @@ class Between:
     """Stands where the process group of the replicas stood. Everything but a gradient's sum goes to that group."""
 
     def __init__(self, group: Group, take: Take, users: dist.ProcessGroup) -> None:
-        self._group, self._take, self._users = group, take, users
+        self._group, self._take = group, take
+        self._users: Any = users
 
     def allreduce(self, tensors: Sequence[torch.Tensor], options: Any) -> Any:
         if graph_task() < 0:  # not in a backward
@@ -269,7 +270,8 @@ def graph_task() -> int:
 
 
 def at_end_of_backward(call: Callable[[], None]) -> None:
-    torch.autograd.Variable._execution_engine.queue_callback(call)  # type: ignore[attr-defined]
+    variable: Any = torch.autograd.Variable
+    variable._execution_engine.queue_callback(call)
 
 
 def reshard(model: torch.nn.Module) -> None:

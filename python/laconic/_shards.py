@@ -197,7 +197,7 @@ def require_lockstep(options: Mapping[str, Any]) -> None:
         )
 
 
-def _like(parameter: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+def _like(parameter: Any, values: torch.Tensor) -> torch.Tensor:
     """This rank's part of a tensor that is sharded like the parameter."""
     if not hasattr(parameter, "_local_tensor"):
         return values
@@ -255,7 +255,7 @@ class ShardStates:
             for array in self._arrays[number]:
                 values = entries.pop(f"group {number}/{array}")
                 assert isinstance(values, torch.Tensor)
-                for index, part in zip(members, values.split([self._sizes[i] for i in members]), strict=True):
+                for index, part in zip(members, torch.split(values, [self._sizes[i] for i in members]), strict=True):
                     found[self._key(array, index)] = self._like(index, part)
         rest = _core.state_with(list(entries.items()))
         found[f"{_REST}.of{self._replicas}.{self._replica}"] = Saved({"shards": self._of_all_shards(rest)})
@@ -388,7 +388,7 @@ class ShardStates:
         if placement is None or not placement.is_shard() or parameter.numel() == 0:
             return int(parameter.numel())
         whole = parameter.shape[placement.dim]
-        return int(parameter.numel()) // whole * min(whole, -(-whole // shards))
+        return int(parameter.numel() // whole * min(whole, -(-whole // shards)))
 
     def _renamed(self, entries: Entries, replicas: int, replica: int) -> Entries:
         """As a state of that replica."""

@@ -4,7 +4,7 @@
 
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -233,14 +233,15 @@ def attach(ddp: torch.nn.Module, method: str, **settings: Any) -> "State | shard
     """
     if not isinstance(ddp, DistributedDataParallel) and _fsdp.is_sharded(ddp):
         return sharded.ShardedState(ddp, method, **settings)
-    state = State(ddp, method, **settings)
+    wrapped = cast(DistributedDataParallel, ddp)  # or State refuses it
+    state = State(wrapped, method, **settings)
     try:
-        state._host.register_on(ddp.reducer)
+        state._host.register_on(wrapped.reducer)
     except BaseException:
         state.close()
         raise
-    if ddp.logger is not None:
-        ddp.logger._set_comm_hook_name(f"laconic {method}")
+    if wrapped.logger is not None:
+        wrapped.logger._set_comm_hook_name(f"laconic {method}")
     return state
 
 

@@ -236,15 +236,16 @@ class ShardedState:
         Raises:
             InvalidConfig: as `load_state_dict` does.
         """
-        import torch.distributed.checkpoint as dcp
+        from torch.distributed.checkpoint.filesystem import FileSystemReader
+        from torch.distributed.checkpoint.state_dict_loader import load
 
         prefix = f"{key}."
-        saved = dcp.FileSystemReader(checkpoint_id).read_metadata().state_dict_metadata
+        saved = FileSystemReader(checkpoint_id).read_metadata().state_dict_metadata
         keys = {each.removeprefix(prefix) for each in saved if each.startswith(prefix)}
 
         def read(wanted: dict[str, Any]) -> None:
             nested = {key: wanted}
-            dcp.load(nested, checkpoint_id=checkpoint_id)
+            load(nested, checkpoint_id=checkpoint_id)
             wanted.update(nested[key])
 
         checkpoint.load_bytes(self._host, lambda: self._states.redealt(read, keys))
