@@ -1,48 +1,31 @@
 #include "methods/scopes.h"
 
 #include <algorithm>
-#include <string>
 
 #include "base/keep.h"
-#include "laconic/error.h"
 
 namespace laconic {
-namespace {
-
-void require_indexable(std::uint64_t entries, const std::string& what, const std::string& remedy) {
-  if (entries <= kMostSparseEntries) return;
-  throw InvalidConfig(what + " must have at most " + std::to_string(kMostSparseEntries) +
-                      " entries for a list with 32-bit indices, got " + std::to_string(entries) + ": " + remedy);
-}
-
-}  // namespace
-
-std::uint64_t indexable_size(std::span<const Tensor> tensors) {
-  std::uint64_t size = 0;
-  for (const Tensor& tensor : tensors) size += tensor.size;
-  require_indexable(size, "the model", "set scope to tensor and return to full, or give parameters to several methods");
-  return size;
-}
 
 void Scopes::prepare(std::span<const Tensor> tensors, double keep, bool by_tensor) {
-  if (!by_tensor) return add(0, 0, indexable_size(tensors), keep);
   std::uint64_t offset = 0;
   for (std::uint32_t tensor = 0; tensor < tensors.size(); ++tensor) {
-    require_indexable(tensors[tensor].size, "tensor " + tensors[tensor].name, "split it");
-    add(tensor, offset, tensors[tensor].size, keep);
+    if (by_tensor) add(tensor, offset, tensors[tensor].size, keep);
     offset += tensors[tensor].size;
   }
+  if (!by_tensor) add(0, 0, offset, keep);
 }
 
 void Scopes::prepare_fixed(std::span<const Tensor> tensors, double keep, std::uint64_t each) {
-  const std::uint64_t size = indexable_size(tensors);
+  std::uint64_t size = 0;
+  for (const Tensor& tensor : tensors) size += tensor.size;
   const std::uint64_t rest = size % each;
   fixed_ = {each, keep_count(keep, each), keep_count(keep, rest == 0 && size > 0 ? each : rest)};
   selected_ = fixed_.selected(size);
 }
 
 void Scopes::prepare_listed(std::span<const Tensor> tensors, double keep, std::uint64_t each) {
-  const std::uint64_t size = indexable_size(tensors);
+  std::uint64_t size = 0;
+  for (const Tensor& tensor : tensors) size += tensor.size;
   for (std::uint64_t offset = 0; offset < size; offset += each) add(0, offset, std::min(each, size - offset), keep);
 }
 

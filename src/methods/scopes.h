@@ -11,9 +11,6 @@
 
 namespace laconic {
 
-/// Entries of a model that one list must be able to name. InvalidConfig if 32-bit indices cannot.
-std::uint64_t indexable_size(std::span<const Tensor> tensors);
-
 /// A chunk's scopes, and where they and their selected entries lie among all.
 struct ChunkSelection {
   std::size_t first_scope = 0;
@@ -29,7 +26,7 @@ struct ChunkSelection {
 
 /// The scopes of a model, in order: all of it, or each tensor. A scope selects max(1, floor(keep·size)) entries; scopes
 /// without entries are left out. Fixed scopes, which are many and alike, are listed only for a selection that takes a
-/// list. Entries that 32-bit indices cannot name are refused.
+/// list.
 class Scopes {
  public:
   void prepare(std::span<const Tensor> tensors, double keep, bool by_tensor);

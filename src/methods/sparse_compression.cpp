@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -28,6 +29,24 @@ SparseSumOptions sum_options(const Settings& settings) {
   return options;
 }
 
+void require_indexable(std::uint64_t entries, const std::string& what, const char* remedy) {
+  if (entries <= kMostSparseEntries) return;
+  throw InvalidConfig(what + " must have at most " + std::to_string(kMostSparseEntries) +
+                      " entries for a list with 32-bit indices, got " + std::to_string(entries) + ": " + remedy);
+}
+
+/// Refuses tensors whose entries a list cannot name. A list is of one tensor, or of the whole model.
+void require_indexable(std::span<const Tensor> tensors, bool by_tensor) {
+  std::uint64_t parameters = 0;
+  for (const Tensor& tensor : tensors) {
+    if (by_tensor) require_indexable(tensor.size, "tensor " + tensor.name, "split it");
+    parameters += tensor.size;
+  }
+  if (by_tensor) return;
+  require_indexable(parameters, "the model",
+                    "set scope to tensor and return to full, or give parameters to several methods");
+}
+
 }  // namespace
 
 SparseCompression::SparseCompression(const Settings& settings, Selection selection)
@@ -43,7 +62,7 @@ bool SparseCompression::by_tensor() const { return by_tensor_ && !options_.coded
 
 void SparseCompression::prepare(Place& place, std::span<const Tensor> tensors) {
   place_ = &place;
-  if (!by_tensor()) indexable_size(tensors);
+  require_indexable(tensors, by_tensor());
   most_chunks_ = by_tensor() ? std::max<std::size_t>(tensors.size(), 1) : 1;
   if (fixed_ == 0) {
     scopes_.prepare(tensors, keep_, by_tensor_);
