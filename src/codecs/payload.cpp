@@ -83,8 +83,8 @@ void note_flagged(Place& place, Each<View<const std::byte>> payloads, int first_
                   bool only_if_none) {
   require_status(place, status);
   auto rank = static_cast<std::uint32_t>(first_rank);
-  payloads([&](View<const std::byte> payload) { require_same_device("payload", payload.device(), place.device()); });
   if (place.device() == Device::cuda) {
+    payloads([&](View<const std::byte> payload) { require_same_device("payload", payload.device(), place.device()); });
     return LACONIC_CUDA_CALL(note_flagged, place, payloads, rank, status, only_if_none);
   }
   payloads([&](View<const std::byte> payload) {
